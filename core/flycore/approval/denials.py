@@ -1,4 +1,4 @@
-"""Refusals that last: a person said no for some minutes, and is not asked again meanwhile."""
+"""Denials that hold for some minutes, so that a retrying agent does not ask the person again."""
 
 from __future__ import annotations
 
@@ -10,45 +10,46 @@ import msgspec
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.clock import Clock
 
-REMEMBERED = 1_000
-"""Refusals kept; the oldest goes first."""
+MAX_DENIALS = 1_000
+"""Denials that are kept; beyond, the oldest is forgotten."""
 
 
 class CachedDenial(NamedTuple):
-    """A refusal in force."""
+    """A denial that holds."""
 
     ask: Ask
-    """The one that was answered."""
+    """The request that the person denied."""
     until: float
-    """Monotonic seconds."""
+    """Monotonic time in seconds."""
 
 
 class DenialCache:
-    """By caller and tool, whatever the input: who is refused tries again with another."""
+    """The denials that hold, by caller and tool. The input does not count, because a denied agent often tries
+    again with another one."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._refused: OrderedDict[tuple[str, str], CachedDenial] = OrderedDict()
+        self._denials: OrderedDict[tuple[str, str], CachedDenial] = OrderedDict()
 
     def remember(self, ask: Ask) -> None:
-        """Keep the answer of `ask` for as long as it says; nothing where it says nothing of the kind."""
+        """Keep the denial of `ask` for the minutes that its answer names; without minutes, keep nothing."""
         minutes = ask.answer.deny_minutes if ask.answer is not None else 0
         if minutes <= 0:
             return
         key = _key(ask.request)
-        self._refused.pop(key, None)
-        self._refused[key] = CachedDenial(ask, self._clock.monotonic() + minutes * 60.0)
-        if len(self._refused) > REMEMBERED:
-            self._refused.popitem(last=False)
+        self._denials.pop(key, None)
+        self._denials[key] = CachedDenial(ask, self._clock.monotonic() + minutes * 60.0)
+        if len(self._denials) > MAX_DENIALS:
+            self._denials.popitem(last=False)
 
     def answer(self, request: ApprovalRequest) -> Ask | None:
-        """What the refusal in force says to this request; None where a person has to be asked."""
+        """Return `request` as denied by the denial that holds; None where a person has to be asked."""
         key = _key(request)
-        refused = self._refused.get(key)
+        refused = self._denials.get(key)
         if refused is None:
             return None
         if self._clock.monotonic() >= refused.until:
-            del self._refused[key]
+            del self._denials[key]
             return None
         return msgspec.structs.replace(refused.ask, request=request, count=1, ticket=False)
 

@@ -38,7 +38,7 @@ class DesktopControl:
         return self._running > 0 or self._clock.monotonic() < self._until
 
     @contextmanager
-    def on(self) -> Iterator[None]:
+    def call_running(self) -> Iterator[None]:
         """Around one running call."""
         self.enter()
         try:

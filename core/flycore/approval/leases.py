@@ -1,6 +1,8 @@
-"""The host that a web tool's input leads to, for leases that hold for one host only.
+"""Leases: permission for further calls of the same caller, for a limited time and number of calls.
 
-Where two readers could see two hosts in one address there is none, and then such a lease covers nothing.
+A lease is bound to a digest over everything that an approval rests on besides the input. A change in any of
+it, such as another program or level, means that the lease no longer covers the call. Leases live in memory
+and end with the kernel.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from urllib.parse import urlsplit
 import anyio
 import msgspec
 
+from flycore.approval.waiters import FOREVER, wait_until
 from flycore.catalog.schemas import accepts
 from flycore.model.approval import LEASE_MINUTES, UNTIL_LEFT, ApprovalRequest, Ask, Lease, LeaseTerms, Subject
 from flycore.model.call import Caller
@@ -26,41 +29,19 @@ from flysafe.procfs import read_process
 
 WEB_TOOLS = ("web.", "agent.fetch")
 _PLAIN = re.compile(r"[!#-;=?-\[\]_a-z~]+", re.IGNORECASE)
-"""Printable ASCII without what an address does not hold: no space, quote, backslash or control."""
+"""An address of printable ASCII without space, quote, backslash and control characters."""
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
-
-
-def page_host(tool: str, input: JsonObject) -> str:
-    """Host name or address of the input's `url`, lower case; empty for other tools, other schemes than
-    http and https, and addresses that name a user or hold what programs read differently."""
-    url = input.get("url")
-    if not tool.startswith(WEB_TOOLS) or not isinstance(url, str) or not _PLAIN.fullmatch(url):
-        return ""
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname or "", parts.port
-    except ValueError:
-        return ""
-    if parts.scheme not in ("http", "https") or "@" in parts.netloc or not _NAME.fullmatch(host):
-        return ""
-    return host
-
-
-# Leases: the same caller, for some time and calls, while nothing the approval rests on changes.
-
-
-LARGER_FACTOR = 4
-LARGER_BYTES = 1024
-"""A call whose canonical input has more than four times the bytes of the approved one, and more than
-1024 bytes more, is asked again: nobody has seen a payload like that."""
+MAX_GROWTH_FACTOR = 4
+MAX_GROWTH_BYTES = 1024
+"""A call is asked again where its canonical input has more than four times the bytes of the approved one and
+more than 1024 bytes more: the person has not seen a payload of that size."""
 MAX_CALLS = 100
 MAX_CONDITION_BYTES = 65_536
-FOREVER = float("inf")
 LIVENESS_CHECK_SECONDS = 1.0
-"""How often it is looked whether a caller has left whose lease lasts until then."""
+"""Seconds between two checks whether a caller has left whose lease lasts until then."""
 
 IsAlive = Callable[[Caller], bool]
-"""Whether the caller's process is still there."""
+"""Returns whether the caller's process still runs."""
 
 
 class LeaseChange(StrEnum):
@@ -71,41 +52,42 @@ class LeaseChange(StrEnum):
     REVOKED = "revoked"
     RESTORED = "restored"
     ENDED = "ended"
-    """Its time was over, its caller had left, or its tool was blocked."""
+    """Its time is over, its caller has left, or its tool was blocked."""
 
 
 OnLeaseChange = Callable[[LeaseChange, Lease, str], None]
-"""What happened to which lease, and which console took it away or back; empty where none did."""
+"""Is called with what happened to which lease, and with the console that revoked or restored it; empty where
+no console did."""
 
 
 def is_caller_alive(caller: Caller) -> bool:
-    """Whether the very process is there: a pid that was given to another one is not it."""
+    """Return whether the caller's own process still runs."""
+    # The start time is compared because the kernel gives the pid of an ended process to a new one.
     process = read_process(caller.pid) if caller.pid > 0 else None
     return process is not None and process.started == caller.started
 
 
 def lease_fault(request: ApprovalRequest, terms: LeaseTerms | None) -> str:
-    """Why these terms make no lease for that request; empty where they do."""
+    """Return why these terms make no lease for that request; empty where they do."""
     if terms is None:
         return "a lease needs its terms"
     if terms.minutes not in (*LEASE_MINUTES, UNTIL_LEFT) or not 1 <= terms.calls <= MAX_CALLS:
         minutes = ", ".join(str(number) for number in LEASE_MINUTES)
         return f"a lease is for {minutes} minutes or until the caller leaves, and 1 to {MAX_CALLS} calls"
     if terms.minutes == UNTIL_LEFT and request.caller.pid <= 0:
-        return "nobody could see when this caller leaves: choose minutes"
+        return "flytui cannot see when this caller leaves: choose a number of minutes"
     if terms.scope is LeaseScope.GROUP and not request.group:
-        return "this tool belongs to no group: lease the tool"
+        return "this tool belongs to no group: make the lease for the tool"
     if terms.scope is LeaseScope.HOST and not request.host:
-        return "this call names no host that could be told for certain: lease the tool"
+        return "the host of this call is not certain: make the lease for the tool"
     return "" if terms.condition is None else _condition_fault(request, terms.condition)
 
 
 def scope_digest(subject: Subject, group: str = "") -> str:
-    """What a lease is bound to: caller, tool or group, seal, delegates, entry, permissions, environment,
-    level.
-
-    Not the input, the preview and the policy: policy is asked anew for each call and may still deny.
-    """
+    """Return the digest that a lease is bound to: over caller, tool or group, seal, delegates, entry,
+    permissions, environment names and level."""
+    # Input and preview differ from call to call. Policy is evaluated again for each call and may still deny,
+    # so a new version of it does not end a lease.
     about: dict[str, Json] = {"group": group} if group else {"tool": subject.tool}
     return digest(
         {
@@ -122,23 +104,23 @@ def scope_digest(subject: Subject, group: str = "") -> str:
 
 
 def input_bytes(input: JsonObject) -> int:
-    """Size of the canonical JSON."""
+    """Return the size of the input's canonical JSON."""
     return len(canonical_json(input))
 
 
 class HeldLease(NamedTuple):
-    """A lease with what only its book needs to know."""
+    """A lease with what only its store needs to know."""
 
     lease: Lease
     deadline: float
-    """Monotonic seconds; infinite for one that lasts until the caller leaves."""
+    """Monotonic time in seconds; infinite for a lease that lasts until the caller leaves."""
     approved_bytes: int
     approved_risk: Risk
-    era: int = 0
-    """How often everything had been stopped before it was made."""
+    panic_count: int = 0
+    """How often everything had been stopped when the lease was made."""
 
     def covers(self, subject: Subject, risk: Risk, group: str) -> bool:
-        """Whether the lease, as long as it holds, speaks of a call like that."""
+        """Return whether the lease, while it is active, permits that call."""
         lease = self.lease
         wide = lease.scope is LeaseScope.GROUP
         return (
@@ -153,23 +135,23 @@ class HeldLease(NamedTuple):
 
 
 class LeaseStore:
-    """The leases of one kernel. They live in memory: a kernel that ends takes them along."""
+    """The leases of one kernel, in memory."""
 
     def __init__(
         self,
         clock: Clock,
-        told: OnLeaseChange = lambda move, lease, by: None,
-        caller_lives: IsAlive = is_caller_alive,
+        on_change: OnLeaseChange = lambda move, lease, by: None,
+        is_alive: IsAlive = is_caller_alive,
     ) -> None:
         self._clock = clock
-        self._told = told
-        self._lives = caller_lives
-        self._held: dict[str, HeldLease] = {}
-        self._era = 0
-        self._moved = anyio.Event()
+        self._on_change = on_change
+        self._is_alive = is_alive
+        self._leases: dict[str, HeldLease] = {}
+        self._panic_count = 0
+        self._changed = anyio.Event()
 
     def add(self, request: ApprovalRequest, terms: LeaseTerms) -> Lease:
-        """The lease an approval makes. The approved call is the first of `terms.calls`."""
+        """Add and return the lease of an approval. The approved call is the first of `terms.calls`."""
         now = self._clock.now()
         forever = terms.minutes == UNTIL_LEFT
         wide = terms.scope is LeaseScope.GROUP
@@ -190,26 +172,27 @@ class LeaseStore:
             last_used=now,
         )
         deadline = FOREVER if forever else self._clock.monotonic() + terms.minutes * 60.0
-        self._held[lease.id] = HeldLease(
-            lease, deadline, input_bytes(request.subject.input), request.risk, self._era
+        self._leases[lease.id] = HeldLease(
+            lease, deadline, input_bytes(request.subject.input), request.risk, self._panic_count
         )
         self._publish_change(LeaseChange.MADE, lease)
         return lease
 
     def lease_from_request(self, ask: Ask) -> str | None:
-        """Id of the lease that an answer makes; None where it makes none."""
+        """Add the lease that the answer of `ask` makes, and return its id; None where it makes none."""
         answer = ask.answer
         if ask.state is not RequestState.APPROVED or answer is None or answer.choice != Choice.LEASE:
             return None
         return None if answer.lease is None else self.add(ask.request, answer.lease).id
 
     def match(self, subject: Subject, risk: Risk, group: str = "") -> Lease | None:
-        """A lease with calls left that covers the subject, whose tool is of that exclusive group; None
-        where a person has to be asked, as for a call that is riskier than the one they saw."""
+        """Return a lease that covers the subject and has calls left; None where a person has to be asked.
+        `group` is the tool's exclusive group. A call of higher risk than the approved one is not covered."""
         return next((held.lease for held in self._active_leases() if held.covers(subject, risk, group)), None)
 
     def take(self, lease_id: str) -> Lease | None:
-        """Count one call down; None where the lease has ended meanwhile."""
+        """Use one call of a lease. Returns the lease as it is then; None where it has ended or has no calls
+        left."""
         held = next((held for held in self._active_leases() if held.lease.id == lease_id), None)
         if held is None or held.lease.calls_left <= 0:
             return None
@@ -219,132 +202,153 @@ class LeaseStore:
             used=held.lease.used + 1,
             last_used=self._clock.now(),
         )
-        self._held[lease_id] = held._replace(lease=lease)
+        self._leases[lease_id] = held._replace(lease=lease)
         self._publish_change(LeaseChange.USED, lease)
         return lease
 
     def is_active(self, lease_id: str) -> bool:
-        """Whether the lease has neither run out nor been revoked; calls taken before stay good."""
+        """Return whether the lease has neither ended nor been revoked. One without calls left is active, too:
+        grants that were drawn from it stay valid."""
         return any(held.lease.id == lease_id for held in self._active_leases())
 
     def revoke(self, lease_id: str) -> bool:
-        """End a lease by its id; False when it no longer held. Other leases are untouched."""
+        """End one lease. Returns False where it had ended before."""
         return self.withdraw(lease_id) is not None
 
     def withdraw(self, lease_id: str, by: str = "") -> HeldLease | None:
-        """End a lease and give what `restore` needs; None when it no longer held. `by` says who did."""
+        """End one lease, and return what `restore` needs; None where it had ended before. `by` names the
+        console."""
         held = next((held for held in self._active_leases() if held.lease.id == lease_id), None)
         if held is not None:
-            del self._held[lease_id]
+            del self._leases[lease_id]
             self._publish_change(LeaseChange.REVOKED, held.lease, by)
         return held
 
     def restore(self, held: HeldLease, by: str = "") -> str:
-        """Take back a revocation: the lease holds on with the time and calls it had left. Why not, in
-        words, where its time is over by now; empty where it holds."""
-        if held.era != self._era:
-            return "everything was stopped since: a lease from before does not come back"
+        """Undo a revocation: the lease goes on with the deadline and calls that it had left. Returns why it
+        does not, or an empty text."""
+        # A person who stopped everything ended every permission from before; undoing an older revocation
+        # must not bring one of them back.
+        if held.panic_count != self._panic_count:
+            return "everything was stopped since then, and a lease from before that does not come back"
         if self._has_ended(held):
             return "the lease would have ended by now"
-        self._held[held.lease.id] = held
+        self._leases[held.lease.id] = held
         self._publish_change(LeaseChange.RESTORED, held.lease, by)
         return ""
 
     def end_tool(self, tool: str) -> None:
-        """End every lease that was given on a call of that tool."""
+        """End every lease that was made on a call of that tool."""
         for held in self._active_leases():
             if held.lease.tool == tool:
-                del self._held[held.lease.id]
+                del self._leases[held.lease.id]
                 self._publish_change(LeaseChange.ENDED, held.lease)
 
     def revoke_all(self) -> int:
-        """End every lease, used up ones too: their calls may not have started. How many covered a call."""
+        """End every lease. Returns how many of them still covered a call."""
+        # Leases without calls left end as well: a call drawn from one may hold a grant and not have started.
         ended, live = len(self.active()), self._active_leases()
-        self._held = {}
-        self._era += 1
+        self._leases = {}
+        self._panic_count += 1
         for held in live:
             self._publish_change(LeaseChange.REVOKED, held.lease)
         return ended
 
     def active(self) -> tuple[Lease, ...]:
-        """Leases that still cover a call, oldest first."""
+        """Return the leases that have calls left, oldest first."""
         return tuple(held.lease for held in self._active_leases() if held.lease.calls_left > 0)
 
     def reserving_lease(self, group: str, caller: str) -> Lease | None:
-        """The lease that keeps the group from that caller (`Caller.key`). Where several callers hold
-        leases of one group it is kept for the oldest one's, so that none waits for the other in turn; for
-        a caller whose process has ended nothing is kept."""
-        kept = (lease for lease in self.active() if lease.group == group and self._uses(lease.caller))
+        """Return the lease that reserves the exclusive group for another caller than `caller` (a
+        `Caller.key`); None where the group is free for it. No group is reserved for a caller whose process
+        has ended."""
+        # Where several callers hold leases of one group, the oldest lease wins: otherwise each caller would
+        # wait for the other.
+        kept = (lease for lease in self.active() if lease.group == group and self._may_call(lease.caller))
         oldest = next(kept, None)
         return None if oldest is None or oldest.caller.key == caller else oldest
 
     async def wait_until_free(self, group: str, caller: str) -> None:
-        """Wait until no other caller's lease keeps the group."""
+        """Wait until no other caller's lease reserves the group."""
+        # Woken at least once a second: the end of the other caller's process is no event, it has to be
+        # looked up.
         while self.reserving_lease(group, caller) is not None:
-            await self._next_move(self._clock.monotonic() + LIVENESS_CHECK_SECONDS)
+            await self._wait_for_change(self._clock.monotonic() + LIVENESS_CHECK_SECONDS)
 
     async def watch(self) -> None:
-        """Notice leases that end by themselves. Runs until cancelled, in the kernel's task group."""
+        """Publish the end of leases that end by themselves. Runs until cancelled, in the kernel's task
+        group."""
         while True:
-            await self._next_move()
+            await self._wait_for_change()
             self._active_leases()
 
-    async def _next_move(self, until: float = FOREVER) -> None:
-        """Wait until something has happened to a lease, one may have ended by itself, or the time `until`
-        has come."""
-        moved = self._moved
-        look = self._clock.monotonic() + LIVENESS_CHECK_SECONDS
-        ends = (look if held.deadline == FOREVER else held.deadline for held in self._held.values())
-        first = min((until, *ends))
-        if first == FOREVER:
-            await moved.wait()
-            return
+    async def _wait_for_change(self, until: float = FOREVER) -> None:
+        """Wait until a lease has changed, one may have ended by itself, or the monotonic time `until` has
+        come."""
+        # The event of now: `_publish_change` sets it and puts a new one in its place, so several tasks can
+        # wait for the same change.
+        changed = self._changed
+        next_check = self._clock.monotonic() + LIVENESS_CHECK_SECONDS
+        ends = (next_check if held.deadline == FOREVER else held.deadline for held in self._leases.values())
+        await wait_until(self._clock, changed, min((until, *ends)))
 
-        async def pass_time() -> None:
-            await self._clock.sleep_until(first)
-            group.cancel_scope.cancel()
-
-        async with anyio.create_task_group() as group:
-            group.start_soon(pass_time)
-            await moved.wait()
-            group.cancel_scope.cancel()
-
-    def _uses(self, caller: Caller) -> bool:
-        """Whether the caller may still come: one that no process stands behind always may."""
-        return caller.pid <= 0 or self._lives(caller)
+    def _may_call(self, caller: Caller) -> bool:
+        """Return whether the caller may make further calls. A caller without a known process always may."""
+        return caller.pid <= 0 or self._is_alive(caller)
 
     def _active_leases(self) -> list[HeldLease]:
-        """Held leases within their time; the others are forgotten here."""
-        for held in [held for held in self._held.values() if self._has_ended(held)]:
-            del self._held[held.lease.id]
+        """Return the leases that have not ended; those that have are removed, and their end is published."""
+        for held in [held for held in self._leases.values() if self._has_ended(held)]:
+            del self._leases[held.lease.id]
             self._publish_change(LeaseChange.ENDED, held.lease)
-        return list(self._held.values())
+        return list(self._leases.values())
 
     def _has_ended(self, held: HeldLease) -> bool:
         if held.deadline == FOREVER:
-            return not self._lives(held.lease.caller)
+            return not self._is_alive(held.lease.caller)
         return self._clock.monotonic() >= held.deadline
 
     def _publish_change(self, move: LeaseChange, lease: Lease, by: str = "") -> None:
-        self._moved.set()
-        self._moved = anyio.Event()
-        self._told(move, lease, by)
+        self._changed.set()
+        self._changed = anyio.Event()
+        self._on_change(move, lease, by)
+
+
+def page_host(tool: str, input: JsonObject) -> str:
+    """Return the host name or address of a web tool's `url`, in lower case; a lease may hold for it alone.
+
+    Empty for other tools, for schemes other than http and https, and for an address with a user's name or
+    with characters that programs read differently.
+    """
+    # Where this parser and the program that opens the address could see two different hosts, the answer is
+    # empty, and then a lease for a host covers nothing.
+    url = input.get("url")
+    if not tool.startswith(WEB_TOOLS) or not isinstance(url, str) or not _PLAIN.fullmatch(url):
+        return ""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname or "", parts.port
+    except ValueError:
+        return ""
+    if parts.scheme not in ("http", "https") or "@" in parts.netloc or not _NAME.fullmatch(host):
+        return ""
+    return host
 
 
 def _condition_fault(request: ApprovalRequest, condition: JsonObject) -> str:
-    """A condition that nobody can check covers nothing, and one that this call fails was not meant so."""
+    """Return why a condition makes no lease: it is too large, cannot be checked, or this call fails it."""
     try:
         if len(canonical_json(condition)) > MAX_CONDITION_BYTES:
             return f"the condition is larger than {MAX_CONDITION_BYTES} bytes"
     except (ValueError, TypeError, RecursionError):
-        return "the condition is no JSON"
+        return "the condition is not JSON"
     faults = [f"{pointer or '/'}: {why}" for pointer, why in schema_faults(condition)]
     if faults:
         return f"the condition cannot be used: {'; '.join(faults)}"
     if not accepts(condition, request.subject.input):
-        return "this call itself does not meet the condition"
+        return "this call does not meet the condition itself"
     return ""
 
 
 def _larger(size: int, approved: int) -> bool:
-    return size > approved * LARGER_FACTOR and size > approved + LARGER_BYTES
+    return size > approved * MAX_GROWTH_FACTOR and size > approved + MAX_GROWTH_BYTES

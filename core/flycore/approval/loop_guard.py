@@ -19,17 +19,17 @@ from flycore.model.enums import Code, QuestionKind, Status
 from flycore.model.question import Option, Question
 from flysafe.procfs import read_process
 
-TIMES = 3
+MAX_FAILURES = 3
 """Failures of one call, or calls of one unknown tool, that pause the caller."""
 PAUSE_SECONDS = 600.0
 """How long `stop` holds, and how long a question waits that no console is open for."""
-REMEMBERED_CALLERS = 4096
-REMEMBERED_CALLS = 64
+MAX_CALLERS = 4096
+MAX_CALLS = 64
 """Different failing calls that are counted for one caller; the one not tried for longest is forgotten."""
-MOST_QUESTIONS = 20
+MAX_QUESTIONS = 20
 """Questions that wait at once; a further caller is stopped for `PAUSE_SECONDS` without one."""
-SHOWN_INPUT = 2_000
-SHOWN_MESSAGE = 500
+MAX_INPUT_CHARS = 2_000
+MAX_MESSAGE_CHARS = 500
 
 CONTINUE = "continue"
 STOP = "stop"
@@ -42,7 +42,7 @@ _OPTIONS = (
 _NO_FAILURE = (Code.CANCELLED, Code.APPROVAL_TIMEOUT, Code.PANIC)
 
 IsAlive = Callable[[Caller], bool]
-Told = Callable[[Question], None]
+OnQuestion = Callable[[Question], None]
 
 
 class Attempt(Value, frozen=True, kw_only=True):
@@ -66,7 +66,7 @@ class _LoopPause:
     """What waits for a person; None once answered."""
     until: float | None
     """Monotonic seconds. Of a question, the time it ends by itself where no console is open."""
-    words: str
+    message: str
     """What the caller is told."""
 
 
@@ -80,12 +80,17 @@ class LoopGuard:
     """Counts per caller (`Caller.key`): another process is another caller. Memory is bounded."""
 
     def __init__(
-        self, clock: Clock, present: Callable[[], bool], asked: Told, ended: Told, alive: IsAlive = is_alive
+        self,
+        clock: Clock,
+        console_open: Callable[[], bool],
+        on_question: OnQuestion,
+        on_question_end: OnQuestion,
+        alive: IsAlive = is_alive,
     ) -> None:
         self._clock = clock
-        self._present = present
-        self._asked = asked
-        self._ended = ended
+        self._present = console_open
+        self._asked = on_question
+        self._ended = on_question_end
         self._alive = alive
         self._counts: OrderedDict[str, OrderedDict[tuple[str, str], int]] = OrderedDict()
         self._pauses: OrderedDict[str, _LoopPause] = OrderedDict()
@@ -93,7 +98,7 @@ class LoopGuard:
     def refusal(self, caller: str) -> str:
         """Why this caller's calls are refused now; empty where they are not."""
         pause = self._pauses.get(caller)
-        return "" if pause is None or self._resume(pause) else pause.words
+        return "" if pause is None or self._resume(pause) else pause.message
 
     def record(self, attempt: Attempt) -> None:
         """A call has ended; whether it makes a loop is seen here."""
@@ -103,7 +108,7 @@ class LoopGuard:
             self._forget(key, call)
             return
         fails = attempt.status is Status.FAILED and attempt.code not in _NO_FAILURE
-        if fails and key not in self._pauses and self._count_attempt(key, call) >= TIMES:
+        if fails and key not in self._pauses and self._count_attempt(key, call) >= MAX_FAILURES:
             self._counts.pop(key, None)
             self._pause(attempt, unknown=unknown)
 
@@ -131,10 +136,10 @@ class LoopGuard:
     def _pause(self, attempt: Attempt, *, unknown: bool) -> None:
         caller = attempt.caller
         what = f"{attempt.tool[:200]} is no tool" if unknown else f"the same call of {attempt.tool} failed"
-        said = f"{what}, {TIMES} times; calls of this caller are refused until a person decides"
+        said = f"{what}, {MAX_FAILURES} times; calls of this caller are refused until a person decides"
         until = self._clock.monotonic() + PAUSE_SECONDS
         question = None
-        if len(self.questions()) < MOST_QUESTIONS:
+        if len(self.questions()) < MAX_QUESTIONS:
             question = _question(attempt, self._clock.now(), unknown=unknown)
         self._keep(_LoopPause(caller, self._alive(caller), question, until, said))
         if question is not None:
@@ -142,10 +147,10 @@ class LoopGuard:
 
     def _keep(self, pause: _LoopPause) -> None:
         self._pauses[pause.caller.key] = pause
-        if len(self._pauses) > REMEMBERED_CALLERS:
+        if len(self._pauses) > MAX_CALLERS:
             for item in tuple(self._pauses.values()):
                 self._resume(item)
-        while len(self._pauses) > REMEMBERED_CALLERS:
+        while len(self._pauses) > MAX_CALLERS:
             quiet = (key for key, item in self._pauses.items() if item.question is None)
             del self._pauses[next(quiet)]
 
@@ -164,9 +169,9 @@ class LoopGuard:
         calls = self._counts.pop(caller, None) or OrderedDict()
         self._counts[caller] = calls
         calls[call] = calls.pop(call, 0) + 1
-        if len(calls) > REMEMBERED_CALLS:
+        if len(calls) > MAX_CALLS:
             calls.popitem(last=False)
-        if len(self._counts) > REMEMBERED_CALLERS:
+        if len(self._counts) > MAX_CALLERS:
             self._counts.popitem(last=False)
         return calls[call]
 
@@ -183,13 +188,13 @@ def _question(attempt: Attempt, now: float, *, unknown: bool) -> Question:
     program = attempt.caller.program
     title = f"{program} calls a tool there is not" if unknown else f"{program} repeats a call that fails"
     text = attempt.input_text
-    shown = text if len(text) <= SHOWN_INPUT else f"{text[:SHOWN_INPUT]}… ({len(text):,} characters)"
+    shown = text if len(text) <= MAX_INPUT_CHARS else f"{text[:MAX_INPUT_CHARS]}… ({len(text):,} characters)"
     lines = (
         f"caller  {attempt.caller}",
         f"tool    {attempt.tool[:200]}",
         f"input   {shown}",
-        f"failed  {TIMES} times, unchanged",
-        f"error   {attempt.code}: {attempt.message[:SHOWN_MESSAGE]}",
+        f"failed  {MAX_FAILURES} times, unchanged",
+        f"error   {attempt.code}: {attempt.message[:MAX_MESSAGE_CHARS]}",
         "now     all calls of this caller are refused until you decide",
     )
     return Question(

@@ -1,4 +1,9 @@
-"""What the queue tells whoever listens: ids and states, never an input."""
+"""The approval queue, in which calls wait for a person's answer.
+
+`ApprovalQueue` is the asynchronous shell: callers wait in `ask`, consoles answer with `decide`. The rules are
+in `request_states`, the bounded list of requests is in `request_store`. Every way out of the queue that is
+not an explicit approval is a refusal, or leaves the request waiting.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +42,303 @@ _TYPES = {
     RequestState.TIMED_OUT: "approval.timed-out",
     RequestState.WITHDRAWN: "approval.withdrawn",
 }
-CHANGED = "approval.changed"
-"""A waiting request is held, shared by more or fewer calls, or has another input."""
+REQUEST_CHANGED = "approval.changed"
+"""Type of the event for a request that still waits: it was put on hold, is shared by more or fewer calls, or
+has another input."""
+
+
+SaveTickets = Callable[[tuple[Ticket, ...]], None]
+"""Writes the tickets to the file that a restarted kernel reads. Never raises."""
+WriteStandingPermission = Callable[[ApprovalRequest, Answer, str], str]
+"""Writes the rule or block that an answer asks for, with the name of who answered. Returns the sentence that
+says why it could not be written, or an empty text."""
+OnUnattended = Callable[[Ask], None]
+"""Is called with each request that was settled while no call waited inline. Such a call would have written
+the decision to the audit log."""
+
+
+class ApprovalQueue:
+    """The queue of one kernel, with the leases and grants that its answers make."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        publish: Publish,
+        limits: Limits,
+        desktop_control: DesktopControl,
+        *,
+        write_permission: WriteStandingPermission = lambda request, answer, by: "",
+        on_lease_change: OnLeaseChange = lambda move, lease, by: None,
+        save_tickets: SaveTickets = lambda tickets: None,
+        on_unattended: OnUnattended = lambda ask: None,
+    ) -> None:
+        self._clock = clock
+        self._publish = publish
+        self._desktop_control = desktop_control
+        self._write_permission = write_permission
+        self._report_lease_change = on_lease_change
+        self._save_tickets = save_tickets
+        self._on_unattended = on_unattended
+        self._requests = RequestStore(limits)
+        self._waiters = WaiterRegistry()
+        self._denials = DenialCache(clock)
+        self._tickets = TicketStore(clock)
+        self._changed = anyio.Event()
+        self.leases = LeaseStore(clock, self._on_lease_change)
+        self.grants = GrantStore(clock, self.leases.is_active)
+
+    async def run(self) -> None:
+        """End requests whose time is over, and forget answers that nobody fetched. Runs until cancelled, in
+        the kernel's task group."""
+        while True:
+            # No await lies between reading the next deadline and making the event: a request that arrives
+            # later sets this very event, so no deadline is missed.
+            deadline = min(self._requests.next_deadline(), self._tickets.next_end())
+            self._changed = anyio.Event()
+            await wait_until(self._clock, self._changed, deadline)
+            for request_id in self._requests.overdue(self._clock.monotonic()):
+                self._finish(self._requests.expire(request_id, self._clock.now()))
+            if self._tickets.sweep():
+                self._save()
+
+    async def ask(
+        self, request: ApprovalRequest, *, patience: float | None = None, revise: Revise | None = None
+    ) -> Ask:
+        """Wait until the request is settled, and return it with its state.
+
+        Where it is approved, `grants` holds its grant under the request's id; else the ask's `code` says what
+        the caller is told. A call that is identical to a waiting one shares its card and its answer. A call
+        whose answer was kept gets that answer at once. After `patience` seconds the caller gets the ask in
+        the state `waiting`, and a later identical call takes its place. Cancelling withdraws the request. The
+        queue stamps the times and the confirmation code. Raises ValueError for a request whose digest, tool,
+        caller or input differs from its subject's.
+        """
+        check_request(request)
+        answered = self._earlier_answer(request)
+        if answered is not None:
+            return answered
+        pending = self._waiters.find_same(dedup_key(request))
+        if pending is None:
+            ask = self._admit(request)
+            pending = self._waiters.get(request.id)
+            if pending is None:
+                return ask
+        waiter = self._waiters.enter(pending, request.id, revise)
+        self._store_waiters(pending)
+        # A cancelled wait leaves `gone` true. An answer may have been given in the same moment; `_abandon`
+        # then voids its grant, because nobody is left to use it.
+        gone = True
+        try:
+            until = FOREVER if patience is None else self._clock.monotonic() + patience
+            if not await wait_until(self._clock, waiter.settled, until):
+                return self._with_ticket(pending, waiter)
+            gone = False
+        finally:
+            self._waiters.leave(waiter)
+            if gone:
+                self._abandon(pending, waiter)
+        return waiter.outcome or self._requests.waiting_request(pending.request_id)
+
+    def decide(
+        self, request_id: str, subject_digest: str, answer: Answer, *, by: str = "console", author: str = ""
+    ) -> Outcome:
+        """Settle a request by a person's answer, if the answer counts.
+
+        `subject_digest` is that of the request the person saw. `by` names the console. `author`, by default
+        the same, is recorded with the rule or block that the answer writes.
+        """
+        outcome, ask = self._requests.decide(
+            request_id,
+            subject_digest,
+            answer,
+            by=by,
+            now=self._clock.monotonic(),
+            at=self._clock.now(),
+            desktop_controlled=self._desktop_control.active(),
+            before_settling=lambda request, given: self._write_permission(request, given, author or by),
+        )
+        if ask is not None:
+            self._denials.remember(ask)
+            self._finish(ask)
+            if answer.choice == Choice.BLOCK:
+                self._deny_blocked(ask, by)
+        return outcome
+
+    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
+        """Replace the input of a waiting request by one that a person wrote. Nothing is decided by it."""
+        outcome = await apply_edit(
+            self._requests, self._waiters, self._clock, request_id, subject_digest, input
+        )
+        if isinstance(outcome, Outcome):
+            return outcome
+        self._publish_change(outcome, REQUEST_CHANGED)
+        self._save()
+        return Outcome(accepted=True)
+
+    def set_paused(self, request_id: str, paused: bool) -> bool:
+        """Stop the time of a waiting request, or let it run on. Returns False where nothing changed."""
+        ask = self._requests.set_paused(request_id, paused, self._clock.monotonic(), self._clock.now())
+        self._publish_change(ask, REQUEST_CHANGED)
+        self._changed.set()
+        self._save()
+        return ask is not None
+
+    def approver_left(self, transition: Transition = Transition.LEAVE) -> None:
+        """End the inline waits because no person is there to decide.
+
+        Requests with a ticket wait on for the next console. With `Transition.PANIC` they end, too, and the
+        answers that were kept are dropped.
+        """
+        if transition is Transition.PANIC:
+            # Kept approvals go first and are written at once: a kernel that is killed in the middle of a
+            # panic must not find them again when it restarts.
+            self._tickets.clear()
+            self._save()
+        for pending in self._waiters:
+            if not pending.tickets or transition is Transition.PANIC:
+                self._finish(self._requests.settle(pending.request_id, transition, self._clock.now()))
+                continue
+            no_approver = msgspec.structs.replace(
+                self._requests.waiting_request(pending.request_id),
+                state=RequestState.WITHDRAWN,
+                code=Code.NO_APPROVER,
+            )
+            pending.release_all(no_approver)
+            self._store_waiters(pending)
+
+    def restore(self, tickets: Iterable[Ticket]) -> None:
+        """Take over the tickets of an earlier kernel: requests that still wait, and answers that nobody has
+        fetched."""
+        for key, ask, calls, deadline in self._tickets.read_restored(tickets):
+            self._requests.restore(ask, deadline)
+            self._waiters.open(ask.request.id, key, calls)
+        self._changed.set()
+
+    async def all_resumed(self) -> None:
+        """Wait until every call whose request is settled has resumed."""
+        await self._waiters.all_resumed()
+
+    def use_lease(self, grant_id: str, subject: Subject, risk: Risk, group: str = "") -> Grant | None:
+        """Return a grant for one call, drawn from a lease that covers it; None where a person has to be
+        asked. `group` is the tool's exclusive group."""
+        lease = self.leases.match(subject, risk, group)
+        used = None if lease is None else self.leases.take(lease.id)
+        return None if used is None else self.grants.issue(grant_id, subject.digest(), used.id)
+
+    def asks(self) -> tuple[Ask, ...]:
+        """Return the waiting requests in order of arrival, then the settled ones, newest first."""
+        return self._requests.asks()
+
+    def has_answer_for(self, request: ApprovalRequest) -> bool:
+        """Return whether an identical call has left a ticket here, for a waiting request or for an answer."""
+        key = dedup_key(request)
+        pending = self._waiters.find_same(key)
+        return self._tickets.has(key) or (pending is not None and pending.tickets > 0)
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait for a person."""
+        return self._requests.waiting
+
+    def _earlier_answer(self, request: ApprovalRequest) -> Ask | None:
+        """Return the answer that is there already: a denial that still holds, or one kept for the caller."""
+        # Denials come first: picking up a kept approval uses it up, and would carry a denied or paused caller
+        # past the denial.
+        denial = self._requests.pause_denial(request, self._clock.monotonic()) or self._denials.answer(
+            request
+        )
+        if denial is not None:
+            return denial
+        kept = self._tickets.pick_up(dedup_key(request))
+        if kept is None:
+            return None
+        self._save()
+        if kept.state is RequestState.APPROVED:
+            self.grants.issue(request.id, kept.request.subject_digest)
+        return kept
+
+    def _deny_blocked(self, ask: Ask, by: str) -> None:
+        """Apply a block to what exists already: end the tool's leases and kept answers, and deny every other
+        request for it."""
+        tool = ask.request.tool
+        self.leases.end_tool(tool)
+        self._tickets.drop_tool(tool)
+        self._save()
+        if ask.answer is not None:
+            for other in self._requests.deny_tool(tool, ask.answer, by=by, at=self._clock.now()):
+                self._finish(other)
+
+    def _admit(self, request: ApprovalRequest) -> Ask:
+        ask = self._requests.admit(request, now=self._clock.monotonic(), at=self._clock.now())
+        if ask.state is RequestState.WAITING:
+            self._waiters.open(request.id, dedup_key(request))
+            self._publish_change(ask)
+            self._changed.set()
+        return ask
+
+    def _with_ticket(self, pending: WaitingRequest, waiter: Waiter) -> Ask:
+        """Turn an inline wait whose patience is over into a ticket, and return the waiting ask."""
+        pending.give_ticket(waiter, self._requests.waiting_request(pending.request_id))
+        self._store_waiters(pending)
+        return self._requests.waiting_request(pending.request_id)
+
+    def _abandon(self, pending: WaitingRequest, waiter: Waiter) -> None:
+        """Handle a caller that stopped waiting. Its request is withdrawn where no other call waits for the
+        answer. A caller that had come back with a ticket keeps that ticket."""
+        # The request may have been approved just before the wait was cancelled.
+        self.grants.void(waiter.request_id)
+        if not pending.remove_waiter(waiter):
+            return
+        if pending.count:
+            self._store_waiters(pending)
+        else:
+            self._finish(self._requests.withdraw(pending.request_id, self._clock.now()))
+
+    def _finish(self, ask: Ask | None) -> None:
+        """Hand a settled request to every call that waits, and keep its answer for calls that come back."""
+        if ask is None:
+            return
+        pending = self._waiters.close(ask.request.id)
+        lease = self.leases.lease_from_request(ask)
+        for position, waiter in enumerate(pending.waiters.values()):
+            if ask.state is RequestState.APPROVED:
+                if lease is not None and position:
+                    # The lease counts the approved call itself; each further identical call takes one more.
+                    self.leases.take(lease)
+                # The grant exists before the waiter wakes, since the call redeems it at once.
+                self.grants.issue(waiter.request_id, ask.request.subject_digest, lease)
+            waiter.settle(ask)
+        if pending.tickets:
+            self._tickets.keep(pending.key, msgspec.structs.replace(ask, ticket=True), pending.tickets)
+            if not pending.waiters:
+                self._on_unattended(ask)
+        self._publish_change(ask)
+        self._changed.set()
+        self._save()
+
+    def _store_waiters(self, pending: WaitingRequest) -> None:
+        ticket = pending.tickets > 0 and not pending.waiters
+        before = self._requests.find(pending.request_id)
+        ask = self._requests.update(pending.request_id, count=pending.count, ticket=ticket)
+        if ask != before:
+            self._publish_change(ask, REQUEST_CHANGED)
+            self._save()
+
+    def _save(self) -> None:
+        self._save_tickets((*self._waiters.tickets(self._requests.find), *self._tickets.all()))
+
+    def _publish_change(self, ask: Ask | None, kind: str = "") -> None:
+        if ask is not None:
+            self._publish(request_event(ask, self._clock.now(), kind))
+
+    def _on_lease_change(self, move: LeaseChange, lease: Lease, by: str) -> None:
+        self._report_lease_change(move, lease, by)
+        self._publish(Event(cls=EventClass.APPROVAL, type="leases.changed", at=self._clock.now()))
 
 
 def request_event(ask: Ask, at: float, kind: str = "") -> Event:
-    """What became of a request; `kind` where its state does not say it."""
+    """Return the event for the state of a request. `kind` is the event's type where the state does not imply
+    it. The payload holds ids and states, never an input: every subscriber of the bus may read it."""
     request = ask.request
     payload: JsonObject = {
         "requestId": request.id,
@@ -55,290 +351,27 @@ def request_event(ask: Ask, at: float, kind: str = "") -> Event:
     return Event(cls=EventClass.APPROVAL, type=kind or _TYPES[ask.state], at=at, payload=payload)
 
 
-# Another input in a waiting request's place. Nothing is decided by this: the card is another one.
-
-
 async def apply_edit(
-    book: RequestStore, pending: WaiterRegistry, clock: Clock, request_id: str, shown: str, input: JsonObject
+    store: RequestStore, waiters: WaiterRegistry, clock: Clock, request_id: str, shown: str, input: JsonObject
 ) -> Ask | Outcome:
-    """The ask as it waits with that input, made anew by a call that is still there; or why not."""
-    waits, ask = pending.get(request_id), book.find(request_id)
-    if waits is None or ask is None:
+    """Put another input into a waiting request. Nothing is decided by it: the result is another card.
+
+    `shown` is the subject digest of the request that the person edited. A call that still waits inline
+    prepares the request again with the new input. Returns the waiting ask, or why there is none.
+    """
+    pending, ask = waiters.get(request_id), store.find(request_id)
+    if pending is None or ask is None:
         return rejected_decision("there is no such request")
     if ask.request.subject_digest != shown:
-        return rejected_decision("the request is not the one that was shown")
+        return rejected_decision("the request has changed since it was shown to you")
     if ask.request.input_json != canonical_json(ask.request.subject.input):
         return rejected_decision("an input with masked parts cannot be edited")
-    if waits.revise is None:
-        return rejected_decision("the caller is not there: it can be edited when it has come back")
-    fresh = await waits.revise(input)
-    if isinstance(fresh, str):
-        return rejected_decision(fresh)
-    check_request(fresh)
-    request = msgspec.structs.replace(book.stamp(fresh, clock.now()), id=request_id, edited=True)
-    return book.replace(request, shown) or rejected_decision("the request has changed meanwhile")
-
-
-# The approval queue: calls wait here for a person.
-#
-# Every way out that is not an explicit approval is a refusal or leaves the request waiting.
-
-
-SaveTickets = Callable[[tuple[Ticket, ...]], None]
-"""Writes the tickets where a restart finds them; never raises."""
-WriteStandingPermission = Callable[[ApprovalRequest, Answer, str], str]
-"""Writes the rule or block that an answer stands on, and who did it; why it could not, in words."""
-OnUnattended = Callable[[Ask], None]
-"""Told of requests that were settled while nobody waited inline, who would have written it down."""
-
-
-class ApprovalQueue:
-    """One kernel's queue, with the leases and grants its answers make."""
-
-    def __init__(
-        self,
-        clock: Clock,
-        publish: Publish,
-        limits: Limits,
-        hands: DesktopControl,
-        *,
-        first: WriteStandingPermission = lambda request, answer, by: "",
-        told: OnLeaseChange = lambda move, lease, by: None,
-        keep: SaveTickets = lambda tickets: None,
-        unattended: OnUnattended = lambda ask: None,
-    ) -> None:
-        self._clock = clock
-        self._publish = publish
-        self._hands = hands
-        self._first = first
-        self._told = told
-        self._keep = keep
-        self._unattended = unattended
-        self._book = RequestStore(limits)
-        self._pending = WaiterRegistry()
-        self._refusals = DenialCache(clock)
-        self._tickets = TicketStore(clock)
-        self._moved = anyio.Event()
-        self.leases = LeaseStore(clock, self._on_lease_change)
-        self.grants = GrantStore(clock, self.leases.is_active)
-
-    async def run(self) -> None:
-        """Time requests out. Runs until cancelled, in the kernel's task group."""
-        while True:
-            moment = min(self._book.next_deadline(), self._tickets.next_end())
-            self._moved = anyio.Event()
-            await wait_until(self._clock, self._moved, moment)
-            for request_id in self._book.overdue(self._clock.monotonic()):
-                self._finish(self._book.expire(request_id, self._clock.now()))
-            if self._tickets.sweep():
-                self._save()
-
-    async def ask(
-        self, request: ApprovalRequest, *, patience: float | None = None, revise: Revise | None = None
-    ) -> Ask:
-        """Wait until the request is settled. Approved, its grant lies in `grants` under the request's id;
-        else `code` says what the caller is told.
-
-        A call identical to one that waits shares its card and its answer; one whose answer was kept gets
-        that. After `patience` seconds the caller is given up on, and gets an Ask that still waits: asking
-        again takes its place. It is stamped here. Cancelling withdraws it. Raises
-        ValueError for a request whose digest, tool, caller or input is not its subject's.
-        """
-        check_request(request)
-        answered = self._earlier_answer(request)
-        if answered is not None:
-            return answered
-        pending = self._pending.find_same(dedup_key(request))
-        if pending is None:
-            ask = self._admit(request)
-            pending = self._pending.get(request.id)
-            if pending is None:
-                return ask
-        waiter = self._pending.enter(pending, request.id, revise)
-        self._store_waiters(pending)
-        gone = True
-        try:
-            until = FOREVER if patience is None else self._clock.monotonic() + patience
-            if not await wait_until(self._clock, waiter.settled, until):
-                return self._with_ticket(pending, waiter)
-            gone = False
-        finally:
-            self._pending.leave(waiter)
-            if gone:
-                self._abandon(pending, waiter)
-        return waiter.outcome or self._book.waits(pending.request_id)
-
-    def decide(
-        self, request_id: str, subject_digest: str, answer: Answer, *, by: str = "console", hand: str = ""
-    ) -> Outcome:
-        """A person's answer, once, for the very request shown; `hand`, else `by`, wrote its rule or block."""
-        outcome, ask = self._book.decide(
-            request_id,
-            subject_digest,
-            answer,
-            by=by,
-            now=self._clock.monotonic(),
-            at=self._clock.now(),
-            hands=self._hands.active(),
-            first=lambda request, given: self._first(request, given, hand or by),
-        )
-        if ask is not None:
-            self._refusals.remember(ask)
-            self._finish(ask)
-            if answer.choice == Choice.BLOCK:
-                self._deny_blocked(ask, by)
-        return outcome
-
-    async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
-        """Put another input in a waiting request's place; see `editing`."""
-        outcome = await apply_edit(self._book, self._pending, self._clock, request_id, subject_digest, input)
-        if isinstance(outcome, Outcome):
-            return outcome
-        self._publish_change(outcome, CHANGED)
-        self._save()
-        return Outcome(accepted=True)
-
-    def set_paused(self, request_id: str, held: bool) -> bool:
-        """Stop a waiting request's time, or let it run on; False where that changes nothing."""
-        ask = self._book.set_paused(request_id, held, self._clock.monotonic(), self._clock.now())
-        self._publish_change(ask, CHANGED)
-        self._moved.set()
-        self._save()
-        return ask is not None
-
-    def approver_left(self, move: Transition = Transition.LEAVE) -> None:
-        """The person is gone: whoever waits is told that nobody will decide. Tickets wait on, but not when
-        everything is stopped: then no answer that was kept counts either."""
-        if move is Transition.PANIC:
-            self._tickets.clear()
-            self._save()
-        for pending in self._pending:
-            if not pending.tickets or move is Transition.PANIC:
-                self._finish(self._book.settle(pending.request_id, move, self._clock.now()))
-                continue
-            told = msgspec.structs.replace(
-                self._book.waits(pending.request_id), state=RequestState.WITHDRAWN, code=Code.NO_APPROVER
-            )
-            pending.release_all(told)
-            self._store_waiters(pending)
-
-    def restore(self, tickets: Iterable[Ticket]) -> None:
-        """Take over what an earlier kernel left: questions that wait on, answers nobody has fetched."""
-        for asked, ask, calls, deadline in self._tickets.read_restored(tickets):
-            self._book.restore(ask, deadline)
-            self._pending.open(ask.request.id, asked, calls)
-        self._moved.set()
-
-    async def all_resumed(self) -> None:
-        """Wait until every settled request has been gone on with by its caller's side."""
-        await self._pending.all_resumed()
-
-    def use_lease(self, grant_id: str, subject: Subject, risk: Risk, group: str = "") -> Grant | None:
-        """A grant for one call drawn from a lease that covers it; None where a person has to be asked.
-        `group` is the tool's exclusive one."""
-        lease = self.leases.match(subject, risk, group)
-        taken = None if lease is None else self.leases.take(lease.id)
-        return None if taken is None else self.grants.issue(grant_id, subject.digest(), taken.id)
-
-    def asks(self) -> tuple[Ask, ...]:
-        """Waiting ones in order of arrival, then recent ones, newest first."""
-        return self._book.asks()
-
-    def has_answer_for(self, request: ApprovalRequest) -> bool:
-        """Whether such a call has left a question or an answer here that it may come back for."""
-        asked = dedup_key(request)
-        pending = self._pending.find_same(asked)
-        return self._tickets.has(asked) or (pending is not None and pending.tickets > 0)
-
-    @property
-    def waiting(self) -> int:
-        """How many requests wait for a person."""
-        return self._book.waiting
-
-    def _earlier_answer(self, request: ApprovalRequest) -> Ask | None:
-        """An answer that is there already: a refusal that lasts, or one that was kept for the caller."""
-        paused = self._book.paused(request, self._clock.monotonic())
-        lasting = paused or self._refusals.answer(request)
-        if lasting is not None:
-            return lasting
-        kept = self._tickets.pick_up(dedup_key(request))
-        if kept is None:
-            return None
-        self._save()
-        if kept.state is RequestState.APPROVED:
-            self.grants.issue(request.id, kept.request.subject_digest)
-        return kept
-
-    def _deny_blocked(self, ask: Ask, by: str) -> None:
-        """Nobody calls the tool: who waits for it is refused, leases and unfetched approvals of it end."""
-        tool = ask.request.tool
-        self.leases.end_tool(tool)
-        self._tickets.drop_tool(tool)
-        self._save()
-        if ask.answer is not None:
-            for other in self._book.refuse(tool, ask.answer, by=by, at=self._clock.now()):
-                self._finish(other)
-
-    def _admit(self, request: ApprovalRequest) -> Ask:
-        ask = self._book.admit(request, now=self._clock.monotonic(), at=self._clock.now())
-        if ask.state is RequestState.WAITING:
-            self._pending.open(request.id, dedup_key(request))
-            self._publish_change(ask)
-            self._moved.set()
-        return ask
-
-    def _with_ticket(self, pending: WaitingRequest, waiter: Waiter) -> Ask:
-        """The caller's patience is over; its place is kept."""
-        pending.give_ticket(waiter, self._book.waits(pending.request_id))
-        self._store_waiters(pending)
-        return self._book.waits(pending.request_id)
-
-    def _abandon(self, pending: WaitingRequest, waiter: Waiter) -> None:
-        """The caller stopped waiting: its request is withdrawn where nobody else waits for the answer, an
-        answer just given is void. One that had come back for its answer keeps its ticket."""
-        self.grants.void(waiter.request_id)
-        if not pending.remove_waiter(waiter):
-            return
-        if pending.count:
-            self._store_waiters(pending)
-        else:
-            self._finish(self._book.withdraw(pending.request_id, self._clock.now()))
-
-    def _finish(self, ask: Ask | None) -> None:
-        """A request is settled: everybody who waited is told, and answers are kept for who is away."""
-        if ask is None:
-            return
-        pending = self._pending.close(ask.request.id)
-        lease = self.leases.lease_from_request(ask)
-        for place, waiter in enumerate(pending.waiters.values()):
-            if ask.state is RequestState.APPROVED:
-                if lease is not None and place:
-                    self.leases.take(lease)  # the lease has counted one of the identical calls
-                self.grants.issue(waiter.request_id, ask.request.subject_digest, lease)
-            waiter.settle(ask)
-        if pending.tickets:
-            self._tickets.keep(pending.asked, msgspec.structs.replace(ask, ticket=True), pending.tickets)
-            if not pending.waiters:
-                self._unattended(ask)
-        self._publish_change(ask)
-        self._moved.set()
-        self._save()
-
-    def _store_waiters(self, pending: WaitingRequest) -> None:
-        ticket = pending.tickets > 0 and not pending.waiters
-        before = self._book.find(pending.request_id)
-        ask = self._book.update(pending.request_id, count=pending.count, ticket=ticket)
-        if ask != before:
-            self._publish_change(ask, CHANGED)
-            self._save()
-
-    def _save(self) -> None:
-        self._keep((*self._pending.tickets(self._book.find), *self._tickets.all()))
-
-    def _publish_change(self, ask: Ask | None, kind: str = "") -> None:
-        if ask is not None:
-            self._publish(request_event(ask, self._clock.now(), kind))
-
-    def _on_lease_change(self, move: LeaseChange, lease: Lease, by: str) -> None:
-        self._told(move, lease, by)
-        self._publish(Event(cls=EventClass.APPROVAL, type="leases.changed", at=self._clock.now()))
+    if pending.revise is None:
+        return rejected_decision("the caller is away: you can edit its input when it has come back")
+    # The request may be answered or edited while this awaits; `store.replace` compares the digest again.
+    revised = await pending.revise(input)
+    if isinstance(revised, str):
+        return rejected_decision(revised)
+    check_request(revised)
+    request = msgspec.structs.replace(store.stamp(revised, clock.now()), id=request_id, edited=True)
+    return store.replace(request, shown) or rejected_decision("the request has changed meanwhile")

@@ -12,7 +12,7 @@ from flycore.model.clock import Clock
 from flycore.model.enums import Risk
 
 WINDOW_SECONDS = 60.0
-REMEMBERED_CALLERS = 4096
+MAX_CALLERS = 4096
 """Callers whose counts are kept; an idle one that was not seen for longest is forgotten first."""
 
 
@@ -115,7 +115,7 @@ class Quota:
     def _usage_of(self, caller: str) -> _Usage:
         usage = self._usage.pop(caller, None) or _Usage()
         self._usage[caller] = usage
-        if len(self._usage) > REMEMBERED_CALLERS:
+        if len(self._usage) > MAX_CALLERS:
             idle = next((key for key, item in self._usage.items() if not item.running), None)
             if idle is not None and idle != caller:
                 del self._usage[idle]

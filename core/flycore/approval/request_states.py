@@ -1,4 +1,12 @@
-"""What confirms a risky approval: drawn for each request, so that no key sequence is known before."""
+"""The states of an approval request, the transitions between them, and the check of an answer.
+
+    waiting ── approve, lease, rule ──▶ approved
+       ├────── deny, block, panic ────▶ denied
+       ├────── time ──────────────────▶ timed-out
+       └────── caller or person left ─▶ withdrawn
+
+All of it is functions of values. Only `waiting` has transitions, so exactly one answer counts.
+"""
 
 from __future__ import annotations
 
@@ -15,36 +23,20 @@ from flycore.policy.rule_file import rule_fault
 CODE_LENGTH = 4
 
 
-def new_confirmation_code(risk: Risk) -> str:
-    """One letter for high risk, four for critical, none below."""
-    count = {Risk.HIGH: 1, Risk.CRITICAL: CODE_LENGTH}.get(risk, 0)
-    return "".join(secrets.choice(LETTERS) for _ in range(count))
-
-
-# What may become of a request: states, transitions and the judgement of an answer, as functions.
-#
-# waiting ── approve / lease ──▶ approved
-# ├────── deny, panic ──────▶ denied
-# ├────── time ─────────────▶ timed-out
-# └─ caller or person gone ─▶ withdrawn
-#
-# Only `waiting` has ways out, so exactly one answer counts.
-
-
 MAX_DENY_MINUTES = 24 * 60
 
 
 class Transition(StrEnum):
-    """What can happen to a request."""
+    """What can happen to a waiting request."""
 
     APPROVE = "approve"
     DENY = "deny"
     EXPIRE = "expire"
     WITHDRAW = "withdraw"
     LEAVE = "leave"
-    """The person has left: nobody is there to decide."""
+    """The last console has left, so nobody is there to decide."""
     PANIC = "panic"
-    """Everything is stopped."""
+    """A person stopped everything."""
 
 
 _NEXT_STATES = {
@@ -70,57 +62,61 @@ _ENDED = {
 }
 
 
-def next_state(state: RequestState, move: Transition) -> tuple[RequestState, Code | None] | None:
-    """The state a move leads to, with what the caller is told; None where the move does not exist."""
-    return _NEXT_STATES[move] if state is RequestState.WAITING else None
+def next_state(state: RequestState, transition: Transition) -> tuple[RequestState, Code | None] | None:
+    """Return the state that a transition leads to and the code for the caller; None for a settled request."""
+    return _NEXT_STATES[transition] if state is RequestState.WAITING else None
 
 
 class DecisionContext(NamedTuple):
-    """What an answer is judged against besides the request itself."""
+    """What an answer is checked against besides the request itself."""
 
     overdue: bool
-    hands_on: bool
+    desktop_controlled: bool
 
 
 def check_answer(
-    ask: Ask | None, subject_digest: str, answer: Answer, moment: DecisionContext
+    ask: Ask | None, subject_digest: str, answer: Answer, context: DecisionContext
 ) -> Transition | Outcome:
-    """The move an answer makes, or why it makes none. Whatever is not understood decides nothing."""
+    """Return the transition that an answer makes, or why it makes none. `subject_digest` is that of the
+    request the person saw. An answer that is not understood decides nothing."""
     if ask is None:
         return rejected_decision("there is no such request")
     if ask.state is not RequestState.WAITING:
         by = f" by {ask.decided_by}" if ask.decided_by else ""
         return rejected_decision(f"{_ENDED[ask.state]}{by}")
-    if moment.overdue:
+    # The deadline counts, not the task that ends overdue requests: it may run a moment later.
+    if context.overdue:
         return rejected_decision(_ENDED[RequestState.TIMED_OUT])
     if subject_digest != ask.request.subject_digest:
-        return rejected_decision("the request is not the one that was shown")
-    move = _transition_for(answer)
-    if move is None or answer.choice not in choices(ask.request):
-        return rejected_decision("this choice is not offered")
-    fault = _fault(ask.request, answer)
+        return rejected_decision("the request has changed since it was shown to you")
+    transition = _transition_for(answer)
+    if transition is None or answer.choice not in choices(ask.request):
+        return rejected_decision("this choice is not offered for this request")
+    fault = _terms_fault(ask.request, answer)
     if fault:
         return rejected_decision(fault)
     if not 0 <= answer.deny_minutes <= MAX_DENY_MINUTES:
-        return rejected_decision(f"a refusal lasts {MAX_DENY_MINUTES} minutes at most")
-    if move is Transition.APPROVE and moment.hands_on:
-        return rejected_decision("hands on the machine: wait until the tool has left mouse and keyboard")
-    return move
+        return rejected_decision(f"a denial lasts {MAX_DENY_MINUTES} minutes at most")
+    # A tool that moves mouse and keyboard could press the approving keys itself. Denials always count.
+    if transition is Transition.APPROVE and context.desktop_controlled:
+        return rejected_decision("a tool has its hands on the machine: wait until it has ended")
+    return transition
 
 
 def choices(request: ApprovalRequest) -> tuple[Choice, ...]:
-    """What the card offers. Critical risk is decided each time; a lease also needs programs that can be
-    held still."""
+    """Return the choices that the card offers."""
+    # A call of critical risk is decided each time: no lease and no rule may allow the next one.
     if request.risk is Risk.CRITICAL:
         return (Choice.APPROVE_ONCE, Choice.DENY, Choice.BLOCK)
+    # A lease permits later runs of the same program, so it needs a seal that keeps the program the same.
     seals = (request.seal, *(delegate.seal for delegate in request.delegates))
     lease = (Choice.LEASE,) if all(seal.leasable for seal in seals) else ()
     return (Choice.APPROVE_ONCE, *lease, Choice.RULE, Choice.DENY, Choice.BLOCK)
 
 
 def check_request(request: ApprovalRequest) -> None:
-    """Hold a request to its own digest and input. Raises ValueError: such a card would show one thing
-    and approve another."""
+    """Check that a request shows what it approves. Raises ValueError where its digest, tool, caller or input
+    differs from its subject's: such a card would show one thing and approve another."""
     if request.subject.digest() != request.subject_digest:
         raise ValueError("the request's digest is not its subject's")
     if request.tool != request.subject.tool or request.caller.key != request.subject.caller:
@@ -129,25 +125,34 @@ def check_request(request: ApprovalRequest) -> None:
         raise ValueError("the request shows another input than its subject's")
 
 
+def new_confirmation_code(risk: Risk) -> str:
+    """Return the letters that confirm an approval: one for high risk, four for critical, none below."""
+    # They are drawn for each request, so that no sequence of keys approves one before it was seen.
+    count = {Risk.HIGH: 1, Risk.CRITICAL: CODE_LENGTH}.get(risk, 0)
+    return "".join(secrets.choice(LETTERS) for _ in range(count))
+
+
+def rejected_decision(why_not: str) -> Outcome:
+    """Return the outcome of an answer or edit that does not count, with the sentence that says why."""
+    return Outcome(accepted=False, why_not=why_not)
+
+
 def _has_masks(request: ApprovalRequest) -> bool:
     return bool(request.masked) or MASK in request.input_json or MASK_ESCAPED in request.input_json
 
 
 def _transition_for(answer: Answer) -> Transition | None:
-    """Where the answer leads, were it to count; a rule leads where it says, one that asks nowhere."""
+    """Return the transition of an answer, if it counts. A rule decides this call as it says; a rule that asks
+    decides nothing."""
     if answer.choice == Choice.RULE:
         return None if answer.rule is None else _BY_RULE.get(answer.rule.decision)
     return _TRANSITION_OF.get(answer.choice)
 
 
-def _fault(request: ApprovalRequest, answer: Answer) -> str:
-    """What is wrong with the terms that a choice comes with."""
+def _terms_fault(request: ApprovalRequest, answer: Answer) -> str:
+    """Return what is wrong with the terms of a lease or rule; empty where nothing is."""
     if answer.choice == Choice.LEASE:
         return lease_fault(request, answer.lease)
     if answer.choice == Choice.RULE and answer.rule is not None:
         return rule_fault(request, answer.rule)
     return ""
-
-
-def rejected_decision(why_not: str) -> Outcome:
-    return Outcome(accepted=False, why_not=why_not)

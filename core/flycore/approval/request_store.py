@@ -1,6 +1,6 @@
-"""The waiting requests and what became of the others: first in, first out, bounded, no waiting here.
+"""The bounded list of approval requests: those that wait, in order of arrival, and the last settled ones.
 
-`queue.py` is the asynchronous shell around it.
+Nothing here waits. `queue` is the asynchronous shell around it.
 """
 
 from __future__ import annotations
@@ -22,46 +22,50 @@ from flycore.approval.request_states import (
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
 from flycore.model.enums import Code, RequestState, Risk
 
-First = Callable[[ApprovalRequest, Answer], str]
-"""Does what an answer needs before it counts; the sentence says why it could not."""
+BeforeSettling = Callable[[ApprovalRequest, Answer], str]
+"""Does what an answer needs before it counts, such as writing a rule. Returns the sentence that says why it
+could not, or an empty text."""
 RECENT = 50
+"""Settled requests that are kept for lists."""
 RECENT_BYTES = 8 * 1024 * 1024
-"""Of settled requests' inputs: the oldest go first, the newest stays whatever its size."""
+"""Characters of canonical input that settled requests may hold together. The oldest are dropped first; the
+newest stays whatever its size."""
 DENIALS_TO_PAUSE = 3
 PAUSE_SECONDS = 60.0
-REMEMBERED_CALLERS = 1000
-"""Callers whose denials are counted; the one longest without a decision is forgotten first."""
+MAX_CALLERS = 1000
+"""Callers whose denials are counted; the one that has had no decision for longest is forgotten first."""
 TIMEOUT_SECONDS = 600.0
+"""How long a request waits where the settings name no other time for its risk."""
 
 
 class Limits(Protocol):
-    """What is asked at each use, and may be another answer each time."""
+    """The limits of the queue. They are read at each use, because the settings may change meanwhile."""
 
     @property
     def per_caller(self) -> int:
-        """Requests of one caller that may wait."""
+        """The number of requests of one caller that may wait."""
         ...
 
     @property
     def total(self) -> int:
-        """Requests that may wait."""
+        """The number of requests that may wait in all."""
         ...
 
     def timeout(self, risk: Risk) -> float:
-        """Seconds a request of that risk waits."""
+        """Return how many seconds a request of that risk waits."""
         ...
 
 
 class QueueLimits(NamedTuple):
-    """Limits that stay; times in seconds."""
+    """Limits that do not change. Times are in seconds."""
 
     per_caller: int = 5
     total: int = 20
     timeouts: tuple[tuple[Risk, float], ...] = ()
-    """A risk that is not named waits `TIMEOUT_SECONDS`."""
+    """Seconds for each risk; a risk that is not named waits `TIMEOUT_SECONDS`."""
 
     def timeout(self, risk: Risk) -> float:
-        """How long a request of that risk waits."""
+        """Return how many seconds a request of that risk waits."""
         return dict(self.timeouts).get(risk, TIMEOUT_SECONDS)
 
 
@@ -69,8 +73,8 @@ class QueueLimits(NamedTuple):
 class _StoredRequest:
     ask: Ask
     deadline: float
-    left: float = 0.0
-    """Seconds that were left when it was put on hold."""
+    seconds_left: float = 0.0
+    """Seconds that were left until the deadline when the request was put on hold."""
 
 
 @dataclass(slots=True)
@@ -80,7 +84,10 @@ class _Denials:
 
 
 class RequestStore:
-    """All requests of one kernel. Times are monotonic seconds, `at` is Unix time for people."""
+    """The approval requests of one kernel.
+
+    `now` and deadlines are monotonic seconds; `at` is Unix time in seconds, for people.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -89,7 +96,7 @@ class RequestStore:
         self._denials: dict[str, _Denials] = {}
 
     def stamp(self, request: ApprovalRequest, at: float) -> ApprovalRequest:
-        """The request with its time of asking, its expiry and freshly drawn letters."""
+        """Return the request with its time of asking, its expiry and a new confirmation code."""
         return msgspec.structs.replace(
             request,
             asked_at=at,
@@ -98,7 +105,8 @@ class RequestStore:
         )
 
     def admit(self, request: ApprovalRequest, *, now: float, at: float) -> Ask:
-        """The request as it waits, stamped, or as it is refused because of a full queue."""
+        """Add a request, and return it stamped and waiting; denied with `queue-full` where the caller's share
+        or the whole queue is full."""
         caller = request.caller.key
         mine = sum(item.ask.request.caller.key == caller for item in self._waiting.values())
         if mine >= self._limits.per_caller or len(self._waiting) >= self._limits.total:
@@ -116,18 +124,23 @@ class RequestStore:
         by: str,
         now: float,
         at: float,
-        hands: bool,
-        first: First = lambda request, answer: "",
+        desktop_controlled: bool,
+        before_settling: BeforeSettling = lambda request, answer: "",
     ) -> tuple[Outcome, Ask | None]:
-        """Judge an answer. The ask comes back, settled, only where the answer counted, and `first` had
-        done what the answer needs."""
+        """Settle a request by an answer, if the answer counts.
+
+        Returns the outcome and, only where the answer counts, the settled ask. `before_settling` does what
+        the answer needs first; where it fails, nothing is decided.
+        """
         item = self._waiting.get(request_id)
         ask = item.ask if item is not None else self.find(request_id)
-        moment = DecisionContext(overdue=item is not None and now >= item.deadline, hands_on=hands)
-        move = check_answer(ask, subject_digest, answer, moment)
+        context = DecisionContext(
+            overdue=item is not None and now >= item.deadline, desktop_controlled=desktop_controlled
+        )
+        move = check_answer(ask, subject_digest, answer, context)
         if isinstance(move, Outcome):
             return move, None
-        why_not = first(item.ask.request, answer) if item is not None else ""
+        why_not = before_settling(item.ask.request, answer) if item is not None else ""
         if why_not:
             return Outcome(accepted=False, why_not=why_not), None
         settled = self._settle(request_id, move, at, answer=answer, by=by)
@@ -136,40 +149,43 @@ class RequestStore:
         self._count(settled.request.caller.key, move, now)
         return Outcome(accepted=True), settled
 
-    def refuse(self, tool: str, answer: Answer, *, by: str, at: float) -> tuple[Ask, ...]:
-        """Settle every waiting request for the tool as denied by an answer that was given to one of them."""
+    def deny_tool(self, tool: str, answer: Answer, *, by: str, at: float) -> tuple[Ask, ...]:
+        """Deny every waiting request for the tool by an answer that was given to one of them. Returns the
+        settled asks."""
         ids = [key for key, item in self._waiting.items() if item.ask.request.tool == tool]
         settled = [self._settle(key, Transition.DENY, at, answer=answer, by=by) for key in ids]
         return tuple(ask for ask in settled if ask is not None)
 
     def expire(self, request_id: str, at: float) -> Ask | None:
-        """Time is up; None where the request was settled before."""
+        """Settle a request as timed out. Returns None where it was settled before."""
         return self._settle(request_id, Transition.EXPIRE, at)
 
     def withdraw(self, request_id: str, at: float) -> Ask | None:
-        """The caller is gone; None where the request was settled before."""
+        """Settle a request whose caller is gone. Returns None where it was settled before."""
         return self._settle(request_id, Transition.WITHDRAW, at)
 
-    def settle(self, request_id: str, move: Transition, at: float) -> Ask | None:
-        """Settle by what is nobody's answer; None where the request was settled before."""
-        return self._settle(request_id, move, at)
+    def settle(self, request_id: str, transition: Transition, at: float) -> Ask | None:
+        """Settle a request by a transition that is no answer. Returns None where it was settled before."""
+        return self._settle(request_id, transition, at)
 
-    def set_paused(self, request_id: str, held: bool, now: float, at: float) -> Ask | None:
-        """Stop a request's time, or let it run on; None where that changes nothing."""
+    def set_paused(self, request_id: str, paused: bool, now: float, at: float) -> Ask | None:
+        """Stop the time of a request, or let it run on. Returns None where nothing changed."""
         item = self._waiting.get(request_id)
-        if item is None or item.ask.held is held or (held and now >= item.deadline):
+        # An overdue request cannot be put on hold: the task that ends it may only be a moment late.
+        if item is None or item.ask.held is paused or (paused and now >= item.deadline):
             return None
-        if held:
-            item.left, item.deadline = item.deadline - now, float("inf")
+        if paused:
+            item.seconds_left, item.deadline = item.deadline - now, float("inf")
         else:
-            item.deadline = now + item.left
-        expires = at + item.left
+            item.deadline = now + item.seconds_left
+        expires = at + item.seconds_left
         request = msgspec.structs.replace(item.ask.request, expires_at=expires)
-        item.ask = msgspec.structs.replace(item.ask, request=request, held=held)
+        item.ask = msgspec.structs.replace(item.ask, request=request, held=paused)
         return item.ask
 
     def update(self, request_id: str, *, count: int, ticket: bool) -> Ask | None:
-        """Who waits for a request has changed."""
+        """Note how many calls wait for a request, and whether all of them hold tickets. Returns None where
+        the request does not wait."""
         item = self._waiting.get(request_id)
         if item is None:
             return None
@@ -177,51 +193,54 @@ class RequestStore:
         return item.ask
 
     def replace(self, request: ApprovalRequest, shown: str) -> Ask | None:
-        """Another card in the place of the one that waits under the same id, as long as that one; None
-        where the one that was shown, by its digest, waits no longer."""
+        """Put another request in the place of the waiting one with the same id. `shown` is the subject digest
+        of the one that was edited. Returns None where that one does not wait any more."""
         item = self._waiting.get(request.id)
         if item is None or item.ask.request.subject_digest != shown:
             return None
+        # An edit does not prolong the wait: the deadline stays, and so does the expiry that is shown.
         request = msgspec.structs.replace(request, expires_at=item.ask.request.expires_at)
         item.ask = msgspec.structs.replace(item.ask, request=request)
         return item.ask
 
     def restore(self, ask: Ask, deadline: float) -> None:
-        """A request of an earlier kernel waits on; limits were kept when it was admitted."""
+        """Add a request that waited in an earlier kernel. The limits were checked when it was admitted."""
         self._waiting[ask.request.id] = _StoredRequest(ask, deadline)
 
     def overdue(self, now: float) -> tuple[str, ...]:
-        """Requests whose time is up."""
+        """Return the ids of the requests whose deadline has passed."""
         return tuple(key for key, item in self._waiting.items() if now >= item.deadline)
 
     def deadline(self, request_id: str) -> float | None:
-        """When a waiting request expires, monotonic; infinite while it is held."""
+        """Return when a waiting request expires, in monotonic seconds; infinite while it is on hold, None
+        where it does not wait."""
         item = self._waiting.get(request_id)
         return None if item is None else item.deadline
 
     def next_deadline(self) -> float:
-        """When the next request expires; infinite where none does."""
+        """Return when the next request expires, in monotonic seconds; infinite where none does."""
         return min((item.deadline for item in self._waiting.values()), default=float("inf"))
 
-    def waits(self, request_id: str) -> Ask:
-        """A request that waits. Raises LookupError where it does not."""
+    def waiting_request(self, request_id: str) -> Ask:
+        """Return a request that waits. Raises LookupError where it does not."""
         return self._waiting[request_id].ask
 
     def find(self, request_id: str) -> Ask | None:
-        """A request, waiting or recent."""
+        """Return a waiting or recently settled request."""
         return next((ask for ask in self.asks() if ask.request.id == request_id), None)
 
     def asks(self) -> tuple[Ask, ...]:
-        """Waiting ones in order of arrival, then recent ones, newest first."""
+        """Return the waiting requests in order of arrival, then the settled ones, newest first."""
         return (*(item.ask for item in self._waiting.values()), *reversed(self._recent))
 
     @property
     def waiting(self) -> int:
-        """How many wait."""
+        """The number of requests that wait."""
         return len(self._waiting)
 
-    def paused(self, request: ApprovalRequest, now: float) -> Ask | None:
-        """The request as it is refused because its caller was denied too often; None where it was not."""
+    def pause_denial(self, request: ApprovalRequest, now: float) -> Ask | None:
+        """Return `request` as denied because its caller was denied too often in a row; None where it was
+        not."""
         denials = self._denials.get(request.caller.key)
         if denials is None or now >= denials.paused_until:
             return None
@@ -245,7 +264,8 @@ class RequestStore:
         return ask
 
     def _count(self, caller: str, move: Transition, now: float) -> None:
-        """Three denials in a row pause a caller; an approval starts the count anew."""
+        """Count a decision. Three denials in a row pause the caller; an approval starts the count anew."""
+        # Taken out and put back at the end, so that the dictionary is in the order of the last decision.
         denials = self._denials.pop(caller, None) or _Denials()
         if move is Transition.APPROVE:
             return
@@ -254,7 +274,7 @@ class RequestStore:
             denials.in_a_row = 0
             denials.paused_until = now + PAUSE_SECONDS
         self._denials[caller] = denials
-        while len(self._denials) > REMEMBERED_CALLERS:
+        while len(self._denials) > MAX_CALLERS:
             del self._denials[next(iter(self._denials))]
 
 

@@ -1,4 +1,5 @@
-"""Answers kept for callers that come back for them: one call each, for ten minutes."""
+"""Tickets: answers that are kept for callers that come back for them, and the file that keeps tickets over a
+restart of the kernel."""
 
 from __future__ import annotations
 
@@ -20,8 +21,9 @@ from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath
 
 PICK_UP_SECONDS = 600.0
-MOST_KEPT = 100
-"""Answers kept; the oldest goes first, and its caller is asked for anew."""
+"""How long an answer is kept."""
+MAX_ANSWERS = 100
+"""Answers that are kept. Beyond, the oldest is forgotten, and its caller's next call is a new request."""
 
 
 @dataclass(slots=True)
@@ -29,84 +31,83 @@ class _KeptAnswer:
     ask: Ask
     count: int
     until: float
-    """Monotonic seconds."""
+    """Monotonic time in seconds."""
 
 
 class TicketStore:
-    """Settled requests whose callers were away, by what they had asked."""
+    """The settled requests whose callers were away, by the key of identical calls."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._kept: dict[DedupKey, _KeptAnswer] = {}
+        self._answers: dict[DedupKey, _KeptAnswer] = {}
 
-    def keep(self, asked: DedupKey, ask: Ask, count: int, seconds: float = PICK_UP_SECONDS) -> None:
-        """Keep an answer for `count` calls."""
-        self._kept.pop(asked, None)
-        self._kept[asked] = _KeptAnswer(ask, count, self._clock.monotonic() + seconds)
-        while len(self._kept) > MOST_KEPT:
-            del self._kept[next(iter(self._kept))]
+    def keep(self, key: DedupKey, ask: Ask, count: int, seconds: float = PICK_UP_SECONDS) -> None:
+        """Keep an answer for `count` calls; it replaces an older one with the same key."""
+        self._answers.pop(key, None)
+        self._answers[key] = _KeptAnswer(ask, count, self._clock.monotonic() + seconds)
+        while len(self._answers) > MAX_ANSWERS:
+            del self._answers[next(iter(self._answers))]
 
-    def pick_up(self, asked: DedupKey) -> Ask | None:
-        """The answer for one call, which is then used up."""
-        if not self.has(asked):
+    def pick_up(self, key: DedupKey) -> Ask | None:
+        """Return the answer for one call, and use it up for that call; None where none is kept."""
+        if not self.has(key):
             return None
-        kept = self._kept[asked]
+        kept = self._answers[key]
         kept.count -= 1
         if kept.count <= 0:
-            del self._kept[asked]
+            del self._answers[key]
         return kept.ask
 
-    def has(self, asked: DedupKey) -> bool:
-        """Whether an answer is kept for such a call."""
-        kept = self._kept.get(asked)
+    def has(self, key: DedupKey) -> bool:
+        """Return whether an answer is kept for such a call."""
+        kept = self._answers.get(key)
         return kept is not None and self._clock.monotonic() < kept.until
 
     def drop_tool(self, tool: str) -> None:
         """Forget the answers to calls of that tool."""
-        self._kept = {asked: kept for asked, kept in self._kept.items() if kept.ask.request.tool != tool}
+        self._answers = {key: kept for key, kept in self._answers.items() if kept.ask.request.tool != tool}
 
     def clear(self) -> None:
-        """Nothing that was answered counts any more."""
-        self._kept.clear()
+        """Forget every answer."""
+        self._answers.clear()
 
     def sweep(self) -> bool:
-        """Forget what nobody came for; whether there was any."""
+        """Forget the answers whose time is over. Returns whether there was any."""
         now = self._clock.monotonic()
-        over = [asked for asked, kept in self._kept.items() if now >= kept.until]
-        for asked in over:
-            del self._kept[asked]
+        over = [key for key, kept in self._answers.items() if now >= kept.until]
+        for key in over:
+            del self._answers[key]
         return bool(over)
 
     def next_end(self) -> float:
-        """When the next answer is forgotten, monotonic; infinite where there is none."""
-        return min((kept.until for kept in self._kept.values()), default=float("inf"))
+        """Return when the next answer is forgotten, in monotonic seconds; infinite where there is none."""
+        return min((kept.until for kept in self._answers.values()), default=float("inf"))
 
     def read_restored(self, tickets: Iterable[Ticket]) -> Iterator[tuple[DedupKey, Ask, int, float]]:
-        """Keep the answers among `tickets` and give the questions: with fresh letters, what was asked, for
-        how many calls, and until when, monotonic. What is over is left out."""
+        """Keep the answers among `tickets`, and yield the requests that still wait as (key, ask, number of
+        calls, monotonic deadline). Tickets whose time is over are left out."""
+        # Monotonic time starts anew with the machine, so the file holds Unix time and is converted here. The
+        # confirmation code is drawn again: the old one has been in a file.
         ahead = self._clock.monotonic() - self._clock.now()
-        for asked, ask, calls, until in tickets:
+        for key, ask, calls, until in tickets:
             deadline = until + ahead
             left = deadline - self._clock.monotonic()
             if left > 0 and ask.state is RequestState.WAITING:
                 request = msgspec.structs.replace(ask.request, letter=new_confirmation_code(ask.request.risk))
                 again = msgspec.structs.replace(ask, request=request, count=calls, ticket=True, held=False)
-                yield asked, again, calls, deadline
+                yield key, again, calls, deadline
             elif left > 0:
-                self.keep(asked, ask, calls, left)
+                self.keep(key, ask, calls, left)
 
     def all(self) -> tuple[Ticket, ...]:
-        """For the file that survives a restart."""
+        """Return a ticket for each answer, with Unix times, for the file."""
         ahead = self._clock.now() - self._clock.monotonic()
         return tuple(
-            Ticket(asked, kept.ask, kept.count, kept.until + ahead) for asked, kept in self._kept.items()
+            Ticket(key, kept.ask, kept.count, kept.until + ahead) for key, kept in self._answers.items()
         )
 
 
-# The file in which tickets survive a restart: questions that wait, answers nobody has fetched.
-
-
-MOST_TICKETS_BYTES = 64 * 1024 * 1024
+MAX_FILE_BYTES = 64 * 1024 * 1024
 _STORED_STATES = (RequestState.WAITING, RequestState.APPROVED, RequestState.DENIED, RequestState.TIMED_OUT)
 
 
@@ -118,10 +119,10 @@ class _StoredTicket(Value, frozen=True, kw_only=True):
 
 
 def load_tickets(state_dir: Path) -> tuple[Ticket, ...]:
-    """What an earlier kernel left. A line that cannot be read, or whose request is not its digest's, is
-    left out: its caller asks anew."""
+    """Return the tickets that an earlier kernel wrote. A line that cannot be read, or whose request does not
+    match its digest, is left out: its caller's next call is a new request."""
     try:
-        data = read_beneath(state_dir, TICKETS_FILE, MOST_TICKETS_BYTES)
+        data = read_beneath(state_dir, TICKETS_FILE, MAX_FILE_BYTES)
     except OSError:
         return ()
     return tuple(ticket for line in data.splitlines() if (ticket := _read_ticket(line)) is not None)
@@ -139,14 +140,18 @@ def _read_ticket(line: bytes) -> Ticket | None:
 
 
 def _stored(ask: Ask) -> Ask:
+    # Pictures of the screen and lines of files are for the person alone, so they are not written to disk.
     return msgspec.structs.replace(ask, request=ask.request.without_crops("it was taken before a restart"))
 
 
 def ticket_writer(
-    state_dir: Path, problem: Callable[[JsonObject], None]
+    state_dir: Path, report_problem: Callable[[JsonObject], None]
 ) -> Callable[[tuple[Ticket, ...]], None]:
-    """Writes the tickets whenever they are others. Where that fails they hold as long as this kernel
-    does, and `problem` is told the path and the cause."""
+    """Return the function that writes the tickets to their file whenever they have changed.
+
+    Where that fails, the tickets last as long as this kernel, and `report_problem` is called with the path
+    and the cause.
+    """
     before: tuple[Ticket, ...] = ()
 
     def keep(tickets: tuple[Ticket, ...]) -> None:
@@ -155,12 +160,12 @@ def ticket_writer(
             return
         before = tickets
         lines = [
-            msgspec.json.encode(_StoredTicket(asked=asked, ask=_stored(ask), calls=calls, until=until))
-            for asked, ask, calls, until in tickets
+            msgspec.json.encode(_StoredTicket(asked=key, ask=_stored(ask), calls=calls, until=until))
+            for key, ask, calls, until in tickets
         ]
         try:
             write_atomic(state_dir / TICKETS_FILE, b"".join(line + b"\n" for line in lines))
         except OSError as error:
-            problem({"path": str(state_dir / TICKETS_FILE), "cause": error.strerror or str(error)})
+            report_problem({"path": str(state_dir / TICKETS_FILE), "cause": error.strerror or str(error)})
 
     return keep

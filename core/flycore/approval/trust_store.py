@@ -1,7 +1,7 @@
-"""Trust in registry entries that came with a clone: given per entry, over exactly what was shown.
+"""The trust in registry entries that came with a clone, given per entry over exactly what was shown.
 
-Nothing of an entry that is not trusted is spawned. The user's own registry is trusted; the project's
-entries are remembered in `trust.json`, and a file that cannot be relied on trusts nothing.
+Nothing of an entry that is not trusted is started. The user's own registry is trusted. Trust in the entries
+of a project is kept in `trust.json`; where that file cannot be relied on, no entry is trusted.
 """
 
 from __future__ import annotations
@@ -22,38 +22,42 @@ from flycore.model.sidecar import Registry, SidecarEntry
 
 MAX_BYTES = 16_777_216
 Describe = Callable[[SidecarEntry], tuple[str, ...]]
-"""An entry in plain lines; see `describe.describe_entry`."""
+"""Returns an entry in plain lines, as `entry_summary.describe_entry` does."""
 
 
 class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """What trust was given to."""
+    """One value of an entry that a person trusted."""
 
     digest: str
     at: float
     """Unix time, seconds."""
     raw: JsonObject | None = None
-    """The entry as it was: it stays in force, and is what a changed one is compared with. Where it was not
-    kept, a changed entry has nothing to go on with."""
+    """The entry as it was. It stays in force while a changed entry waits, and the changed one is compared
+    with it. Where it is absent, a changed entry cannot run until it is trusted."""
 
 
 class TrustStore:
-    """The trusted entries of one app root. Reads when told to; writers hold the root's lock."""
+    """The trusted entries of one app root.
+
+    The file is read by `load` and `reload` only. Whoever writes holds the root's lock.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._entries: Mapping[str, TrustRecord] = {}
         self.diagnostics: tuple[Diagnostic, ...] = ()
-        """Why the file could not be relied on; then nothing of the project is trusted."""
+        """Why the file cannot be relied on; then no entry of the project is trusted."""
 
     @classmethod
     def load(cls, path: Path) -> TrustStore:
-        """The store as the file has it. Never raises for what is there."""
+        """Return the store with what the file holds. Never raises for the content of the file."""
         store = cls(path)
         store.reload()
         return store
 
     def reload(self) -> None:
-        """Read the file again. Absent, it trusts nothing and that is no fault."""
+        """Read the file again. An absent file trusts nothing, and is no fault."""
+        # Emptied before reading: a file that has become unreadable must not leave the old trust in force.
         self._entries, self.diagnostics = {}, ()
         try:
             self._entries = msgspec.json.decode(
@@ -65,27 +69,28 @@ class TrustStore:
             self.diagnostics = (self._fault(str(error)),)
 
     def is_trusted(self, entry: SidecarEntry) -> bool:
-        """Whether this very value of the entry may run."""
+        """Return whether exactly this value of the entry may run."""
         if entry.source is Source.USER:
             return True
         known = self._entries.get(entry.id)
         return known is not None and bool(entry.digest) and known.digest == entry.digest
 
     def last_trusted(self, sidecar: str) -> TrustRecord | None:
-        """What trust was given to last under that id. Its `raw` is as the file has it: whoever runs it
-        takes its digest anew."""
+        """Return the value that was last trusted under that id. Its `raw` comes from the file unchecked, so
+        whoever runs it computes its digest again."""
         return self._entries.get(sidecar)
 
     def accepted_entries(self) -> tuple[tuple[str, str], ...]:
-        """Everything that trust was given to, as (id, digest), whether the registry still has it or not."""
+        """Return everything that is trusted as (id, digest), also what the registry declares no longer."""
         return tuple((sidecar, item.digest) for sidecar, item in sorted(self._entries.items()))
 
     def trusted_ids(self, registry: Registry) -> frozenset[str]:
-        """Ids of the registry's entries that may run."""
+        """Return the ids of the registry's entries that are trusted."""
         return frozenset(entry.id for entry in registry.entries if self.is_trusted(entry))
 
     def pending(self, registry: Registry, describe: Describe) -> tuple[TrustItem, ...]:
-        """Entries that wait. What is invalid or disabled would not run, so it does not wait."""
+        """Return the entries that wait for trust. An invalid or disabled entry would not run, so it does not
+        wait."""
         return tuple(
             self._item(entry, describe)
             for entry in registry.entries
@@ -93,8 +98,11 @@ class TrustStore:
         )
 
     def accept(self, pairs: tuple[tuple[str, str], ...], registry: Registry, now: float) -> Outcome:
-        """Trust entries, as (id, digest shown). One that is another now is not trusted, the rest is;
-        `accepted` only where all were. `now` is Unix time, seconds."""
+        """Trust entries, given as (id, digest that was shown).
+
+        An entry that has changed since is not trusted; the others are. The outcome is `accepted` only where
+        all were. `now` is Unix time in seconds.
+        """
         entries = dict(self._entries)
         changed = []
         for sidecar, shown in pairs:
@@ -112,7 +120,7 @@ class TrustStore:
         return Outcome(accepted=True)
 
     def revoke(self, ids: frozenset[str] | None = None) -> Outcome:
-        """Trust these entries no longer; None means all."""
+        """Trust these entries no longer; None stands for all."""
         kept = {key: item for key, item in self._entries.items() if ids is not None and key not in ids}
         failure = self._store(kept)
         return Outcome(accepted=not failure, why_not=failure)
@@ -128,7 +136,9 @@ class TrustStore:
         )
 
     def _store(self, entries: Mapping[str, TrustRecord]) -> str:
-        """Write, then believe: what is on disk is what holds. The sentence says why it failed."""
+        """Write the entries and make them valid. Returns the sentence that says why that failed, or an empty
+        text."""
+        # Written first: what holds in memory must never be more than what is on disk.
         document: Json = {key: msgspec.to_builtins(item) for key, item in entries.items()}
         try:
             write_state(self._path, document, MAX_BYTES)
@@ -141,12 +151,12 @@ class TrustStore:
         return Diagnostic(
             severity=Severity.ERROR,
             rule="trust-file",
-            message=f"trust cannot be read, so no entry of the project is trusted: {why}",
-            remedy="run flytui trust: what is accepted there is written anew",
+            message=f"the trust file cannot be read, so no entry of the project is trusted: {why}",
+            remedy="run flytui trust: what you accept there is written to a new file",
             position=Position(file=str(self._path), line=1, column=1),
         )
 
 
 def set_digest(items: tuple[TrustItem, ...]) -> str:
-    """One digest over a set of entries, whatever their order: 64 hex digits."""
+    """Return one digest over a set of items, whatever their order: 64 hex digits."""
     return digest(sorted([item.sidecar, item.digest] for item in items))

@@ -80,7 +80,7 @@ class Run:
         self.hands = DesktopControl(clock, lambda event: None)
         limits = QueueLimits(timeouts=tuple((risk, TIMEOUT) for risk in Risk))
         self.made: list[str] = []
-        self.queue = ApprovalQueue(clock, lambda event: None, limits, self.hands, told=self.told)
+        self.queue = ApprovalQueue(clock, lambda event: None, limits, self.hands, on_lease_change=self.told)
         group.start_soon(self.queue.run)
         self.model = Model()
         self.requests: list = []

@@ -244,7 +244,7 @@ async def test_hands_on_the_machine_cannot_approve_but_deny(clock, make_request)
     async with desk_at(clock) as desk:
         one, two, three = (make_request(key) for key in ("1", "2", "3"))
         await desk.put(one, two, three)
-        with desk.hands.on():
+        with desk.hands.call_running():
             for answer in (APPROVE, LEASE):
                 assert "hands" in desk.queue.decide("1", one.subject_digest, answer).why_not
             assert desk.queue.decide("2", two.subject_digest, DENY).accepted
@@ -259,14 +259,14 @@ async def test_hands_are_told_once_each_way(clock) -> None:
     async with desk_at(clock) as desk:
         desk.group.start_soon(desk.hands.run)
         await desk.settle()
-        with desk.hands.on():
-            with desk.hands.on():
+        with desk.hands.call_running():
+            with desk.hands.call_running():
                 await desk.settle()
             clock.advance(5)
             await desk.settle()
             assert desk.hands.active()
         clock.advance(1)
-        with desk.hands.on():
+        with desk.hands.call_running():
             await desk.settle()
         clock.advance(1.5)
         await desk.settle()

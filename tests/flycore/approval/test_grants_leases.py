@@ -9,7 +9,7 @@ import pytest
 from flycore.approval.desktop_control import DesktopControl
 from flycore.approval.exclusive_groups import GroupLocks
 from flycore.approval.grants import GRANT_SECONDS, GrantStore
-from flycore.approval.leases import LARGER_BYTES, LeaseStore, scope_digest
+from flycore.approval.leases import MAX_GROWTH_BYTES, LeaseStore, scope_digest
 from flycore.approval.queue import ApprovalQueue
 from flycore.approval.request_store import QueueLimits
 from flycore.model.approval import LeaseTerms, Preview
@@ -24,7 +24,7 @@ def grants(clock) -> GrantStore:
 
 
 def test_a_grant_works_once(grants) -> None:
-    grants.mint("g", "digest")
+    grants.issue("g", "digest")
     assert grants.redeem("g", "digest").accepted
     again = grants.redeem("g", "digest")
     assert not again.accepted
@@ -32,17 +32,17 @@ def test_a_grant_works_once(grants) -> None:
 
 
 def test_a_grant_for_something_else_is_void_afterwards(grants) -> None:
-    grants.mint("g", "digest")
+    grants.issue("g", "digest")
     assert not grants.redeem("g", "other").accepted
     assert not grants.redeem("g", "digest").accepted
 
 
 def test_a_grant_expires_but_not_while_its_call_waits_for_a_group(grants, clock) -> None:
-    grants.mint("g", "digest")
+    grants.issue("g", "digest")
     clock.advance(GRANT_SECONDS - 1)
     with grants.paused("g"):
         clock.advance(1000)
-    grants.mint("other", "digest")
+    grants.issue("other", "digest")
     clock.advance(0.5)
     assert grants.redeem("g", "digest").accepted
     clock.advance(GRANT_SECONDS)
@@ -50,7 +50,7 @@ def test_a_grant_expires_but_not_while_its_call_waits_for_a_group(grants, clock)
 
 
 def test_standing_still_revives_nothing(grants, clock) -> None:
-    grants.mint("g", "digest")
+    grants.issue("g", "digest")
     clock.advance(GRANT_SECONDS)
     with grants.paused("g"), grants.paused("none"):
         clock.advance(1)
@@ -58,21 +58,21 @@ def test_standing_still_revives_nothing(grants, clock) -> None:
 
 
 def test_a_grant_voided_while_it_stands_still_stays_void(grants) -> None:
-    grants.mint("g", "digest")
+    grants.issue("g", "digest")
     with grants.paused("g"):
         grants.void("g")
     assert not grants.redeem("g", "digest").accepted
 
 
 def test_a_newer_grant_of_the_same_id_replaces_the_older(grants) -> None:
-    grants.mint("g", "old")
-    grants.mint("g", "new")
+    grants.issue("g", "old")
+    grants.issue("g", "new")
     assert not grants.redeem("g", "old").accepted
 
 
 @pytest.mark.parametrize(("lease", "accepted"), [("holding", True), ("ended", False)])
 def test_a_grant_from_a_lease_needs_the_lease(grants, lease: str, accepted: bool) -> None:
-    grants.mint("g", "digest", lease)
+    grants.issue("g", "digest", lease)
     assert grants.redeem("g", "digest").accepted is accepted
 
 
@@ -91,7 +91,7 @@ def test_a_lease_counts_the_approved_call_as_its_first(leases, make_request) -> 
     assert leases.match(request.subject, request.risk) is None
     assert leases.take(lease.id) is None
     assert leases.active() == ()
-    assert leases.holds(lease.id)
+    assert leases.is_active(lease.id)
 
 
 def test_a_lease_ends_with_its_time(leases, make_request, clock) -> None:
@@ -102,7 +102,7 @@ def test_a_lease_ends_with_its_time(leases, make_request, clock) -> None:
     assert leases.match(request.subject, request.risk) is not None
     clock.advance(1)
     assert leases.match(request.subject, request.risk) is None
-    assert not leases.holds(lease.id)
+    assert not leases.is_active(lease.id)
     assert not leases.revoke(lease.id)
 
 
@@ -140,8 +140,8 @@ def test_a_lease_covers_other_inputs(leases, make_request, change) -> None:
 @pytest.mark.parametrize(
     ("approved", "called", "covered"),
     [
-        (10, 10 + LARGER_BYTES - 20, True),
-        (10, 10 + LARGER_BYTES + 20, False),
+        (10, 10 + MAX_GROWTH_BYTES - 20, True),
+        (10, 10 + MAX_GROWTH_BYTES + 20, False),
         (5000, 19_000, True),
         (5000, 21_000, False),
         (300, 1300, True),

@@ -50,7 +50,7 @@ def test_a_lease_until_the_caller_leaves_outlives_an_hour_and_ends_with_the_call
     assert leases.match(request.subject, request.risk) is not None
     living.clear()
     assert leases.match(request.subject, request.risk) is None
-    assert not leases.holds(lease.id)
+    assert not leases.is_active(lease.id)
     assert moves[-1] == (LeaseChange.ENDED, lease.id)
 
 
@@ -203,12 +203,12 @@ def test_two_leases_of_one_group_never_wait_for_each_other(leases, make_request,
     one, two = make_caller("one", 4121), make_caller("two", 4122)
     first = leases.add(make_request("a", caller=one, group="desktop"), terms())
     leases.add(make_request("b", caller=two, group="desktop"), terms())
-    assert leases.keeper("desktop", one.key) is None
-    assert leases.keeper("desktop", two.key).id == first.id
-    assert leases.keeper("browser", two.key) is None
+    assert leases.reserving_lease("desktop", one.key) is None
+    assert leases.reserving_lease("desktop", two.key).id == first.id
+    assert leases.reserving_lease("browser", two.key) is None
     leases.revoke(first.id)
-    assert leases.keeper("desktop", two.key) is None
-    assert leases.keeper("desktop", one.key) is not None
+    assert leases.reserving_lease("desktop", two.key) is None
+    assert leases.reserving_lease("desktop", one.key) is not None
 
 
 @pytest.mark.anyio
@@ -220,7 +220,7 @@ async def test_a_kept_group_is_free_when_its_lease_ends(leases, make_request, cl
     done = anyio.Event()
 
     async def other() -> None:
-        await leases.freed("desktop", "other")
+        await leases.wait_until_free("desktop", "other")
         done.set()
 
     async with anyio.create_task_group() as group:

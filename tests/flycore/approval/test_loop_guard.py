@@ -9,10 +9,10 @@ import pytest
 from flycore.approval.loop_guard import (
     CONTINUE,
     END,
-    MOST_QUESTIONS,
+    MAX_QUESTIONS,
     PAUSE_SECONDS,
-    REMEMBERED_CALLERS,
-    REMEMBERED_CALLS,
+    MAX_CALLERS,
+    MAX_CALLS,
     STOP,
     Attempt,
     LoopGuard,
@@ -195,16 +195,16 @@ async def test_an_answer_to_another_question_decides_nothing(bench: Bench) -> No
 
 
 def test_memory_is_bounded(bench: Bench) -> None:
-    for number in range(REMEMBERED_CALLS * 3):
+    for number in range(MAX_CALLS * 3):
         bench.tries(2, input_digest=f"d{number}")
-    assert max(map(len, bench.guard._counts.values())) == REMEMBERED_CALLS
-    for pid in range(100, 100 + REMEMBERED_CALLERS + 50):
+    assert max(map(len, bench.guard._counts.values())) == MAX_CALLS
+    for pid in range(100, 100 + MAX_CALLERS + 50):
         bench.tries(3, caller(pid))
         bench.tries(1, caller(pid + 100_000))
-    assert len(bench.guard._counts) <= REMEMBERED_CALLERS
-    assert len(bench.guard._pauses) == REMEMBERED_CALLERS
-    assert len(bench.asked) == len(bench.guard.questions()) == MOST_QUESTIONS
-    assert bench.guard.refusal(caller(100 + REMEMBERED_CALLERS).key)
+    assert len(bench.guard._counts) <= MAX_CALLERS
+    assert len(bench.guard._pauses) == MAX_CALLERS
+    assert len(bench.asked) == len(bench.guard.questions()) == MAX_QUESTIONS
+    assert bench.guard.refusal(caller(100 + MAX_CALLERS).key)
 
 
 def test_a_long_input_is_cut_and_says_so(bench: Bench) -> None:

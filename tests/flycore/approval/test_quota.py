@@ -55,8 +55,8 @@ def test_a_limit_of_none_at_all(clock) -> None:
 def test_callers_are_bounded_and_running_ones_stay(clock) -> None:
     quota = Quota(clock, FixedQuotaLimits(running=1))
     with quota.running("first"):
-        for number in range(guards.REMEMBERED_CALLERS + 50):
+        for number in range(guards.MAX_CALLERS + 50):
             quota.admit(str(number), Risk.LOW)
         assert quota.admit("first", Risk.LOW) is not None
-        assert len(quota._usage) <= guards.REMEMBERED_CALLERS
+        assert len(quota._usage) <= guards.MAX_CALLERS
     assert quota.admit("first", Risk.LOW) is None

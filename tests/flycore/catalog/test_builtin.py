@@ -165,10 +165,10 @@ def test_names_the_kernel_keeps(name: str, builtin: bool) -> None:
 
 
 def test_importing_the_catalog_is_cheap() -> None:
-    modules = "builder, document, probes, snapshot, schemas, known, difference"
+    modules = "build, document, probes, snapshot, schemas, builtin, diff"
     heavy = "('jsonschema', 'jsonschema_rs', 'referencing', 'packaging', 'textual', 'rich', 'mcp')"
     code = (
-        f"import sys; from flycore.catalog import {modules}; len(known.KNOWN);"
+        f"import sys; from flycore.catalog import {modules}; len(builtin.KNOWN);"
         f"print([name for name in {heavy} if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
