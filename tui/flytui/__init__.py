@@ -1,1 +1,1 @@
-"""The person's seat: the Textual console and the command line."""
+"""The console and the command line, with which a person sees and approves what agents do."""

@@ -1,4 +1,4 @@
-"""`python -m flytui`: the same as the command `flytui`."""
+"""`python -m flytui` does the same as the command `flytui`."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from flycore.model.json import Json, JsonObject
-from flytui.cli.call_input import MOST_STDIN_BYTES, BadInput, read_words, typed
+from flytui.cli.call_input import MAX_STDIN_BYTES, BadInput, read_words, typed
 
 SCHEMA: JsonObject = {
     "type": "object",
@@ -61,7 +61,7 @@ def test_a_dash_reads_standard_input(form: tuple[tuple[str, ...], str | None]) -
         (("-",), None, b"", "line 1, column 1"),
         (("-",), None, b"\xff{}", "UTF-8"),
         (("-",), None, b'\xef\xbb\xbf{"a": 1}', "byte order mark"),
-        (("-",), None, b" " * (MOST_STDIN_BYTES + 1), "more than"),
+        (("-",), None, b" " * (MAX_STDIN_BYTES + 1), "more than"),
         (("-",), None, b"[" * 100_000, "deeper"),
         (('{"a": "\udcff"}',), None, b"", "UTF-8"),
     ],

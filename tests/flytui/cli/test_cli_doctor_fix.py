@@ -22,7 +22,7 @@ def test_a_fix_is_shown_and_run_only_after_yes(desk: Desk, answer: str, written:
         shown.until("run it?")
         assert not (desk.root / FILE).exists()
         shown.press(f"{answer}\r")
-        shown.until("exit status 0" if written else "looks again")
+        shown.until("exit status 0" if written else "checks again")
         shown.end()
     assert (desk.root / FILE).exists() is written
 
@@ -34,6 +34,6 @@ def test_an_entry_that_waits_is_offered_the_trust_question(desk: Desk) -> None:
         shown.until("run it?")
         for _ in range(20):
             shown.press("\r")
-        shown.until("looks again")
+        shown.until("checks again")
         shown.end()
     assert len(desk.document("trust")["waiting"]) > 0

@@ -119,7 +119,7 @@ def test_explain_in_words(ruled: Desk) -> None:
     assert "a greeting (tool try.echo, input as in `when`)" in said
     assert "default (not used: a rule matches)\nask: no rule matches, and it is not known" in said
     said = ruled.run("policy", "explain", "agent.shell", '{"command": "git status"}').stdout
-    assert said.startswith("agent.shell: ask\nrisk high; what is allowed here, the agent does itself\n")
+    assert said.startswith("agent.shell: ask\nrisk high; the agent itself does what is allowed here\n")
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_replay_of_what_is_in_force_and_of_drafts(called: Desk, tmp_path: Path) 
 
     said = called.run("policy", "replay", "--draft", draft).stdout
     assert "3 calls looked at; 2 matched by a rule; 2 decided otherwise" in said
-    assert "1 approximate: the log does not hold their whole input" in said
+    assert "1 approximate: the log does not have their whole input" in said
     assert "approximate: parts of the input were redacted" in said
     assert "deny (otherwise)" in said
 

@@ -1,8 +1,8 @@
-"""What a coding agent's own tool call means to the kernel: a table, and pure functions of one hook event.
+"""Translates a coding agent's own tool call into a request to the kernel.
 
-The event is that of a pre-tool hook as Claude Code hands it over: `hook_event_name`, `tool_name`,
-`tool_input`, `cwd`. All of it is the agent's word; what is asked is exactly the tool's input and its folder,
-nothing else of the event.
+The event comes from a pre-tool hook of Claude Code and has `hook_event_name`, `tool_name`, `tool_input` and
+`cwd`. Nothing in it is verified. The request contains the tool's input and its folder, and nothing else of
+the event.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EVENT = "PreToolUse"
 OWN_TOOL_PREFIX = "mcp__flytui__"
-"""Tools of flytui's own MCP server: their calls are approved where they arrive."""
+"""Tools of flytui's own MCP server. The kernel approves their calls when they arrive there."""
 UNCHECKED_TOOLS = frozenset(
     {
         "Read", "Glob", "Grep", "LS", "NotebookRead", "LSP", "ToolSearch",
@@ -27,28 +27,30 @@ UNCHECKED_TOOLS = frozenset(
         "Task", "Agent", "Skill", "SlashCommand",
     }
 )  # fmt: skip
-"""Tools left to the agent's own rules: they read, keep the agent's own lists, ask or end something of its
-own, or start an agent whose tools come through the hook themselves."""
+"""Tools that are left to the agent's own rules. They read, keep the agent's own lists, ask the person, end
+something that the agent started, or start an agent whose own tools come through the hook."""
 COMMANDS = frozenset({"Bash", "PowerShell"})
 MAX_TOOL = 512
+"""Characters of a tool's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class AgentRequest:
-    """What is put before the kernel."""
+    """What the kernel is asked."""
 
     action: str
     input: JsonObject
     reason: str = ""
-    """The agent's own words for it; shown as unverified."""
+    """The agent's own reason, which is shown as unverified."""
 
 
 class NotUnderstood(Exception):
-    """The event is not what a pre-tool hook is handed; the sentence says where."""
+    """The event is not one of a pre-tool hook; the message says what is wrong."""
 
 
 def read_agent_request(event: Json) -> AgentRequest | None:
-    """What the event asks for; None where it is left to the agent. Raises NotUnderstood."""
+    """The request that an event stands for; None where the call is left to the agent's own rules. Raises
+    NotUnderstood."""
     if not isinstance(event, dict):
         raise NotUnderstood("it is no JSON object")
     if event.get("hook_event_name") != EVENT:
@@ -67,10 +69,10 @@ def read_agent_request(event: Json) -> AgentRequest | None:
 
 def _agent_request(tool: str, given: JsonObject, place: JsonObject) -> AgentRequest:
     if tool in COMMANDS:
-        said = given.get("description")
+        reason = given.get("description")
         rest = {key: value for key, value in given.items() if key not in ("command", "description")}
         shell: JsonObject = {"command": _text(given, "command"), **place, **_options(rest)}
-        return AgentRequest(SHELL, shell, said if isinstance(said, str) else "")
+        return AgentRequest(SHELL, shell, reason if isinstance(reason, str) else "")
     if tool in _CHANGES:
         return AgentRequest(EDIT, {**place, **_CHANGES[tool](given)})
     if tool == "WebFetch":
@@ -92,7 +94,7 @@ def _edits(given: JsonObject) -> JsonObject:
     changes: list[Json] = []
     for edit in edits:
         if not isinstance(edit, dict) or not set(edit) <= set(_EDIT_KEYS):
-            raise NotUnderstood("an edit of tool_input.edits is none")
+            raise NotUnderstood("an item of tool_input.edits is no edit")
         changes.append(_replacement(edit))
     return {"path": _text(given, "file_path"), "edits": changes, **_options(rest)}
 
@@ -119,11 +121,11 @@ def _notebook(given: JsonObject) -> JsonObject:
 
 
 _CHANGES = {"Edit": _edit, "MultiEdit": _edits, "Write": _write, "NotebookEdit": _notebook}
-"""Tool to what it would change, in the words of `agent.edit`."""
+"""Each tool that changes files, with the function that translates its input to that of `agent.edit`."""
 
 
 def _options(rest: JsonObject) -> JsonObject:
-    """Whatever else the tool is given, so that it is shown and is part of what is approved."""
+    """All other members of the input, so that they are shown and are part of what is approved."""
     return {"options": rest} if rest else {}
 
 

@@ -1,4 +1,4 @@
-"""`flytui` where the root is held already: the console attaches to the kernel of whoever holds it."""
+"""Attaches the console to the kernel of another process, which holds the root already."""
 
 from __future__ import annotations
 
@@ -12,20 +12,22 @@ if TYPE_CHECKING:
     from flytui.console.attachment import AttachedKernel
 
 FindWindows = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
+"""Finds the window ids and the pids of this console."""
 
 
 class ConsolePairing:
-    """See flytui.console.attachment.Pairing."""
+    """Pairs the console with the kernel through its attachment; implements
+    `flytui.console.attachment.Pairing`."""
 
     def __init__(self, attachment: Attachment) -> None:
         self._attachment = attachment
 
     async def ask(self) -> None:
-        """See Pairing."""
+        """Ask the kernel for a code, which the console of that kernel shows."""
         await self._attachment.request_code()
 
     async def pair(self, code: str) -> str:
-        """See Pairing."""
+        """Try the code. Returns why it was refused, or an empty text when the console is paired."""
         from flycore.model.errors import NotPaired
 
         try:
@@ -36,9 +38,9 @@ class ConsolePairing:
 
 
 @asynccontextmanager
-async def attach_to_kernel(places: RootPaths, seat: FindWindows) -> AsyncIterator[AttachedKernel]:
-    """Attached to the kernel of that root. Raises KernelUnreachable, also where only a provisional kernel
-    runs, which yields to a console, and FlyErrors of what does not go together."""
+async def attach_to_kernel(places: RootPaths, find_windows: FindWindows) -> AsyncIterator[AttachedKernel]:
+    """Attach to the kernel of that root for the block. Raises KernelUnreachable, also where only a
+    provisional kernel runs, and other FlyErrors where the two versions do not fit."""
     from anyio import to_thread
 
     from flycore.client.attach import attach_console
@@ -46,8 +48,9 @@ async def attach_to_kernel(places: RootPaths, seat: FindWindows) -> AsyncIterato
     from flycore.offline.root import LASTING_ROLES
     from flytui.console.attachment import AttachedKernel
 
-    async with attach_console(places, await to_thread.run_sync(seat)) as attachment:
+    async with attach_console(places, await to_thread.run_sync(find_windows)) as attachment:
         kernel = attachment.kernel
+        # A provisional kernel ends as soon as a console wants the root, so it is not worth an attachment.
         if kernel.role not in LASTING_ROLES:
             raise KernelUnreachable(str(places.socket))
         yield AttachedKernel(

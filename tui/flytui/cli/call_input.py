@@ -1,4 +1,4 @@
-"""The input of `flytui call`: a JSON object, pairs, or standard input, as one JSON object."""
+"""Reads the input of `flytui call` from a JSON object, from `key=value` words, or from standard input."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Callable
 
 from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
 
-MOST_STDIN_BYTES = 4 * 1024 * 1024
+MAX_STDIN_BYTES = 4 * 1024 * 1024
 Pairs = tuple[tuple[str, str], ...]
-"""`key=value` words as written; the tool's schema says what the values are."""
+"""`key=value` words as written. The schema of the tool decides what type a value has."""
 
 
 class BadInput(ValueError):
-    """What was given is no input; the sentence says why and what to write."""
+    """The words are no input; the message says why and what to write."""
 
 
 def read_words(
     words: tuple[str, ...], option: str | None, stdin: Callable[[int], bytes]
 ) -> JsonObject | Pairs:
-    """What was given on the command line. `stdin` reads at most so many bytes. Raises BadInput."""
+    """The input that the command line names. `stdin` reads at most that many bytes. Raises BadInput."""
     refuse_undecodable(*words, option or "")
     if option is not None and words:
         raise BadInput("give the input once: either --input or after the tool's name")
@@ -29,14 +29,14 @@ def read_words(
     if len(words) == 1 and words[0].lstrip()[:1] in ("{", "["):
         return _object(words[0].encode("utf-8"), "the input")
     pairs = tuple(_pair(word) for word in words)
-    twice = next((key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at])), None)
-    if twice is not None:
-        raise BadInput(f"{twice!r} is given twice")
+    repeated = next((key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at])), None)
+    if repeated is not None:
+        raise BadInput(f"{repeated!r} is given twice")
     return pairs
 
 
 def refuse_undecodable(*words: str) -> None:
-    """A word whose bytes are no UTF-8 cannot stand in a call. Raises BadInput."""
+    """Raise BadInput for a word whose bytes are no UTF-8, since JSON cannot contain it."""
     for word in words:
         try:
             word.encode("utf-8")
@@ -45,8 +45,8 @@ def refuse_undecodable(*words: str) -> None:
 
 
 def typed(pairs: Pairs, schema: JsonObject) -> JsonObject:
-    """The pairs as an object. A field that the schema says is a string keeps its text; any other value
-    is JSON where it reads as JSON, else text."""
+    """The pairs as an object. A value stays text where the schema says that it is a string. Any other value
+    is read as JSON where that works, and otherwise stays text."""
     properties = schema.get("properties")
     known = properties if isinstance(properties, dict) else {}
     return {key: _value(text, known.get(key)) for key, text in pairs}
@@ -69,9 +69,9 @@ def _pair(word: str) -> tuple[str, str]:
 
 
 def _from_stdin(stdin: Callable[[int], bytes]) -> JsonObject:
-    data = stdin(MOST_STDIN_BYTES + 1)
-    if len(data) > MOST_STDIN_BYTES:
-        raise BadInput(f"standard input holds more than {MOST_STDIN_BYTES} bytes")
+    data = stdin(MAX_STDIN_BYTES + 1)
+    if len(data) > MAX_STDIN_BYTES:
+        raise BadInput(f"standard input holds more than {MAX_STDIN_BYTES} bytes")
     return _object(data, "standard input")
 
 

@@ -1,4 +1,7 @@
-"""How far a call is, on standard error: one line written anew on a terminal, else lines now and then."""
+"""Shows the progress of a call on standard error.
+
+On a terminal one line is drawn again and again. Elsewhere a line is printed from time to time.
+"""
 
 from __future__ import annotations
 
@@ -15,38 +18,41 @@ from flytui.cli.output import discard, dumb, print_error
 from flytui.text.wrap import cell_width
 
 TICK_S = 0.5
-"""Between two looks at the clock."""
+"""Seconds between two looks at the clock."""
 PACE_S = 5.0
-"""Between two lines about a running call where lines stay: a log must not be filled."""
+"""Seconds between two lines about a running call where lines stay, so that a log is not filled."""
 WAIT_PACE_S = 30.0
-"""Between two lines that say that it still waits."""
+"""Seconds between two lines that the call still waits."""
 REWRITE_S = 0.1
+"""Seconds between two drawings of the line within one phase."""
 QUIET_S = 1.0
-"""A call that is over sooner shows nothing."""
+"""Seconds. A call that ends sooner shows nothing."""
 WAITING = {
     Phase.WAITING_APPROVAL: "waiting for approval in the console",
     Phase.WAITING_GROUP: "waiting until another call leaves",
 }
 NO_CONSOLE = "waiting for a console to open (flytui)"
 ERASE = "\r\x1b[2K"
+"""Moves to the beginning of the line and erases it."""
 Clock = Callable[[], float]
 """Seconds, monotonic."""
 
 
 class CallState:
-    """Where a call stands, and since when. `for_console`: it may wait for a console to open."""
+    """The latest progress of a call, and how long it has been in its phase. `for_console` says that the call
+    may wait for a console to open."""
 
     def __init__(self, tool: str, *, for_console: bool, clock: Clock) -> None:
         self.tool = tool
         self.progress = Progress(call_id="", phase=Phase.CHECKING)
         self.waits = False
-        """Whether it waits for somebody or something else."""
+        """Whether the call waits for a person or for another call."""
         self._for_console = for_console
         self._clock = clock
         self._since = clock()
 
     def take(self, progress: Progress) -> bool:
-        """The newest step; whether it is another phase."""
+        """Keep the newest progress. Returns whether the phase changed."""
         another = progress.phase is not self.progress.phase
         if another:
             self._since = self._clock()
@@ -56,133 +62,138 @@ class CallState:
 
     @property
     def seconds_in_phase(self) -> float:
-        """Seconds in this phase."""
+        """Seconds since the current phase began."""
         return self._clock() - self._since
 
     def waiting_for(self) -> str:
-        """What it waits for; empty where it does not."""
+        """What the call waits for; empty where it does not wait."""
         known = WAITING.get(self.progress.phase, "")
-        opens = (
+        # Nothing tells that no console is open. A check that takes so long is one that waits for it.
+        no_console = (
             self._for_console and self.progress.phase is Phase.CHECKING and self.seconds_in_phase >= QUIET_S
         )
-        return known or (NO_CONSOLE if opens else "")
+        return known or (NO_CONSOLE if no_console else "")
 
 
 class ProgressLine:
-    """One line of the terminal, drawn anew; gone when the call has ended."""
+    """Draws the progress on one line of the terminal, and erases it when the call has ended."""
 
-    def __init__(self, stand: CallState, width: Callable[[], int], clock: Clock) -> None:
-        self._stand, self._width, self._clock = stand, width, clock
-        self._drawn_at, self._begun, self._drawn = float("-inf"), clock(), False
+    def __init__(self, call: CallState, width: Callable[[], int], clock: Clock) -> None:
+        self._call, self._width, self._clock = call, width, clock
+        self._drawn_at, self._started_at, self._drawn = float("-inf"), clock(), False
 
     def show(self, progress: Progress) -> None:
-        """A step has come."""
-        another = self._stand.take(progress)
+        """Show a new progress. It is drawn at once where the phase changed, otherwise not too often."""
+        another = self._call.take(progress)
         if another or self._clock() - self._drawn_at >= REWRITE_S:
             self.tick()
 
     def tick(self) -> None:
-        """Draw, now that time has passed."""
-        if not self._stand.waits and self._clock() - self._begun < QUIET_S:
+        """Draw the line again, since time has passed."""
+        if not self._call.waits and self._clock() - self._started_at < QUIET_S:
             return
         self._drawn_at, self._drawn = self._clock(), True
-        _write(ERASE + cut(line_of(self._stand), self._width() - 1))
+        _write(ERASE + cut(line_of(self._call), self._width() - 1))
 
     def end(self) -> None:
-        """Take the line away."""
+        """Erase the line."""
         if self._drawn:
             _write(ERASE)
 
 
 class ProgressLog:
-    """Lines that stay: what it waits for at once and every WAIT_PACE_S, how far it is every PACE_S."""
+    """Prints lines that stay: what the call waits for at once and every WAIT_PACE_S, its progress every
+    PACE_S."""
 
-    def __init__(self, stand: CallState, clock: Clock) -> None:
-        self._stand, self._clock = stand, clock
-        self._last, self._told_at = "", clock()
+    def __init__(self, call: CallState, clock: Clock) -> None:
+        self._call, self._clock = call, clock
+        self._last, self._printed_at = "", clock()
         self._waited = False
 
     def show(self, progress: Progress) -> None:
-        """A step has come."""
-        another = self._stand.take(progress)
+        """Print a new progress where the phase changed or enough time has passed."""
+        another = self._call.take(progress)
         if another and self._waited and progress.phase is Phase.RUNNING:
             self._print_once("running")
-        if another and self._stand.waits:
+        if another and self._call.waits:
             self._waited = True
-            self._print_once(self._stand.waiting_for())
-        elif not self._stand.waits and self._clock() - self._told_at >= PACE_S:
+            self._print_once(self._call.waiting_for())
+        elif not self._call.waits and self._clock() - self._printed_at >= PACE_S:
             self._print_once(progress_text(progress))
 
     def tick(self) -> None:
-        """Time has passed."""
-        waiting_for = self._stand.waiting_for()
+        """Print that the call still waits, where enough time has passed."""
+        waiting_for = self._call.waiting_for()
         if not waiting_for:
             return
-        first = not self._stand.waits and not self._waited
-        if first or self._clock() - self._told_at >= WAIT_PACE_S:
+        first = not self._call.waits and not self._waited
+        if first or self._clock() - self._printed_at >= WAIT_PACE_S:
             self._waited = True
             self._print_once(
-                f"{waiting_for}, {self._stand.seconds_in_phase:.0f} s" if not first else waiting_for
+                f"{waiting_for}, {self._call.seconds_in_phase:.0f} s" if not first else waiting_for
             )
 
     def end(self) -> None:
-        """Nothing of it is taken away."""
+        """Leave the printed lines as they are."""
 
     def _print_once(self, text: str) -> None:
         if text and text != self._last:
-            self._last, self._told_at = text, self._clock()
-            print_error(f"{self._stand.tool}: {text}")
+            self._last, self._printed_at = text, self._clock()
+            print_error(f"{self._call.tool}: {text}")
 
 
 ProgressDisplay = ProgressLine | ProgressLog
 
 
 def progress_display(tool: str, *, plain: bool, for_console: bool) -> ProgressDisplay:
-    """The one that fits standard error: a line is written anew only where the cursor can be moved."""
-    stand = CallState(tool, for_console=for_console, clock=time.monotonic)
+    """The display that fits standard error: one line where the cursor can be moved, otherwise lines that
+    stay."""
+    call = CallState(tool, for_console=for_console, clock=time.monotonic)
     if plain or dumb() or not sys.stderr.isatty():
-        return ProgressLog(stand, time.monotonic)
-    return ProgressLine(stand, _width, time.monotonic)
+        return ProgressLog(call, time.monotonic)
+    return ProgressLine(call, _width, time.monotonic)
 
 
 @asynccontextmanager
-async def show_progress(told: ProgressDisplay) -> AsyncIterator[Callable[[Progress], None]]:
-    """Tell while the block runs; gives what takes the call's steps."""
+async def show_progress(display: ProgressDisplay) -> AsyncIterator[Callable[[Progress], None]]:
+    """Show the progress while the block runs. Yields the function that takes each progress."""
     import anyio
 
-    async def ticking() -> None:
+    async def tick_forever() -> None:
         while True:
             await anyio.sleep(TICK_S)
-            told.tick()
+            display.tick()
 
     try:
         async with anyio.create_task_group() as group:
-            group.start_soon(ticking)
-            yield told.show
+            group.start_soon(tick_forever)
+            yield display.show
             group.cancel_scope.cancel()
     finally:
-        told.end()
+        display.end()
 
 
 def progress_text(progress: Progress) -> str:
-    """Share and message; empty where the tool says neither."""
+    """The share done and the message; empty where the tool reports neither."""
     share = share_of(progress)
     return " ".join(part for part in ("" if share is None else f"{share:.0%}", progress.message) if part)
 
 
-def line_of(stand: CallState) -> str:
-    """The line of a terminal: what it waits for, or bar, share and message; how long, behind it."""
-    waiting_for = stand.waiting_for()
+def line_of(call: CallState) -> str:
+    """The line for a terminal: what the call waits for and for how long, or its time, bar, share and
+    message."""
+    waiting_for = call.waiting_for()
     if waiting_for:
-        return safe_text(f"{stand.tool}: {waiting_for}, {stand.seconds_in_phase:.0f} s")
-    share = share_of(stand.progress)
+        return safe_text(f"{call.tool}: {waiting_for}, {call.seconds_in_phase:.0f} s")
+    share = share_of(call.progress)
     drawn = "" if share is None else f"{bar(share)} "
-    doing = progress_text(stand.progress) or stand.progress.phase.value
-    return safe_text(f"{stand.tool}: {elapsed_text(stand.seconds_in_phase)} {drawn}{doing}")
+    doing = progress_text(call.progress) or call.progress.phase.value
+    return safe_text(f"{call.tool}: {elapsed_text(call.seconds_in_phase)} {drawn}{doing}")
 
 
 def cut(text: str, room: int) -> str:
-    """At most `room` cells of a safe text: a line that wraps could not be taken away again."""
+    """At most `room` cells of a safe text."""
+    # ERASE erases one row. A line that wraps to a second one would leave the first one behind.
     if cell_width(text) <= room:
         return text
     kept = ""
@@ -194,7 +205,7 @@ def cut(text: str, room: int) -> str:
 
 
 def _write(text: str) -> None:
-    """A terminal that is gone takes nothing, and ends no call by that."""
+    """Write to standard error. A terminal that was closed does not end the call."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -203,7 +214,7 @@ def _write(text: str) -> None:
 
 
 def _width() -> int:
-    """Cells of the terminal on standard error."""
+    """The width of the terminal on standard error, in cells."""
     import os
 
     try:

@@ -1,4 +1,7 @@
-"""How a call ended: the outcome on standard error, the output on standard output."""
+"""Calls as plain text for the command line: how a call ended, its row, and its page.
+
+Texts from outside stay as they came. Whoever prints them makes them safe.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +14,25 @@ from flycore.model.json import Json
 from flytui.cli.output import clock_time, print_error, print_readable_json
 
 STDERR_LINES = 20
+"""Lines of a tool's standard error that are printed, counted from its end."""
 EMPTY: tuple[Json, ...] = ("", [], {}, None)
 HINTED_DETAILS = frozenset({"nearest"})
-"""Details that the hint names."""
+"""Details that the hint repeats."""
 
 
 def cancelled_result(tool: str) -> ToolResult:
-    """The result of a call that a signal ended here: the kernel has been told."""
+    """The result of a call that a signal ended in this process; the kernel was asked to cancel it."""
     return _without_answer(tool, Status.FAILED, Code.CANCELLED, "cancelled by you", "")
 
 
 def lost_result(tool: str) -> ToolResult:
-    """The result of a call whose kernel went away before it answered."""
+    """The result of a call whose kernel was lost before it answered."""
     return _without_answer(
         tool,
         Status.UNKNOWN,
         Code.OUTCOME_UNKNOWN,
         "the connection to the kernel was lost",
-        "whether it took effect is not known: look before you call again (flytui audit tail)",
+        "it is not known whether it took effect: check that before you call again (flytui audit tail)",
     )
 
 
@@ -38,15 +42,16 @@ def _without_answer(tool: str, status: Status, code: Code, message: str, hint: s
 
 
 def print_result(result: ToolResult) -> None:
-    """The output on standard output; how it ended on standard error."""
+    """Print the output to standard output, and the outcome to standard error."""
     if result.status is Status.SUCCESS:
         print_readable_json(result.output)
     for line in outcome_lines(result):
-        print_error(line.replace("\n", "\n    "))  # no line of a text from outside stands where ours begin
+        # A line of a text from outside is indented, so that it cannot look like one of ours.
+        print_error(line.replace("\n", "\n    "))
 
 
 def outcome_lines(result: ToolResult) -> list[str]:
-    """How a call ended, in plain lines; texts are as they came, whoever prints makes them safe."""
+    """The outcome of a call in plain lines."""
     lines = [_headline(result)]
     if result.error is not None:
         lines += _detail_lines(result.error)
@@ -59,15 +64,14 @@ def outcome_lines(result: ToolResult) -> list[str]:
 
 
 def _detail_lines(error: CallError) -> Iterator[str]:
-    """Every violation with its pointer, every further reason, then what else is known. What message
-    and hint say already is left out."""
+    """The details of an error, except what its message and hint say already."""
     for key, value in error.details.items():
         if value in EMPTY or key in HINTED_DETAILS or (isinstance(value, str) and value in error.message):
             continue
         items = [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
         if key == "violations":
-            found = [f"{item.get('pointer') or '/'}: {item.get('message', '')}" for item in items]
-            yield from (f"  {line}" for line in found if line not in error.message)
+            violations = [f"{item.get('pointer') or '/'}: {item.get('message', '')}" for item in items]
+            yield from (f"  {line}" for line in violations if line not in error.message)
         elif key == "expiresAt" and isinstance(value, int | float):
             yield f"  waits for a person until {clock_time(value)}"
         elif key == "reasons":
@@ -94,14 +98,14 @@ def _headline(result: ToolResult) -> str:
 
 
 def _status_words(status: str, code: str, message: str) -> list[str]:
-    """Status, code and message, without a word that the next one repeats."""
+    """Status, code and message, without a word that the next part repeats."""
     words = [status] if code == status else [status, code]
     return [message] if message.startswith(f"{words[0]} by ") else [*words, message]
 
 
-# A call in a line or on a page of plain text: where it stands, who made it, how it ended. Pure.
+# A call as a row of a table and as a page.
 #
-# Texts are as they came; whoever prints them makes them safe.
+# These words are also in `flytui.text.labels`. That module imports Rich, which takes too long for a command.
 
 
 _PHASE = {
@@ -121,39 +125,39 @@ _STATUS = {
 }
 _LABEL = 10
 BAR = 16
-"""Cells of a progress bar."""
+"""The width of a progress bar, in cells."""
 
 
 def state_text(call: Activity) -> str:
-    """Glyph and word: how the call ended, or where it stands."""
+    """The status of an ended call, or the phase of a running one, as glyph and word."""
     return _PHASE[call.phase] if call.result is None else _STATUS[call.result.status]
 
 
 def share_of(progress: Progress | None) -> float | None:
-    """How much of a call is done, 0 to 1; None where its tool does not say."""
+    """The share of a call that is done, from 0 to 1; None where its tool does not report it."""
     if progress is None or progress.progress is None or not progress.total:
         return None
     return min(max(progress.progress / progress.total, 0.0), 1.0)
 
 
 def bar(share: float) -> str:
-    """A bar of BAR cells; the number beside it says the same."""
+    """A progress bar of BAR cells."""
     full = round(share * BAR)
     return "█" * full + "░" * (BAR - full)
 
 
 def outcome_text(call: Activity) -> str:
-    """The last column: how far it is, or what it ended with."""
+    """The progress of a running call, or the error of an ended one."""
     if call.result is None:
         progress, share = call.progress, share_of(call.progress)
-        said = progress.message if progress is not None else ""
-        return " ".join(part for part in ("" if share is None else f"{share:.0%}", said) if part)
+        message = progress.message if progress is not None else ""
+        return " ".join(part for part in ("" if share is None else f"{share:.0%}", message) if part)
     error = call.result.error
     return "" if error is None else f"{error.code}: {error.message}"
 
 
 def duration_text(call: Activity, now: float) -> str:
-    """How long it ran; of one under way how long it is there, `now` in Unix seconds."""
+    """How long a call ran, or has been running; `now` is in Unix seconds."""
     if call.result is not None:
         return _seconds_text(call.result.duration_ms / 1_000)
     running = call.phase is Phase.RUNNING and call.running_since is not None
@@ -162,7 +166,7 @@ def duration_text(call: Activity, now: float) -> str:
 
 
 def elapsed_text(seconds: float) -> str:
-    """`0:07`, `12:05`, `1:02:03`."""
+    """A duration as `0:07`, `12:05` or `1:02:03`."""
     minutes, second = divmod(max(0, int(seconds)), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
@@ -175,7 +179,7 @@ def _seconds_text(seconds: float) -> str:
 
 
 def call_row(call: Activity, now: float) -> tuple[str, ...]:
-    """ID, STATE, TOOL, CALLER, STARTED, TOOK, HOW."""
+    """The cells ID, STATE, TOOL, CALLER, STARTED, TOOK and HOW of a call."""
     return (
         call.call_id,
         state_text(call),
@@ -188,14 +192,14 @@ def call_row(call: Activity, now: float) -> tuple[str, ...]:
 
 
 def follow_line(call: Activity, now: float) -> str:
-    """One change of a call, as `--follow` prints it."""
+    """The line that `--follow` prints for a change of a call."""
     how = outcome_text(call)
     head = f"{clock_time(now)}  {call.call_id}  {state_text(call)}  {call.tool}  {call.caller}"
     return f"{head}  {duration_text(call, now)}{f'  {how}' if how else ''}"
 
 
 def call_page(call: Activity, now: float) -> list[str]:
-    """Everything that is known of one call."""
+    """The page with everything that is known about one call."""
     claims = f"{call.caller.claims} (unverified)" if call.caller.claims else ""
     facts = (
         ("call", call.call_id),
@@ -219,7 +223,7 @@ def call_page(call: Activity, now: float) -> list[str]:
 
 
 def _below(text: str) -> str:
-    """No line of a text from outside stands where ours begin."""
+    """The text with its further lines indented, so that none of them looks like one of ours."""
     return text.replace("\n", "\n" + " " * _LABEL)
 
 
@@ -228,7 +232,7 @@ def _indented(text: str) -> list[str]:
 
 
 def _pretty(text: str) -> str:
-    """Canonical JSON over several lines; anything else as it is."""
+    """The text as JSON over several lines, or as it is where it is no JSON."""
     try:
         return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):

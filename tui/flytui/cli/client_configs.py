@@ -1,4 +1,4 @@
-"""What belongs into the settings of agents and editors, so that they find flytui: pure, one text each."""
+"""The texts that belong into the settings of agents and editors, so that they find flytui."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from flycore.registry.paths import RootPaths
 
 HOOK_SECONDS = 600
-"""How long Claude Code gives the hook."""
+"""Seconds that Claude Code gives the hook."""
 SPARE_SECONDS = 30
-"""So much earlier the hook itself gives up, because one that is ended lets the tool go on."""
+"""The hook gives up this many seconds earlier, because Claude Code runs the tool after it ended a slow
+hook."""
 TOOL_SECONDS = 600
-"""How long Codex gives a tool call: a person may have to be asked."""
+"""Seconds that Codex gives a tool call. They have to suffice for a person to decide."""
 
 
 def program() -> str:
-    """The command: by name where that finds this very installation, else its absolute path."""
+    """The command `flytui`: its name where that finds this installation, otherwise its absolute path."""
     beside = Path(sys.executable).parent / "flytui"
     found = shutil.which("flytui")
     if found is not None and Path(found).resolve() == beside.resolve():
@@ -38,13 +39,13 @@ def _arguments(places: RootPaths) -> list[str]:
 
 
 def mcp_json(places: RootPaths) -> str:
-    """For `.mcp.json` of Claude Code, and `.cursor/mcp.json`."""
+    """The text for `.mcp.json` of Claude Code, and for `.cursor/mcp.json`."""
     server = {"type": "stdio", "command": program(), "args": _arguments(places)}
     return json.dumps({"mcpServers": {"flytui": server}}, indent=2)
 
 
 def codex_toml(places: RootPaths) -> str:
-    """For `~/.codex/config.toml`."""
+    """The text for `~/.codex/config.toml`."""
     arguments = ", ".join(_toml(word) for word in _arguments(places))
     return (
         "[mcp_servers.flytui]\n"
@@ -55,19 +56,21 @@ def codex_toml(places: RootPaths) -> str:
 
 
 def _toml(text: str) -> str:
-    """A TOML basic string in ASCII, so that no letter of a folder's name acts on a terminal. JSON's escapes
-    are among its own, but for DEL and for pairs of surrogates."""
+    """The text as a TOML string in ASCII, so that no character of a folder's name acts on a terminal."""
+    # JSON's escapes are valid in TOML, with two exceptions: DEL must be escaped, and a character outside the
+    # basic plane is one escape and not a pair of surrogates.
     quoted = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
     return "".join(char if char.isascii() else f"\\U{ord(char):08X}" for char in quoted)
 
 
 def hook_settings(places: RootPaths, without_console: str) -> str:
-    """For `.claude/settings.json`. Only exit code 2 blocks a tool: the shell ends with it as well where the
-    hook is not found, cannot start or is killed."""
+    """The text for `.claude/settings.json`."""
     wait = HOOK_SECONDS - SPARE_SECONDS
     words = [program(), "--root", str(places.app_root), "hook", "claude-code", "--wait", str(wait)]
     if without_console != "deny":
         words += ["--without-console", without_console]
+    # Only exit code 2 blocks a tool. With `|| exit 2` the tool is blocked as well where the hook is not
+    # found, cannot start, or is killed.
     command = {"type": "command", "command": f"{shlex.join(words)} || exit 2", "timeout": HOOK_SECONDS}
     return json.dumps({"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [command]}]}}, indent=2)
 
@@ -77,11 +80,11 @@ CLIENTS: Mapping[str, tuple[str, Callable[[RootPaths], str]]] = {
     "codex": ("~/.codex/config.toml", codex_toml),
     "cursor": (".cursor/mcp.json", mcp_json),
 }
-"""Client to the file, and what belongs into it."""
+"""Each client with its file and the function that makes the text for it."""
 
 
 def print_config(places: RootPaths, client: str) -> int:
-    """Print the snippet for that one of `CLIENTS`, and the file it belongs in beside it."""
+    """Print the text for one of `CLIENTS` to standard output, and the name of its file to standard error."""
     from flytui.cli.output import print_error
 
     file, text = CLIENTS[client]

@@ -1,4 +1,4 @@
-"""A click group whose commands are imported when they are asked for: start-up is part of the work."""
+"""A click group that imports a command only when it is used, so that flytui starts fast."""
 
 from __future__ import annotations
 
@@ -37,18 +37,19 @@ COMMANDS = (
     "schema",
     "completion",
 )
-"""In the order of the help. Command NAME is the attribute `NAME` of `flytui.cli.commands.NAME`."""
+"""The commands in the order of the help. Command NAME is the attribute `NAME` of
+`flytui.cli.commands.NAME`."""
 
 
 class LazyGroup(click.Group):
-    """Finds a command in the module that carries its name."""
+    """Finds each command in the module of its name."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Every command, without importing one."""
+        """The names of all commands; no command is imported."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import and return one command; None for a name there is not."""
+        """Import and return one command; None for an unknown name."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"flytui.cli.commands.{cmd_name}")
@@ -60,7 +61,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click does it, with the nearest names for a command there is not."""
+        """Find the command as click does, and name similar commands for an unknown one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
             from flycore.model.suggest import nearest
 

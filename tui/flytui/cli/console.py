@@ -1,4 +1,4 @@
-"""`flytui` on a terminal: draws the console, takes the root and opens its kernel beside it."""
+"""Opens the console on this terminal. The console is drawn first, and its kernel is opened beside it."""
 
 from __future__ import annotations
 
@@ -26,66 +26,70 @@ if TYPE_CHECKING:
 
 
 def open_console(invocation: Invocation) -> int:
-    """Open the console and stay until the person leaves. Where another one has the root it attaches to that;
-    raises RootBusy where that does not answer."""
-    gc.disable()  # nothing of what is imported until the first frame is garbage; see open_beside
+    """Open the console and return when the person leaves it. Where another kernel has the root, the console
+    attaches to that kernel. Raises RootBusy where that one does not answer."""
+    # Nothing that is imported before the first frame is garbage, and collections would delay that frame.
+    # `open_beside` switches the collector on again.
+    gc.disable()
     places = invocation.places()
 
-    async def sit() -> None:
+    async def run() -> None:
         from flycore.client.audit_reader import AuditReader
         from flytui.console.run import run_console
 
         async with until_terminal_closes():
             await run_console(
-                lambda tell: open_beside(places, tell),
+                lambda on_wait: open_beside(places, on_wait),
                 str(places.app_root),
-                seat=find_console_windows,
-                joining=lambda: attach_to_kernel(places, find_console_windows),
-                ledger=AuditReader.of(places),
-                demo=run_demo,
-                bench=find_terminal_programs(places, os.environ),
-                terminal=terminal_check(),
-                own=read_console_settings(places),
+                find_own_windows=find_console_windows,
+                open_attachment=lambda: attach_to_kernel(places, find_console_windows),
+                audit_reader=AuditReader.of(places),
+                play_demo=run_demo,
+                terminal_programs=find_terminal_programs(places, os.environ),
+                find_terminal=terminal_check(),
+                settings=read_console_settings(places),
             )
 
-    run_async(sit)
+    run_async(run)
     return 0
 
 
 @asynccontextmanager
 async def open_beside(
-    places: RootPaths, tell: Callable[[str], None]
+    places: RootPaths, on_wait: Callable[[str], None]
 ) -> AsyncIterator[tuple[Client, Approver]]:
-    """The kernel of that root, opened beside a console that is drawn already: what it is made of is
-    imported only now, off the loop. `tell` is told whom it waits for. Raises RootBusy."""
+    """Open the kernel of that root beside a console that is drawn already. `on_wait` is called with the
+    process that has the root while this one waits for it. Raises RootBusy."""
     from anyio import to_thread
 
+    # The modules of the kernel are imported in a thread, so that the console takes keys meanwhile.
     await to_thread.run_sync(import_module, "flycore.client.connect")
     from flycore.client.connect import open_console_kernel
 
     gc.freeze()  # modules stay: no later collection looks through them while somebody types
     gc.enable()
 
-    def on_wait(pid: int, since: float, role: str) -> None:
-        tell(f"{'flytui call' if role == 'provisional' else role}, pid {pid}, since {clock_time(since)}")
+    def describe_wait(pid: int, since: float, role: str) -> None:
+        on_wait(f"{'flytui call' if role == 'provisional' else role}, pid {pid}, since {clock_time(since)}")
 
-    async with open_console_kernel(places, on_wait=on_wait) as at_kernel:
+    async with open_console_kernel(places, on_wait=describe_wait) as kernel:
         gc.freeze()
-        yield at_kernel
+        yield kernel
 
 
 @asynccontextmanager
 async def until_terminal_closes() -> AsyncIterator[None]:
-    """Leave the block when the terminal on standard input is gone. HUP tells that only to those whose
-    controlling terminal it is; everybody else would read its end for ever, and keep the root."""
+    """Leave the block when the terminal on standard input was closed."""
     import anyio
 
-    with select.epoll() as gone:
-        gone.register(sys.stdin.fileno(), 0)  # nothing but its end, which is always told
+    # The kernel sends HUP only to processes whose controlling terminal it is. Any other process would read
+    # the end of its input again and again, and keep the root.
+    with select.epoll() as closed:
+        closed.register(sys.stdin.fileno(), 0)  # no events are asked for: epoll always reports a hang-up
         async with anyio.create_task_group() as group:
 
             async def leave() -> None:
-                await anyio.wait_readable(gone)
+                await anyio.wait_readable(closed)
                 group.cancel_scope.cancel()
 
             group.start_soon(leave)
@@ -94,13 +98,14 @@ async def until_terminal_closes() -> AsyncIterator[None]:
 
 
 def terminal_check() -> Callable[[tuple[int, int]], TerminalFacts]:
-    """Looks at this terminal, as its variables and encoding were before the console took it over."""
+    """Return the function that reads the facts about this terminal, with the variables and the encoding from
+    before the console changed them."""
     environ, encoding = dict(os.environ), sys.stdout.encoding
     return lambda size: find_terminal(size, encoding, environ)
 
 
 async def run_demo() -> None:
-    """The demo on this terminal, in a process of its own; over when the person leaves it."""
+    """Run the demo on this terminal in a process of its own, until the person leaves it."""
     import anyio
 
     command = [sys.executable, "-m", "flytui", "demo"]
@@ -108,7 +113,7 @@ async def run_demo() -> None:
 
 
 def read_console_settings(places: RootPaths) -> ConsoleSettings:
-    """The person's keys and theme from their settings."""
+    """Read the person's keys and theme from their settings."""
     from flycore.offline.files import read_settings
     from flytui.console.style import theme_names
     from flytui.console.user_settings import check_settings
@@ -118,7 +123,7 @@ def read_console_settings(places: RootPaths) -> ConsoleSettings:
 
 
 def find_console_windows() -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Windows and processes of this console, which no desktop tool may touch."""
+    """Find the windows and processes of this console, which no desktop tool may touch."""
     from flytui.cli.own_windows import find_own_windows
 
     return find_own_windows(os.environ, os.getpid(), run_tool)

@@ -1,4 +1,4 @@
-"""A root to try flytui on: temporary, with folders of its own, trusted by flytui itself."""
+"""Makes a temporary root for the demo, with folders of its own. flytui itself trusts its only sidecar."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ TOOLS = {
     MEDIUM: ("medium", "Says hello; needs you"),
     HIGH: ("high", "Says hello as if it were dangerous; needs you, and a letter"),
 }
-"""Tool to its risk and what it does, in the order the demo calls them."""
+"""Each tool with its risk and its description, in the order in which the demo calls them."""
 
 
 @dataclass(frozen=True, slots=True)
 class DemoRoot:
-    """Where the demo plays, and the environment that leads there."""
+    """The root of the demo, and the environment in which a command finds it."""
 
     places: RootPaths
     environ: dict[str, str]
 
 
 def prepare_demo(folder: Path, environ: Mapping[str, str]) -> DemoRoot:
-    """Make the root in `folder`, which has to be this user's alone, and trust its one sidecar."""
+    """Make the root in `folder`, which nobody but this user may read, and trust its sidecar."""
     root = folder / "root"
-    surroundings = {key: value for key, value in environ.items() if key != "FLYTUI_ROOT"}
+    demo_environ = {key: value for key, value in environ.items() if key != "FLYTUI_ROOT"}
     for variable, name in (
         ("XDG_CONFIG_HOME", "config"),
         ("XDG_STATE_HOME", "state"),
@@ -40,18 +40,18 @@ def prepare_demo(folder: Path, environ: Mapping[str, str]) -> DemoRoot:
         ("XDG_RUNTIME_DIR", "run"),
     ):
         (folder / name).mkdir(mode=0o700)
-        surroundings[variable] = str(folder / name)
+        demo_environ[variable] = str(folder / name)
     (root / "tools").mkdir(parents=True)
-    places = find_paths(str(root), None, surroundings, folder)
+    places = find_paths(str(root), None, demo_environ, folder)
     _write(root / "tools" / "external.tools.jsonc", registry())
     places.config_dir.mkdir(parents=True)
     _write(places.config_dir / "policy.jsonc", policy())
-    _trust_all(places, surroundings)
-    return DemoRoot(places, surroundings)
+    _trust_all(places, demo_environ)
+    return DemoRoot(places, demo_environ)
 
 
 def registry() -> JsonObject:
-    """The demo's registry: mock.echo under three names."""
+    """The registry of the demo: the sidecar mock.echo with three names for its tool."""
     schema: JsonObject = {
         "type": "object",
         "properties": {"message": {"type": "string"}, "delayMs": {"type": "integer", "minimum": 0}},
@@ -73,7 +73,7 @@ def registry() -> JsonObject:
 
 
 def policy() -> JsonObject:
-    """The demo user's policy: the harmless tool runs without asking."""
+    """The user's policy in the demo: the harmless tool runs without asking."""
     rule: JsonObject = {"tool": ALLOWED, "decision": "allow", "because": "it only says hello"}
     return {"schemaVersion": 1, "rules": [rule]}
 

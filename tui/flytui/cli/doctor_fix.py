@@ -1,4 +1,4 @@
-"""`flytui doctor --fix`: each fix shown, asked for, and then done on this terminal."""
+"""Runs the fixes of `flytui doctor --fix` on this terminal, after the person agreed to each."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 
 
 def offer_fixes(places: RootPaths, checks: Sequence[Check]) -> None:
-    """Offer the fixes of what is not well one by one; whatever is not a plain yes leaves things be."""
+    """Offer the fix of each failed check and run it where the person answers yes."""
     from flycore.model.diagnostics import CheckState
     from flytui.cli.interrupts import run_async
     from flytui.cli.terminal_programs import find_terminal_programs, run_here
 
-    bench = find_terminal_programs(places, os.environ)
-    wanting = [check for check in checks if check.state is not CheckState.OK]
-    offered = [(check, argv) for check in wanting if (argv := _fix_command(check, bench))]
+    programs = find_terminal_programs(places, os.environ)
+    failed = [check for check in checks if check.state is not CheckState.OK]
+    offered = [(check, argv) for check in failed if (argv := _fix_command(check, programs))]
     for check, argv in offered:
         print_line(f"\n{check.name}: {check.remedy_fix.words if check.remedy_fix else check.fix}")
         print_strict(f"  $ {shlex.join(argv)}")
         if click.confirm("run it?", default=False):
             print_line(f"exit status {run_async(partial(run_here, argv, False))}")
-    print_line("\nflytui doctor looks again" if offered else "\nno command mends what was found")
+    print_line("\nflytui doctor checks again" if offered else "\nno command fixes what was found")
 
 
-def _fix_command(check: Check, bench: TerminalPrograms) -> tuple[str, ...]:
-    """The program that does it; empty where a person does it elsewhere."""
+def _fix_command(check: Check, programs: TerminalPrograms) -> tuple[str, ...]:
+    """The command that fixes the check; empty where no command does."""
     from flycore.model.diagnostics import FixKind
 
     fix = check.remedy_fix
     if fix is None:
         return ()
-    ours = {FixKind.TRUST: "trust", FixKind.INIT: "init"}
-    if fix.kind in ours:
-        return (sys.executable, "-m", "flytui", "--root", bench.root, ours[fix.kind])
+    own_commands = {FixKind.TRUST: "trust", FixKind.INIT: "init"}
+    if fix.kind in own_commands:
+        return (sys.executable, "-m", "flytui", "--root", programs.root, own_commands[fix.kind])
     if fix.kind is FixKind.ENABLE and check.sidecar:
-        return (sys.executable, "-m", "flytui", "--root", bench.root, "enable", "--", check.sidecar)
-    return bench.argv(fix)
+        return (sys.executable, "-m", "flytui", "--root", programs.root, "enable", "--", check.sidecar)
+    return programs.argv(fix)

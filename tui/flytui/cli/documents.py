@@ -1,7 +1,6 @@
-"""What `--json` prints, command by command. `flytui schema COMMAND` prints the JSON Schema of each.
+"""The documents that commands print with `--json`. `flytui schema COMMAND` prints the JSON Schema of each.
 
-`call` prints the ToolResult and `catalog` the catalog document; the others are here, each with its name
-in `schema`.
+`call` prints the ToolResult and `catalog` the catalog. All others are here, each with its name in `schema`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from flycore.policy.rules import RuleLayer
 
 
 class Document(Value, frozen=True, kw_only=True, tag_field="schema", tag=""):
-    """Base of the documents: `schema` names the shape and its version."""
+    """The base of the documents. `schema` names the kind of document and its version."""
 
 
 class InspectDocument(Document, frozen=True, kw_only=True, tag="flytui.inspect/1"):
@@ -32,50 +31,50 @@ class InspectDocument(Document, frozen=True, kw_only=True, tag="flytui.inspect/1
 
     name: str
     capabilities: tuple[CapabilityView, ...]
-    """The tool asked for, or all that the sidecar offers."""
+    """The tool of that name, or all tools that the sidecar offers."""
     sidecar: SidecarView | None
     """None where nothing offers the tool."""
     metrics: ToolMetrics | None = None
-    """Of a tool, from the log; None where it has no call of it."""
+    """The metrics of a tool; None where the log has no call of it."""
     recent: tuple[Activity, ...] = ()
     """The tool's latest calls, newest first."""
     nearest: tuple[str, ...] = ()
-    """Names close to one that nothing has."""
+    """Similar names, where nothing has the name."""
     described: tuple[Described, ...] = ()
     """Kits, skills, plugins or servers of that id, where no tool or sidecar has the name."""
 
 
 class WhyDocument(Document, frozen=True, kw_only=True, tag="flytui.why/1"):
-    """How a tool is, dimension by dimension."""
+    """The state of a tool, dimension by dimension."""
 
     tool: str
     sidecar: str | None
     decision: str
-    """What policy says before an input is known: `allow`, `ask` or `deny`."""
+    """The decision of the policy before an input is known: `allow`, `ask` or `deny`."""
     because: str = ""
-    """The rule that says so, with its place."""
+    """The rule that decides it, with its place."""
     stability: Stability | None
     """None where there is no tool of that name."""
     changed: tuple[str, ...] = ()
-    """Where its entry changed since it was trusted: from the value in force to the one that waits, as lines
-    `- /pointer: before` and `+ /pointer: after`."""
+    """The changes of the entry since it was trusted, as lines `- /pointer: before` and `+ /pointer:
+    after`."""
     nearest: tuple[str, ...] = ()
     """Names close to that of a tool there is not."""
 
 
 class DoctorDocument(Document, frozen=True, kw_only=True, tag="flytui.doctor/1"):
-    """All checks, in their order."""
+    """The results of all checks, in their order."""
 
     app_root: str
     checks: tuple[Check, ...]
 
 
 class PreflightTool(Value, frozen=True, kw_only=True):
-    """Whether one tool could be called now."""
+    """Whether one tool can be called now."""
 
     tool: str
     known: bool
-    """Whether there is a tool of that name at all."""
+    """Whether a tool of that name exists."""
     effective: Effective
     decision: str = ""
     reasons: tuple[Reason, ...] = ()
@@ -84,7 +83,7 @@ class PreflightTool(Value, frozen=True, kw_only=True):
 
 
 class PreflightDocument(Document, frozen=True, kw_only=True, tag="flytui.preflight/1"):
-    """Every tool asked about."""
+    """Whether the named tools can be called now."""
 
     ready: bool
     """Whether all of them are available."""
@@ -92,7 +91,7 @@ class PreflightDocument(Document, frozen=True, kw_only=True, tag="flytui.preflig
 
 
 class OfferedTool(Value, frozen=True, kw_only=True):
-    """A tool as an agent is shown it."""
+    """A tool as agents see it."""
 
     name: str
     description: str
@@ -105,17 +104,17 @@ class OfferedTool(Value, frozen=True, kw_only=True):
 
 
 class ToolsDocument(Document, frozen=True, kw_only=True, tag="flytui.tools/1"):
-    """What agents are shown: available and degraded tools."""
+    """The tools that agents see: the available and the degraded ones."""
 
     tools: tuple[OfferedTool, ...]
 
 
 class TrustDocument(Document, frozen=True, kw_only=True, tag="flytui.trust/1"):
-    """What waits for trust, and what this command did about it."""
+    """What waits for trust, and what the command did."""
 
     app_root: str
     digest: str
-    """Over the whole set that waits; `--digest` accepts exactly this set. Empty where nothing waits."""
+    """The digest over everything that waits; `--digest` accepts exactly this. Empty where nothing waits."""
     waiting: tuple[TrustItem, ...]
     outcome: str
     """`shown`, `accepted`, `refused`, `revoked`, `nothing-waits` or `at-console`."""
@@ -128,19 +127,19 @@ class ApprovalsDocument(Document, frozen=True, kw_only=True, tag="flytui.approva
     running: bool
     asks: tuple[Ask, ...]
     questions: tuple[Question, ...] = ()
-    """What waits for a person besides, such as a caller that loops."""
+    """Other questions that wait for a person, such as a caller that loops."""
 
 
 class ActivityDocument(Document, frozen=True, kw_only=True, tag="flytui.activity/1"):
-    """Calls: those under way first, then those that ended, newest first."""
+    """Calls: the running ones first, then the ended ones, newest first."""
 
     running: bool
-    """Whether a kernel runs; without one the calls are those that the log knows."""
+    """Whether a kernel runs; without one the calls come from the log."""
     calls: tuple[Activity, ...]
 
 
 class EndedCall(Value, frozen=True, kw_only=True):
-    """A call that was under way when everything was stopped."""
+    """A call that was running when everything was stopped."""
 
     call_id: str
     tool: str
@@ -148,11 +147,11 @@ class EndedCall(Value, frozen=True, kw_only=True):
 
 
 class PanicDocument(Document, frozen=True, kw_only=True, tag="flytui.panic/1"):
-    """Everything was stopped: what was there to be stopped, and how it is released."""
+    """What was stopped, and how it is released."""
 
     app_root: str
     kernel: bool
-    """Whether a kernel did it; else it is kept for the next one."""
+    """Whether a running kernel stopped everything; otherwise the next kernel starts stopped."""
     already: bool
     calls: tuple[EndedCall, ...] = ()
     requests: int = 0
@@ -161,7 +160,7 @@ class PanicDocument(Document, frozen=True, kw_only=True, tag="flytui.panic/1"):
 
 
 class GrantsDocument(Document, frozen=True, kw_only=True, tag="flytui.grants/1"):
-    """Everything that stands. Leases live in a kernel: where none runs there are none."""
+    """Leases, rules and blocks. Leases end with their kernel, so without a kernel there are none."""
 
     running: bool
     leases: tuple[Lease, ...]
@@ -190,18 +189,18 @@ class DemoCall(Value, frozen=True, kw_only=True):
 
 
 class DemoDocument(Document, frozen=True, kw_only=True, tag="flytui.demo/1"):
-    """What became of the demo's calls."""
+    """The results of the demo's calls."""
 
     calls: tuple[DemoCall, ...]
 
 
 class AuditDocument(Document, frozen=True, kw_only=True, tag="flytui.audit/1"):
-    """Lines of the log as they stand in it, or what checking it found."""
+    """Lines of the log as they are, or the result of checking the log."""
 
     lines: tuple[JsonObject, ...] = ()
     verification: Verification | None = None
     anchor_problem: str = ""
-    """Why the running kernel could not leave the last anchor; empty where none runs."""
+    """Why the running kernel could not write the last anchor; empty where it could, or where none runs."""
 
 
 class PolicyLayer(Value, frozen=True, kw_only=True):
@@ -210,17 +209,17 @@ class PolicyLayer(Value, frozen=True, kw_only=True):
     layer: RuleLayer
     file: str
     present: bool
-    """Whether it takes part at all."""
+    """Whether the file exists and is used."""
     ok: bool
     rules: int
-    """How many of its rules are in force."""
+    """The number of its rules that are in force."""
 
 
 class PolicyCheckDocument(Document, frozen=True, kw_only=True, tag="flytui.policy-check/1"):
     """The policy files, and everything that is wrong with them."""
 
     version: str
-    """Digest over all that decides."""
+    """The digest over everything that the decision depends on."""
     layers: tuple[PolicyLayer, ...]
     diagnostics: tuple[Diagnostic, ...]
 
@@ -234,7 +233,7 @@ class ExplainedRule(Value, frozen=True, kw_only=True):
     """`file:line`."""
     tool: str
     counts: Match
-    """`yes`, `unknown` (depends on the input or the caller) or `expired`."""
+    """`yes`, `unknown` (it depends on the input or the caller) or `expired`."""
     caller: str = ""
     when: JsonObject | None = None
     expires: float | None = None
@@ -242,11 +241,11 @@ class ExplainedRule(Value, frozen=True, kw_only=True):
 
 
 class PolicyExplainDocument(Document, frozen=True, kw_only=True, tag="flytui.policy-explain/1"):
-    """What is decided of a call, and why."""
+    """How the policy decides a call, and why."""
 
     tool: str
     sidecar: str | None
-    """What offers the tool; None where nothing does."""
+    """The sidecar that offers the tool; None where none does."""
     risk: Risk | None
     input_known: bool
     """Whether an input was given; without one, rules with `when` cannot be decided."""
@@ -256,14 +255,14 @@ class PolicyExplainDocument(Document, frozen=True, kw_only=True, tag="flytui.pol
     """None where no rule matches and nothing offers the tool."""
     rules: tuple[ExplainedRule, ...]
     default: MatchedRule | None
-    """What holds where no rule matches."""
+    """The decision where no rule matches."""
     default_used: bool
     nearest: tuple[str, ...] = ()
     """Names close to that of a tool there is not."""
 
 
 class PolicyReplayDocument(Document, frozen=True, kw_only=True, tag="flytui.policy-replay/1"):
-    """Calls of the log, oldest first, and what the rules say of them now."""
+    """Calls of the log, oldest first, and how the rules decide them now."""
 
     draft: str
     """The file that was tried in place of the user's; empty for the policy in force."""
@@ -280,7 +279,7 @@ class ListedSetting(Value, frozen=True, kw_only=True):
     where: str = ""
     """`file:line:column` where the file names it, whether it counts or not."""
     problem: str = ""
-    """Why what stands there does not count."""
+    """Why the value in the file is not used."""
 
 
 class ConfigDocument(Document, frozen=True, kw_only=True, tag="flytui.config/1"):
@@ -301,13 +300,13 @@ class RootPath(Value, frozen=True, kw_only=True):
 
 
 class ConfigPathDocument(Document, frozen=True, kw_only=True, tag="flytui.config-path/1"):
-    """Where everything lies."""
+    """The paths of everything that belongs to the root."""
 
     places: tuple[RootPath, ...]
 
 
 class LintedFile(Value, frozen=True, kw_only=True):
-    """A file that was looked at."""
+    """A file that was checked."""
 
     kind: str
     """`registry`, `policy` or `settings`."""
@@ -316,7 +315,7 @@ class LintedFile(Value, frozen=True, kw_only=True):
 
 
 class LintDocument(Document, frozen=True, kw_only=True, tag="flytui.lint/1"):
-    """Everything that is wrong in what a person wrote, in the order of the files."""
+    """All problems in the files that a person wrote, in the order of the files."""
 
     files: tuple[LintedFile, ...]
     errors: int
@@ -330,12 +329,12 @@ class SwitchDocument(Document, frozen=True, kw_only=True, tag="flytui.switch/1")
     sidecar: str
     file: str
     enabled: bool
-    """As the file has it now; of an entry that was not found, the opposite of what was asked."""
+    """The value in the file now. For an entry that was not found, the opposite of the wanted value."""
     outcome: str
     """`switched`, `unchanged`, `refused` or `unknown`."""
     message: str
     waits: bool = False
-    """Whether what would run now waits for trust."""
+    """Whether the changed entry waits for trust."""
 
 
 class InitDocument(Document, frozen=True, kw_only=True, tag="flytui.init/1"):
@@ -346,17 +345,17 @@ class InitDocument(Document, frozen=True, kw_only=True, tag="flytui.init/1"):
     outcome: str
     """`created`, `printed` or `refused`."""
     text: str
-    """The registry, where it was printed."""
+    """The text of the registry, where it was printed."""
     message: str
 
 
 class ImportDocument(Document, frozen=True, kw_only=True, tag="flytui.import/1"):
-    """What `tools import` would write, or did."""
+    """What `tools import` would write, or has written."""
 
     app_root: str
     name: str
     file: str
-    """Of the other client; empty where there is no such server."""
+    """The file of the other client; empty where there is no such server."""
     offer: Import | None
     outcome: str
     """`shown`, `imported`, `refused` or `unknown`."""
@@ -364,7 +363,7 @@ class ImportDocument(Document, frozen=True, kw_only=True, tag="flytui.import/1")
 
 
 class SidecarCheckDocument(Document, frozen=True, kw_only=True, tag="flytui.sidecar-check/1"):
-    """How a program keeps the contract of a sidecar."""
+    """Whether a program fulfils the contract of a sidecar."""
 
     command: tuple[str, ...]
     level: str
@@ -373,40 +372,40 @@ class SidecarCheckDocument(Document, frozen=True, kw_only=True, tag="flytui.side
 
 
 class MetricsDocument(Document, frozen=True, kw_only=True, tag="flytui.metrics/1"):
-    """What the log says of every tool, and of how much a person was asked."""
+    """The metrics of every tool in the log, and how much a person was asked."""
 
     metrics: Metrics
     approvals: ApprovalReport
 
 
 class ServeDocument(Document, frozen=True, kw_only=True, tag="flytui.serve/1"):
-    """A kernel that has begun to listen; printed once, before it serves."""
+    """A kernel that has started to listen. It is printed once, before the kernel serves."""
 
     app_root: str
     pid: int
     socket: str
     listening: tuple[str, ...] = ()
-    """Addresses of the doors on loopback."""
+    """The addresses on loopback at which the kernel listens."""
 
 
 class ListedToken(Value, frozen=True, kw_only=True):
-    """A client that may come in over TCP and HTTP."""
+    """A client that may connect over TCP and HTTP."""
 
     name: str
     created_at: float
     """Unix time, seconds."""
     last_call_at: float | None = None
-    """When it last called a tool, as far as the latest calls of the log tell."""
+    """When it last called a tool, according to the latest calls of the log."""
 
 
 class TokenDocument(Document, frozen=True, kw_only=True, tag="flytui.token/1"):
-    """The tokens, and what this command did."""
+    """The tokens, and what the command did."""
 
     tokens: tuple[ListedToken, ...]
     outcome: str
     """`listed`, `made`, `revoked` or `refused`."""
     token: str = ""
-    """The one that was made: it cannot be shown again."""
+    """The new token, which cannot be shown again."""
     message: str = ""
 
 
@@ -415,4 +414,4 @@ DOCUMENTS: dict[str, type[Document]] = {
     for kind in Document.__subclasses__()
 }
 DOCUMENTS |= {"enable": SwitchDocument, "disable": SwitchDocument}
-"""Command to the document it prints, by the name in its `schema`."""
+"""Each command with the document that it prints, by the name in its `schema`."""

@@ -1,4 +1,4 @@
-"""`flytui activity --follow`: each change of a call on a line of its own, as long as the kernel runs."""
+"""Prints each change of a call on a line of its own while the kernel runs, for `flytui activity --follow`."""
 
 from __future__ import annotations
 
@@ -16,62 +16,62 @@ if TYPE_CHECKING:
     from flycore.registry.paths import RootPaths
 
 PACE_S = 0.25
-"""Between two looks: what changes more often is told in one line."""
+"""Seconds between two fetches of the calls. Several changes within this time are printed as one."""
 
 
 class ChangeTracker:
-    """What has been printed of each call, so that only what is new is."""
+    """Keeps what was printed about each call, so that only changes are printed."""
 
     def __init__(self) -> None:
-        self._said: dict[str, str] = {}
-        self._under_way: set[str] = set()
+        self._printed: dict[str, str] = {}
+        self._running: set[str] = set()
 
     def changed_calls(self, calls: tuple[Activity, ...]) -> Iterator[Activity]:
-        """Calls of which something is new, oldest first. Of calls the kernel no longer names nothing is
-        kept."""
-        said = {call.call_id: f"{state_text(call)} {outcome_text(call)}" for call in calls}
+        """The calls that changed, oldest first. A call that the kernel no longer names is forgotten."""
+        texts = {call.call_id: f"{state_text(call)} {outcome_text(call)}" for call in calls}
         for call in reversed(calls):
-            if self._said.get(call.call_id) != said[call.call_id]:
+            if self._printed.get(call.call_id) != texts[call.call_id]:
                 yield call
-        self._said = said
-        self._under_way = {call.call_id for call in calls if call.result is None}
+        self._printed = texts
+        self._running = {call.call_id for call in calls if call.result is None}
 
     def ended_calls(self, calls: tuple[Activity, ...]) -> Iterator[Activity]:
-        """Of these, which have ended, the calls that were under way when last heard of."""
-        return (call for call in reversed(calls) if call.call_id in self._under_way)
+        """Of these ended calls, those that were running at the last fetch."""
+        return (call for call in reversed(calls) if call.call_id in self._running)
 
 
 def follow_activity(places: RootPaths, count: int) -> int:
-    """Print the last `count` calls, then every change; how the last ones ended is in the log.
+    """Print the last `count` calls, then every change until the kernel ends.
 
-    Exit 0 when the kernel leaves, 3 where none runs.
+    The exit code is 0 when the kernel ended, and 3 where none runs.
     """
     from flycore.client.remote import connect_unix
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flycore.offline.audit_log import logged_calls
 
-    told = ChangeTracker()
+    tracker = ChangeTracker()
 
     async def follow() -> None:
         async with connect_unix(places.socket, viewer=True) as client:
-            await _follow(client, told, count)
+            await _follow(client, tracker, count)
 
     try:
         run_async(follow)
     except KernelUnreachable:
         print_error(
-            "no kernel runs on this root, so nothing changes: flytui activity lists what the log knows"
+            "no kernel runs on this root, so nothing changes: flytui activity lists the calls of the log"
         )
         return EXIT_UNKNOWN
     except ConnectionLost:
-        for call in told.ended_calls(logged_calls(places)):
+        # The kernel ended before it could report these calls. How they ended is in the log.
+        for call in tracker.ended_calls(logged_calls(places)):
             print_line(follow_line(call, time.time()))
-        print_error("the kernel has left")
+        print_error("the kernel has ended")
     return 0
 
 
-async def _follow(client: Client, told: ChangeTracker, count: int) -> None:
-    """Until the kernel leaves: then ConnectionLost."""
+async def _follow(client: Client, tracker: ChangeTracker, count: int) -> None:
+    """Print changes until the kernel ends. Raises ConnectionLost then."""
     import anyio
 
     from flycore.model.enums import Phase
@@ -81,21 +81,23 @@ async def _follow(client: Client, told: ChangeTracker, count: int) -> None:
     async with client.events(frozenset({EventClass.TOOL})) as events, anyio.create_task_group() as group:
         changed = anyio.Event()
 
-        async def hear() -> None:
+        async def watch_events() -> None:
             nonlocal changed
             async for _ in events:
                 changed.set()
-            raise ConnectionLost("the kernel has left")
+            raise ConnectionLost("the kernel has ended")
 
         calls = await client.activity()
-        under_way = [call for call in calls if call.phase is not Phase.FINISHED]
-        list(told.changed_calls(calls))
-        for call in reversed([*under_way, *[call for call in calls if call.result is not None][:count]]):
+        running = [call for call in calls if call.phase is not Phase.FINISHED]
+        list(tracker.changed_calls(calls))
+        for call in reversed([*running, *[call for call in calls if call.result is not None][:count]]):
             print_line(follow_line(call, time.time()))
-        group.start_soon(hear)
+        group.start_soon(watch_events)
         while True:
             await changed.wait()
+            # Before the fetch: an event that comes during it may stand for a change that is not in its
+            # answer.
             changed = anyio.Event()
-            for call in told.changed_calls(await client.activity()):
+            for call in tracker.changed_calls(await client.activity()):
                 print_line(follow_line(call, time.time()))
             await anyio.sleep(PACE_S)

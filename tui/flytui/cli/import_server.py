@@ -1,5 +1,6 @@
-"""Taking a server of another client's file over into the registry from the command line: shown whole, and
-answered by a person on the terminal. No option and no variable says yes.
+"""Imports an MCP server from another client's file into the registry, from the command line.
+
+The entry is shown in full, and a person has to answer yes on the terminal. No option and no variable answers.
 """
 
 from __future__ import annotations
@@ -25,34 +26,37 @@ EXIT_REFUSED = 5
 EXIT_NOT_ASKED = 4
 
 
-def import_server(told: Invocation, name: str, *, only_print: bool) -> int:
-    """Exit 0 once it is written or shown, 3 for a server there is not, 4 where nobody said yes, 5 where it
-    cannot be imported."""
+def import_server(invocation: Invocation, name: str, *, only_print: bool) -> int:
+    """Import the server of that name, or only show it.
+
+    The exit code is 0 when it was written or shown, 3 for an unknown server, 4 where nobody answered yes, and
+    5 where it cannot be imported.
+    """
     from flytui.cli.kernel_query import read_catalog
 
-    places = told.places()
+    places = invocation.places()
     found = [item for item in read_catalog(places, probe=False).described if _matches_name(item, name)]
     item = next((one for one in found if one.offer is not None), found[0] if found else None)
     if item is None:
         message = f"no file names an MCP server {name}: flytui catalog --all lists them"
-        return _print_outcome(told, places, name, None, "unknown", message, EXIT_UNKNOWN)
+        return _print_outcome(invocation, places, name, None, "unknown", message, EXIT_UNKNOWN)
     if item.offer is None:
         why = "; ".join(f"{one.message} → {one.remedy}" for one in item.reasons) or "it cannot be imported"
-        return _print_outcome(told, places, name, item, "refused", why, EXIT_REFUSED)
-    if not told.as_json:
+        return _print_outcome(invocation, places, name, item, "refused", why, EXIT_REFUSED)
+    if not invocation.as_json:
         from flytui.console.screens.sources import import_texts
 
         for text in import_texts(item, item.offer):
             print_strict(text)
     if only_print:
-        return _print_outcome(told, places, name, item, "shown", "", 0)
-    if told.as_json or not can_ask():
+        return _print_outcome(invocation, places, name, item, "shown", "", 0)
+    if invocation.as_json or not can_ask():
         message = "not imported: run flytui tools import on a terminal, or press m in the console"
-        return _print_outcome(told, places, name, item, "shown", message, EXIT_NOT_ASKED)
+        return _print_outcome(invocation, places, name, item, "shown", message, EXIT_NOT_ASKED)
     if not ask_yes_no("Write this, and trust it?"):
         print_error("not imported; nothing was written")
         return EXIT_NOT_ASKED
-    return _write(told, places, item, item.offer)
+    return _write(invocation, places, item, item.offer)
 
 
 def _matches_name(item: Described, name: str) -> bool:
@@ -61,9 +65,9 @@ def _matches_name(item: Described, name: str) -> bool:
     return item.kind is SourceKind.MCP_SERVER and name in (item.id, item.key)
 
 
-def _write(told: Invocation, places: RootPaths, item: Described, shown: Import) -> int:
-    """Write what was shown, unless the file says something else by now; refused while a kernel holds the
-    root, whose console does it then."""
+def _write(invocation: Invocation, places: RootPaths, item: Described, shown: Import) -> int:
+    """Write the entry that was shown. It is refused where the other client's file changed meanwhile, and
+    while a kernel holds the root."""
     from flycore.model.enums import KernelRole
     from flycore.model.errors import RootBusy
     from flycore.offline.trust import import_server
@@ -75,16 +79,16 @@ def _write(told: Invocation, places: RootPaths, item: Described, shown: Import) 
     except RootBusy as busy:
         where = "a console on it" if busy.role == "serve" else "its console"
         message = f"pid {busy.pid} ({busy.role}) holds this root: press m in {where}, or close it first"
-        return _print_outcome(told, places, item.id, item, "refused", message, EXIT_NOT_ASKED)
+        return _print_outcome(invocation, places, item.id, item, "refused", message, EXIT_NOT_ASKED)
     if not outcome.accepted:
         message = f"not imported: {outcome.why_not}"
-        return _print_outcome(told, places, item.id, item, "refused", message, EXIT_REFUSED)
-    message = f"{shown.id} stands in the registry, and is trusted as you read it"
-    return _print_outcome(told, places, item.id, item, "imported", message, 0)
+        return _print_outcome(invocation, places, item.id, item, "refused", message, EXIT_REFUSED)
+    message = f"{shown.id} is in the registry, and trusted as you read it"
+    return _print_outcome(invocation, places, item.id, item, "imported", message, 0)
 
 
 def _print_outcome(
-    told: Invocation,
+    invocation: Invocation,
     places: RootPaths,
     name: str,
     item: Described | None,
@@ -92,7 +96,7 @@ def _print_outcome(
     message: str,
     code: int,
 ) -> int:
-    if told.as_json:
+    if invocation.as_json:
         from flytui.cli.documents import ImportDocument
 
         print_json(

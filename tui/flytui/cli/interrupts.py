@@ -1,4 +1,4 @@
-"""INT, TERM and HUP end a command by cancelling it, so that what it started is ended too."""
+"""Cancels a command on INT, TERM or HUP, so that everything the command started is ended too."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The person pressed ctrl-c, somebody asked the process to stop, the terminal was closed."""
+"""They are sent when the person presses ctrl-c, when somebody asks the process to stop, and when the terminal
+is closed."""
 
 
 class Interrupted(Exception):
-    """A signal ended the command; clean-up has run."""
+    """A signal ended the command, and its clean-up is done."""
 
     def __init__(self, signum: int) -> None:
         self.signum = signum
@@ -21,17 +22,17 @@ class Interrupted(Exception):
 
     @property
     def exit_code(self) -> int:
-        """What a shell shows for that signal: 130 for INT, 143 for TERM, 129 for HUP."""
+        """The exit code that shells use for that signal: 130 for INT, 143 for TERM, 129 for HUP."""
         return 128 + self.signum
 
 
 def run_async(work: Callable[[], Awaitable[T]]) -> T:
-    """Run `work` to its end on asyncio.
+    """Run `work` on asyncio and return its result.
 
-    The first of ENDING cancels it; later ones change nothing, because clean-up is bounded by itself.
-    Raises Interrupted once the clean-up is through, even where a result was there: no signal is lost,
-    and what may not be lost with it has to be kept by `work`. What `work` raises comes as itself, not
-    wrapped in the groups of the tasks it passed.
+    The first of ENDING_SIGNALS cancels `work`. Further ones change nothing, because every clean-up has a
+    limit of its own. Raises Interrupted after the clean-up, even where `work` had a result, so that no signal
+    is lost: `work` itself has to keep what must not be lost with its result. An exception of `work` is raised
+    without the exception groups around it.
     """
     import asyncio
 
@@ -42,7 +43,7 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
         result = anyio.run(_until_signalled, work, caught)
     except BaseExceptionGroup as group:
         raise _only(group) from None
-    except asyncio.CancelledError:  # INT came before our handlers: asyncio's own cancels the main task
+    except asyncio.CancelledError:  # INT came before our handlers, and asyncio's own cancelled the main task
         raise Interrupted(signal.SIGINT) from None
     if caught or result is None:
         raise Interrupted(caught[0])
@@ -50,7 +51,7 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The one exception a task group wrapped; the group itself where it holds several."""
+    """The only exception in the group; the group itself where it has several."""
     leaf: BaseException = group
     while isinstance(leaf, BaseExceptionGroup) and len(leaf.exceptions) == 1:
         leaf = leaf.exceptions[0]
@@ -58,8 +59,7 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 async def _until_signalled(work: Callable[[], Awaitable[T]], caught: list[int]) -> tuple[T] | None:
-    """The result, or None where a signal ended it. The loop keeps the handlers until it closes, so that
-    no signal falls between. A HUP that is ignored at the start stays so: that is what nohup asks for."""
+    """The result of `work`, or None where a signal ended it; `caught` collects the signals."""
     import asyncio
 
     import anyio
@@ -71,7 +71,9 @@ async def _until_signalled(work: Callable[[], Awaitable[T]], caught: list[int]) 
             caught.append(signum)
             scope.cancel()
 
+        # The loop keeps these handlers until it closes, so that no signal is lost after `work` has returned.
         for signum in ENDING_SIGNALS:
+            # nohup starts a program with HUP ignored, and it has to stay ignored.
             if signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN:
                 continue
             loop.add_signal_handler(signum, stop, signum)

@@ -19,7 +19,7 @@ P = ParamSpec("P")
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """What was said with `--root`, `--workspace`, `--json` and `--plain`."""
+    """The values of `--root`, `--workspace`, `--json` and `--plain`."""
 
     root: str | None = None
     workspace: str | None = None
@@ -27,7 +27,7 @@ class Invocation:
     plain: bool = False
 
     def narrowed(self, root: str | None, workspace: str | None, as_json: bool, plain: bool) -> Invocation:
-        """This one with what was said after the command's name; the later word wins."""
+        """This invocation with the options after the command's name, which win over those before it."""
         return Invocation(
             root if root is not None else self.root,
             workspace if workspace is not None else self.workspace,
@@ -36,14 +36,14 @@ class Invocation:
         )
 
     def places(self) -> RootPaths:
-        """The folders of the root this invocation is about. Creates nothing."""
+        """The paths of the root that the invocation works on. Nothing is created."""
         from flycore.registry.paths import find_paths
 
         return find_paths(self.root, self.workspace, os.environ, Path.cwd())
 
 
 def common(body: Callable[Concatenate[Invocation, P], int]) -> Callable[..., int]:
-    """Give a command the common options; its body gets them as one Invocation, first argument."""
+    """Give a command the common options. Its body gets them as an Invocation in its first argument."""
 
     @click.option("--root", type=click.Path(exists=True, file_okay=False), help="App root to work on.")
     @click.option("--workspace", type=click.Path(exists=True, file_okay=False), help="Workspace folder.")

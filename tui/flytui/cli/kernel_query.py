@@ -1,4 +1,4 @@
-"""The kernel of a root, asked by a command; and the root without one: read for the moment, or held."""
+"""How a command asks the running kernel of a root, or reads or holds the root where no kernel runs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def query_kernel(places: RootPaths, question: Callable[[RemoteClient], Awaitable[T]]) -> T | None:
-    """What the running kernel answers; None where none runs, or it left before it answered."""
+    """The answer of the running kernel; None where none runs, or where it ended before it answered."""
     if not places.socket.exists():
         return None
     from flycore.client.remote import connect_unix
@@ -37,27 +37,27 @@ def query_kernel(places: RootPaths, question: Callable[[RemoteClient], Awaitable
 
 
 def read_catalog(places: RootPaths, *, probe: bool) -> Catalog:
-    """The catalog, whether a kernel runs or not. With `probe`, sidecars that have not been asked lately
-    are asked whether they are well; a running kernel does that by itself."""
+    """The catalog, from the running kernel or, without one, from the files of the root. With `probe`,
+    sidecars without a recent probe are probed; a running kernel does that by itself."""
 
     async def question(client: Client) -> Catalog:
         return await client.catalog()
 
-    seen = query_kernel(places, question)
-    if seen is not None:
-        return seen
+    catalog = query_kernel(places, question)
+    if catalog is not None:
+        return catalog
     from flycore.offline.catalog import read_catalog as read_once
     from flytui.cli.interrupts import run_async
 
-    async def look() -> Catalog:
+    async def read() -> Catalog:
         return await read_once(places, probe=probe)
 
-    return run_async(look)
+    return run_async(read)
 
 
 def hold_root(places: RootPaths, role: KernelRole) -> AbstractContextManager[HeldRoot]:
-    """Hold the root while the block runs; the person is told where that takes long. Raises RootBusy, see
-    `flycore.offline.root.hold_root`."""
+    """Hold the root for the block. While another process has it, a message says what the command waits for.
+    Raises RootBusy, as `flycore.offline.root.hold_root` does."""
     from flycore.offline import root
 
     return root.hold_root(places, role, ask_to_yield=lambda: _ask_to_yield(places), on_wait=_print_wait)
@@ -70,7 +70,7 @@ def _ask_to_yield(places: RootPaths) -> None:
         await client.ask_for("kernel.yield")
         return True
 
-    # A kernel of another version does not understand the message; its end is waited for all the same.
+    # A kernel of another version does not understand the message. The caller waits for its end all the same.
     with suppress(ProtocolError, OtherVersion):
         query_kernel(places, ask)
 
@@ -78,4 +78,5 @@ def _ask_to_yield(places: RootPaths) -> None:
 def _print_wait(busy: RootBusy) -> None:
     from flytui.cli.output import print_error
 
-    print_error(f"waits until pid {busy.pid} ({busy.role}) has ended what it runs" if busy.pid else "waits")
+    holder = f"pid {busy.pid} ({busy.role})" if busy.pid else "another process"
+    print_error(f"waits until {holder} has ended what it runs")

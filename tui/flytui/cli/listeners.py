@@ -1,4 +1,4 @@
-"""The doors of `flytui serve` besides the Unix socket: TCP and HTTP on loopback."""
+"""The listeners of `flytui serve` besides the Unix socket: TCP and HTTP on loopback."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 async def open_doors(
     kernel: Kernel, places: RootPaths, *, tcp: int | None, http: int | None
 ) -> AsyncIterator[tuple[str, ...]]:
-    """Listen from those ports on until the block ends; None for a door that stays shut. Gives the addresses.
-    Raises OSError where no port is free."""
+    """Listen on loopback until the block ends, and yield the addresses. `tcp` and `http` are the first ports
+    to try; None opens no listener. Raises OSError where no port is free."""
     from flycore.server.tokens import TokenStore
 
     tokens = TokenStore.load(places.state_dir)
@@ -30,13 +30,13 @@ async def open_doors(
         if http is not None:
             from flycore.server.http import serve_http
 
-            door = serve_http(kernel, _mcp(kernel, places), tokens, http)
-            addresses.append(await stack.enter_async_context(door))
+            listener = serve_http(kernel, _mcp_application(kernel, places), tokens, http)
+            addresses.append(await stack.enter_async_context(listener))
         yield tuple(addresses)
 
 
-def _mcp(kernel: Kernel, places: RootPaths) -> App:
-    """The MCP application; who has a token calls under its name."""
+def _mcp_application(kernel: Kernel, places: RootPaths) -> App:
+    """The MCP application. A client with a token calls under the name of the token."""
     from flycore.client.local import LocalClient
     from flycore.model.caller import parse_caller_key
     from flycore.server.mcp.http import http_app

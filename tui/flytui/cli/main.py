@@ -1,4 +1,4 @@
-"""The command `flytui`: the console, or a command; and the border where exceptions become sentences."""
+"""The command `flytui`, which opens the console or runs a command, and turns exceptions into messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXIT_USAGE = 2
 EXIT_CONFIGURATION = 5
 EXIT_LOST = 7
 EXIT_BROKEN_PIPE = 1
-"""The reader of standard output has left: what click ends with as well."""
+"""The reader of standard output is gone. click uses the same exit code."""
 
 
 @click.group(
@@ -61,8 +61,8 @@ def flytui(invocation: Invocation, list_tools: bool, version: bool) -> int:
 
 
 def main() -> int:
-    """Run the command line; returns the exit code. Nothing but a defect escapes as a traceback."""
-    signal.signal(signal.SIGTERM, _terminated)
+    """Run the command line and return the exit code. Only a defect of flytui shows a traceback."""
+    signal.signal(signal.SIGTERM, _exit_on_signal)
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # always TextIOWrapper here
@@ -71,15 +71,15 @@ def main() -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _discard_output()
-    except OSError as error:  # from the last flush: whatever else fails is a sentence already
+    except OSError as error:  # from the last flush, since `_run` handles its own
         _print_failure(f"standard output cannot be written: {error.strerror}", EXIT_BROKEN_PIPE)
         return _discard_output()
     return code
 
 
 def _open_standard_streams() -> None:
-    """Give every standard stream that was closed the null device. A file opened later would else get its
-    number, and have written into it what is meant for people."""
+    """Open the null device for every standard stream that is closed."""
+    # Otherwise a file that is opened later gets the number of the stream, and messages are written into it.
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
@@ -118,15 +118,17 @@ def _run() -> int:
 
 
 def root_busy_text(busy: RootBusy) -> str:
-    """Who holds the root, since when, and what to do about it."""
+    """The message on who holds the root, since when, and what you can do."""
     from flytui.cli.output import clock_time
 
-    who = f"pid {busy.pid} ({busy.role}), since {clock_time(busy.since)}" if busy.pid else "another process"
+    holder = (
+        f"pid {busy.pid} ({busy.role}), since {clock_time(busy.since)}" if busy.pid else "another process"
+    )
     if busy.role == "serve":
-        return f"this root is held by {who}. One kernel serves a root: end it before you start another."
+        return f"this root is held by {holder}. One kernel serves a root: end it before you start another."
     if busy.role != "console":
-        return f"this root is held by {who}. Try again when that has ended."
-    return f"this root is held by {who}. Go there, or end it first."
+        return f"this root is held by {holder}. Try again when that has ended."
+    return f"this root is held by {holder}. Go there, or end it first."
 
 
 def _refuse(problem: click.ClickException) -> int:
@@ -145,12 +147,12 @@ def _print_failure(sentence: str, code: int) -> int:
 
 
 def _discard_output() -> int:
-    """Nobody can be given the rest: nothing of it is left for the interpreter to flush at exit."""
     from flytui.cli.output import discard
 
+    # The interpreter flushes standard output at exit, and would print an error about the closed pipe.
     discard(sys.stdout)
     return EXIT_BROKEN_PIPE
 
 
-def _terminated(signum: int, frame: object) -> NoReturn:
+def _exit_on_signal(signum: int, frame: object) -> NoReturn:
     sys.exit(128 + signum)

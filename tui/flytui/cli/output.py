@@ -1,4 +1,4 @@
-"""What a command prints. Text from outside is made safe here and JSON is ASCII: nothing goes out raw."""
+"""Prints the output of commands: text, JSON and tables. Text from outside is made safe, and JSON is ASCII."""
 
 from __future__ import annotations
 
@@ -22,31 +22,34 @@ if TYPE_CHECKING:
 
 
 UNBOUNDED = 1_000_000
-"""Width of a line that goes to a file or a pipe: nothing is wrapped, so that a search finds it."""
+"""The width of lines that go to a file or a pipe. Nothing is wrapped there, so that a search finds it."""
 NARROWEST = 40
+"""The width, in cells, that a narrower terminal is taken to have."""
 GAP = "  "
 BORDER = 3
-"""Cells between the columns of a drawn table."""
+"""Cells between the columns of a table that Rich draws."""
 BELOW = "    "
+"""The margin of a last column that is printed below its row."""
 LEAST_LAST = 40
-"""Cells a table's last column keeps; where there is less, it stands on lines of its own."""
+"""The least width of the last column, in cells. With less room it is printed on lines of its own."""
 
 
 def print_line(text: str = "") -> None:
-    """Print text to standard output; each of its lines is made safe."""
+    """Print text to standard output, with each line made safe."""
     for line in safe_lines(text):
         click.echo(line)
 
 
 def print_strict(text: str) -> None:
-    """Print text that a person decides by: look-alike letters and long runs of spaces are tokens, too."""
+    """Print text on which a person decides. Look-alike letters and long runs of spaces become tokens as
+    well."""
     for line in text.split("\n"):
         click.echo(strict_text(line))
 
 
 def print_error(text: str) -> None:
-    """Print prose to standard error; each of its lines is made safe. Where nobody can be told any more, what
-    the command does goes on, and ends as it would."""
+    """Print a message to standard error, with each line made safe."""
+    # A command that cannot print its message still does its work and ends with its own exit code.
     try:
         for line in safe_lines(text):
             click.echo(line, err=True)
@@ -55,72 +58,73 @@ def print_error(text: str) -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """Let what is still to be written to the stream go nowhere: it cannot be written."""
+    """Send everything that is still written to the stream to the null device, since the stream failed."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
 
 
 def print_json(document: object) -> None:
-    """Print one JSON document: a value of ours or plain JSON."""
+    """Print one JSON document from a msgspec value or from plain JSON."""
     click.echo(json.dumps(msgspec.to_builtins(document), indent=2))
 
 
 def print_readable_json(value: object) -> None:
-    """Print a value as JSON for people: indented, readable letters, what cannot be seen as tokens."""
+    """Print a value as JSON for people: indented, with readable letters, and with tokens for invisible
+    ones."""
     print_line(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def wants_colour(invocation: Invocation, environ: Mapping[str, str] | None = None) -> bool:
-    """Whether colour and boxes are wanted: a terminal, and nobody asked for plain text."""
-    surroundings = os.environ if environ is None else environ
-    plain = invocation.plain or surroundings.get("NO_COLOR") or surroundings.get("TERM") == "dumb"
+    """Whether to print colours and boxes: on a terminal, unless the person asked for plain text."""
+    variables = os.environ if environ is None else environ
+    plain = invocation.plain or variables.get("NO_COLOR") or variables.get("TERM") == "dumb"
     return sys.stdout.isatty() and not plain
 
 
 def at_terminal() -> bool:
-    """Whether a console can be drawn and typed into: keys come from standard input, and it is drawn on
-    standard error where standard output is piped, so all three have to be the terminal, and one that
-    moves its cursor."""
+    """Whether the console can be drawn here and take keys."""
+    # Keys come from standard input, and Textual draws on standard error where standard output is no terminal.
+    # So all three have to be the terminal.
     return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty() and not dumb()
 
 
 def dumb() -> bool:
-    """Whether the terminal says that it only prints."""
+    """Whether the terminal cannot move its cursor, as `TERM=dumb` says."""
     return os.environ.get("TERM") == "dumb"
 
 
 def can_ask(*, err: bool = False) -> bool:
-    """Whether a person sees a question and can type the answer: `err` where it goes to standard error."""
+    """Whether a person can see a question and type an answer. `err` asks on standard error."""
     return sys.stdin.isatty() and (sys.stderr if err else sys.stdout).isatty()
 
 
 def ask_yes_no(question: str, *, err: bool = False) -> bool:
-    """Ask the person at this terminal. Only a typed yes is one; no option and no variable says it."""
+    """Ask the person at this terminal. Only a typed yes counts; no option and no variable answers."""
     click.echo(f"{question} y/N ", nl=False, err=err)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def count_of(number: int, what: str) -> str:
-    """`1 call`, `2 calls`."""
+    """A number with its noun, as in `1 call` and `2 calls`."""
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def width() -> int:
-    """Cells of the terminal; UNBOUNDED where standard output is none."""
+    """The width of the terminal in cells; UNBOUNDED where standard output is no terminal."""
     if not sys.stdout.isatty():
         return UNBOUNDED
     return max(shutil.get_terminal_size().columns, NARROWEST)
 
 
 def clock_time(seconds: float) -> str:
-    """A Unix time as the person's own clock shows it."""
+    """A Unix time in the person's time zone, as in `2026-06-15 12:00:01`."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print rows under headings. Nothing is cut: the last column wraps on a terminal, and where the others
-    have no room beside each other, each row becomes lines `HEADING  value`."""
+    """Print rows below their headings. Nothing is cut: on a terminal the last column is wrapped, and where
+    the other columns do not fit, each row becomes several lines `HEADING value`."""
     safe = [[safe_text(cell) for cell in row] for row in rows]
     room = width()
     before_last = sum(size + BORDER for size in _sizes(headings, safe)) + BORDER
@@ -132,14 +136,15 @@ def table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequen
 
 
 def _sizes(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
-    """Cells that each column but the last one needs."""
+    """The width of each column except the last one, in cells."""
     from flytui.text.wrap import cell_width
 
     return [max(cell_width(row[at]) for row in [headings, *rows]) for at in range(len(headings) - 1)]
 
 
 def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[str]:
-    """The table as lines of at most `room` cells where words allow it. Cells have to be safe already."""
+    """The table as lines of at most `room` cells, where no word is longer. The cells have to be safe
+    already."""
     from flytui.text.wrap import cell_width, wrap_words
 
     sizes = _sizes(headings, rows)
@@ -160,7 +165,7 @@ def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], room: in
 
 
 def _records(headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[str]:
-    """Each row as lines of heading and value, an empty line between two rows."""
+    """Each row as several lines of heading and value, with an empty line between two rows."""
     from flytui.text.wrap import wrap_words
 
     label = max(map(len, headings)) + len(GAP)
@@ -180,8 +185,8 @@ GLYPHS = {
     **dict.fromkeys("▶◌", "cyan"),
     "⊘": "dim",
 }
-"""Colours of a cell by the glyph it begins with; the word beside it says the same. None is red: that is for
-what cannot wait."""
+"""The colours of cells by their first glyph; the word beside it says the same. Red is only for what is
+urgent."""
 
 
 def _rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -207,11 +212,11 @@ COLOURS = {
     "alarm": "red",
     "key": "cyan",
 }
-"""Terminal colours of the console's tones; the words carry the meaning."""
+"""The terminal colours of the console's tones. The words alone carry the meaning."""
 
 
 def print_lines(invocation: Invocation, lines: Iterable[StyledLine]) -> None:
-    """Print the console's lines, whose spans are safe already."""
+    """Print lines of the console, whose spans are safe already."""
     coloured = wants_colour(invocation)
     for line in lines:
         parts = [
@@ -228,14 +233,14 @@ def print_lines(invocation: Invocation, lines: Iterable[StyledLine]) -> None:
         click.echo("".join(parts).rstrip())
 
 
-# A name that nothing has: what was meant instead.
+# Names that do not exist.
 
 
 EXIT_UNKNOWN = 3
 
 
 def nearest_names(catalog: Catalog, name: str, *, sidecars: bool) -> tuple[str, ...]:
-    """Names of tools (and sidecars) close to that one, the nearest first."""
+    """The names of tools, and of sidecars where wanted, that are similar to a name; the nearest one first."""
     from flycore.model.suggest import nearest
 
     names = [view.capability.name for view in catalog.capabilities]
@@ -244,7 +249,7 @@ def nearest_names(catalog: Catalog, name: str, *, sidecars: bool) -> tuple[str, 
 
 
 def print_not_found(name: str, near: tuple[str, ...], *, sidecars: bool) -> int:
-    """Say that there is no such tool (or sidecar), with the nearest names; the exit code for it."""
+    """Print that there is no such tool or sidecar, with similar names, and return the exit code."""
     what = "tool or sidecar" if sidecars else "tool"
     hint = f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool"
     print_error(f"no {what} is named {name}: {hint}")

@@ -1,4 +1,4 @@
-"""How `flytui policy explain` and `replay` say what they found."""
+"""Prints the results of `flytui policy explain` and `flytui policy replay`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from flytui.cli.invocation import Invocation
 
 NO_TOOL = "nothing offers this tool, so a call would end unavailable"
-BY_THE_AGENT = "what is allowed here, the agent does itself"
+BY_THE_AGENT = "the agent itself does what is allowed here"
 
 
 def explain_document(
     tool: str, sidecar: str | None, evaluation: CallEvaluation, *, input_known: bool, caller: str
 ) -> PolicyExplainDocument:
-    """The evaluation as a document."""
+    """The document of an evaluation."""
     return PolicyExplainDocument(
         tool=tool,
         sidecar=sidecar,
@@ -30,14 +30,14 @@ def explain_document(
         input_known=input_known,
         caller=caller,
         decision=evaluation.decision,
-        rules=tuple(map(_explained, evaluation.matches)),
+        rules=tuple(map(_explained_rule, evaluation.matches)),
         default=evaluation.default,
         default_used=not evaluation.rules and evaluation.default is not None,
     )
 
 
 def unknown_document(tool: str, nearest: tuple[str, ...], *, caller: str) -> PolicyExplainDocument:
-    """The document about a tool there is not."""
+    """The document for an unknown tool."""
     return PolicyExplainDocument(
         tool=tool,
         sidecar=None,
@@ -52,7 +52,7 @@ def unknown_document(tool: str, nearest: tuple[str, ...], *, caller: str) -> Pol
     )
 
 
-def _explained(item: RuleMatch) -> ExplainedRule:
+def _explained_rule(item: RuleMatch) -> ExplainedRule:
     rule = item.rule
     return ExplainedRule(
         decision=rule.decision,
@@ -67,10 +67,10 @@ def _explained(item: RuleMatch) -> ExplainedRule:
 
 
 def explain_lines(invocation: Invocation, document: PolicyExplainDocument) -> None:
-    """Print it: the decision, the rules, the default."""
+    """Print the decision, the rules and the default."""
     decision = document.decision.value if document.decision is not None else "not decided"
-    nobody = BY_THE_AGENT if document.tool in AGENT_ACTIONS else NO_TOOL
-    offered = f"offered by {document.sidecar}" if document.sidecar else nobody
+    not_offered = BY_THE_AGENT if document.tool in AGENT_ACTIONS else NO_TOOL
+    offered = f"offered by {document.sidecar}" if document.sidecar else not_offered
     print_line(f"{document.tool}: {decision}")
     print_line(f"risk {document.risk.value if document.risk else 'unknown'}; {offered}")
     if any(rule.counts is Match.UNKNOWN for rule in document.rules):
@@ -112,22 +112,22 @@ def _because(rule: ExplainedRule) -> str:
 
 
 def replay_lines(invocation: Invocation, found: tuple[Replayed, ...]) -> None:
-    """Print the calls that a rule is about, and how many there are of what."""
+    """Print the calls that a rule matches, then the counts."""
     matched = [item for item in found if item.matched]
     if matched:
         rows = [_row(item) for item in matched]
         table(invocation, ("TIME", "TOOL", "CALLER", "WAS", "WOULD BE", "RULES"), rows)
         print_line()
-    otherwise = sum(item.differs for item in found)
+    differing = sum(item.differs for item in found)
     loosened = sum(_reverses_denial(item) for item in found)
     approximate = sum(bool(item.call.approximate) for item in matched)
     print_line(
-        f"{len(found)} calls looked at; {len(matched)} matched by a rule; {otherwise} decided otherwise"
+        f"{len(found)} calls looked at; {len(matched)} matched by a rule; {differing} decided otherwise"
     )
     if loosened:
         print_line(f"{loosened} would be allowed that a person denied")
     if approximate:
-        print_line(f"{approximate} approximate: the log does not hold their whole input")
+        print_line(f"{approximate} approximate: the log does not have their whole input")
 
 
 def _row(item: Replayed) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The settings in force, one after the other, each with the place it comes from. Pure."""
+"""Lists the settings in force, each with its place in the file."""
 
 from __future__ import annotations
 
@@ -28,13 +28,14 @@ POINTERS = {
     "keys": "/keys",
     "theme": "/theme",
 }
-"""Where each field of Settings stands in the file."""
+"""The JSON pointer of each field of Settings in the file."""
 TABLES = ("approval_times", "risk", "sandbox_minimum", "keys")
-"""Fields whose members are settings of their own."""
+"""Fields whose members are listed as settings of their own."""
 
 
 def check_console_settings(read: ReadSettings) -> ReadSettings:
-    """With what the console says of the person's keys and theme: what it refuses is a problem, too."""
+    """The settings with the keys and the theme that the console uses. What it refuses is added to the
+    problems."""
     from flytui.console.user_settings import check_settings
 
     themes = frozenset({read.settings.theme})
@@ -43,19 +44,19 @@ def check_console_settings(read: ReadSettings) -> ReadSettings:
 
         themes = theme_names()
     own = check_settings(read.settings.keys, read.settings.theme, themes, read.places)
-    held = {name: " ".join(own.keys.keys_for(name)) for name in ENTRIES}
+    bound = {name: " ".join(own.keys.keys_for(name)) for name in ENTRIES}
     refused = {name: keys for name, keys in read.settings.keys.items() if name not in ENTRIES}
-    settings = msgspec.structs.replace(read.settings, keys={**held, **refused}, theme=own.theme)
+    settings = msgspec.structs.replace(read.settings, keys={**bound, **refused}, theme=own.theme)
     return read._replace(settings=settings, problems=(*read.problems, *own.problems))
 
 
 def settings_problems(read: ReadSettings) -> tuple[Diagnostic, ...]:
-    """Everything that is wrong with them, what the console refuses included."""
+    """All problems of the settings, those that the console finds included."""
     return check_console_settings(read).problems
 
 
 def listed_settings(read: ReadSettings) -> tuple[ListedSetting, ...]:
-    """Every setting, in the order of the documentation; tables by their members."""
+    """Every setting, in the order of the documentation. A table is listed by its members."""
     return tuple(_listed_setting(read, pointer, value) for pointer, value in _values(read))
 
 
@@ -69,7 +70,7 @@ def _values(read: ReadSettings) -> Iterator[tuple[str, Json]]:
 
 
 def _listed_setting(read: ReadSettings, pointer: str, value: Json) -> ListedSetting:
-    """A setting that the file names but that could not be read is its default, and says so."""
+    # A setting that the file names and that was refused has its default value, and the problem says why.
     place = read.places.get(pointer)
     refused = next(
         (problem for problem in read.problems if problem.rule == "settings" and problem.pointer == pointer),

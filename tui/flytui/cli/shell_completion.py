@@ -1,7 +1,7 @@
-"""What a shell may complete: names of tools and sidecars as the registry files say, read in place.
+"""Completes the names of tools and sidecars in a shell.
 
-No kernel is asked and nothing is started: a key press must not wait. Completion scripts of shells split and
-expand what they are given, so only names without a character that means something to one are offered.
+The names come from the files of the registry. No kernel is asked and nothing is started, because a key press
+must not wait.
 """
 
 from __future__ import annotations
@@ -17,36 +17,38 @@ if TYPE_CHECKING:
 
 PROGRAM = "flytui"
 VARIABLE = "_FLYTUI_COMPLETE"
+# The completion scripts of shells split and expand the names that they get. So a name with a character that
+# has a meaning to a shell is never offered.
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
-def tool_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Tools that are known or that an entry offers."""
+def tool_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The tools that flytui knows or that an entry offers."""
     from flycore.catalog.builtin import KNOWN
 
     registry = _registry(context)
     offered = {name for entry in registry.entries for name in entry.tool_names} if registry else set()
-    return _matching_names({*KNOWN, *offered}, begun)
+    return _matching_names({*KNOWN, *offered}, incomplete)
 
 
-def sidecar_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Sidecars."""
+def sidecar_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The sidecars of the registry."""
     registry = _registry(context)
-    return _matching_names({entry.id for entry in registry.entries} if registry else set(), begun)
+    return _matching_names({entry.id for entry in registry.entries} if registry else set(), incomplete)
 
 
-def any_names(context: click.Context, parameter: click.Parameter, begun: str) -> list[str]:
-    """Tools and sidecars."""
-    tools = tool_names(context, parameter, begun)
-    return _matching_names({*tools, *sidecar_names(context, parameter, begun)}, begun)
+def any_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The tools and the sidecars."""
+    tools = tool_names(context, parameter, incomplete)
+    return _matching_names({*tools, *sidecar_names(context, parameter, incomplete)}, incomplete)
 
 
-def _matching_names(names: set[str], begun: str) -> list[str]:
-    return sorted(name for name in names if name.startswith(begun) and _PLAIN.fullmatch(name))
+def _matching_names(names: set[str], incomplete: str) -> list[str]:
+    return sorted(name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name))
 
 
 def _registry(context: click.Context) -> Registry | None:
-    """The registry of the root that the line names so far; None where it cannot be read."""
+    """The registry of the root that the command line names so far; None where it cannot be read."""
     from flycore.model.errors import FlyError
     from flycore.offline.files import read_registry
     from flytui.cli.invocation import Invocation
@@ -59,7 +61,7 @@ def _registry(context: click.Context) -> Registry | None:
 
 
 def _option_value(context: click.Context, name: str) -> str | None:
-    """The option of that name, the one nearest to the cursor."""
+    """The value of the option, in the command before the cursor or in one around it."""
     at: click.Context | None = context
     while at is not None:
         value = at.params.get(name)

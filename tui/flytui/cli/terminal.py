@@ -1,4 +1,4 @@
-"""Finds out what terminal this is."""
+"""Reads the facts about this terminal."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from flytui.console.doctor.terminal_checks import TerminalFacts, TmuxFacts
 
 TOOL_SECONDS = 2.0
-"""How long a terminal multiplexer may take to answer."""
+"""Seconds that a terminal multiplexer may take to answer."""
 
 
 def terminal_size() -> tuple[int, int] | None:
-    """Columns and rows; None where standard output is no terminal."""
+    """The columns and rows of the terminal; None where standard output is no terminal."""
     if not sys.stdout.isatty():
         return None
     size = shutil.get_terminal_size()
@@ -24,7 +24,7 @@ def terminal_size() -> tuple[int, int] | None:
 
 
 def find_terminal(size: tuple[int, int] | None, encoding: str, environ: Mapping[str, str]) -> TerminalFacts:
-    """The terminal of that size. Asks tmux where it lies in one."""
+    """The facts about the terminal of that size. In tmux, tmux is asked as well."""
     from flytui.console.doctor.terminal_checks import TerminalFacts
 
     return TerminalFacts(size, encoding, environ, _tmux() if environ.get("TMUX") else None)
@@ -35,12 +35,12 @@ def _tmux() -> TmuxFacts:
 
     if shutil.which("tmux") is None:
         return TmuxFacts(found=False, clipboard="")
-    said = run_tool(("tmux", "show-options", "-sv", "set-clipboard"))
-    return TmuxFacts(found=True, clipboard=(said or "").strip())
+    output = run_tool(("tmux", "show-options", "-sv", "set-clipboard"))
+    return TmuxFacts(found=True, clipboard=(output or "").strip())
 
 
 def run_tool(argv: tuple[str, ...]) -> str | None:
-    """Output of a program found on PATH; None where it fails or does not answer in time."""
+    """The output of a program on PATH; None where it fails or does not end in time."""
     program = shutil.which(argv[0])
     if program is None:
         return None

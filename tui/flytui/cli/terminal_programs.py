@@ -1,4 +1,4 @@
-"""What the console mends things with on this terminal: the person's editor, and programs run to their end."""
+"""The programs that the console runs on this terminal: the person's editor, and the commands of fixes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 
 EDITORS = ("sensible-editor", "nano", "vim", "vi")
 NOT_STARTED = 127
+"""The exit status that shells use for a program that cannot be started."""
 
 
 def find_terminal_programs(places: RootPaths, environ: Mapping[str, str]) -> TerminalPrograms:
-    """The bench of the person at this terminal."""
+    """The programs of the person at this terminal."""
     from flycore.offline.files import starter_text
     from flytui.console.fix.terminal_programs import TerminalPrograms
 
@@ -37,7 +38,8 @@ def find_terminal_programs(places: RootPaths, environ: Mapping[str, str]) -> Ter
 
 
 def find_editor(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """VISUAL, else EDITOR, split as a shell would; else one that is commonly there."""
+    """The command in VISUAL or in EDITOR, split as a shell does; otherwise the first common editor on
+    PATH."""
     for name in ("VISUAL", "EDITOR"):
         with suppress(ValueError):  # an open quote
             words = shlex.split(environ.get(name, ""))
@@ -48,8 +50,8 @@ def find_editor(environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 async def run_here(argv: tuple[str, ...], read: bool) -> int:
-    """Run a program with this terminal and the person's own environment; no shell. With `read`, wait for
-    Enter afterwards, so that what it wrote can be read."""
+    """Run a program on this terminal with the person's own environment and without a shell. Returns its exit
+    status. With `read`, wait for Enter afterwards, so that the person can read its output."""
     import anyio
 
     if read:
@@ -68,7 +70,8 @@ async def run_here(argv: tuple[str, ...], read: bool) -> int:
 
 
 def _wait_for_enter() -> None:
-    """Wait for a line that is typed from now on, or for the terminal's end."""
+    """Wait for a line that is typed from now on, or until the terminal is closed."""
+    # Keys that were typed while the program ran would end the wait at once.
     with suppress(OSError, termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
     with suppress(OSError):
@@ -77,8 +80,8 @@ def _wait_for_enter() -> None:
 
 @contextmanager
 def _leave_interrupts_to_child() -> Iterator[None]:
-    """ctrl+c and ctrl+\\ are typed for the program that has the terminal. A handler that does nothing is not
-    handed on to it, as ignoring would be."""
+    """Let ctrl+c and ctrl+\\ act only on the program that has the terminal."""
+    # A program inherits an ignored signal, but not a handler. So the signals get a handler that does nothing.
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGQUIT)}
     for number in before:
         signal.signal(number, lambda *_: None)

@@ -159,7 +159,7 @@ async def test_the_fatigue_report_says_how_much_is_asked(site: Site) -> None:
         page = drawn(app, "#page")
     for words in ("asked              4", "3, 100% of them", "1: asked while nobody was there", "web.fetch"):
         assert words in page
-    assert "nobody reads a card in a second" in page
+    assert "nobody can read a card in a second" in page
 
 
 def test_a_hundred_thousand_lines_are_rows_that_are_made_when_looked_at() -> None:

@@ -81,7 +81,7 @@ async def test_the_terminal_is_looked_at_and_a_kernel_that_went_is_said() -> Non
 
         place.checks = gone  # type: ignore[method-assign]  # this one look fails
         await press(pilot, "R")
-        await until(pilot, lambda: "not looked at" in drawn(app, "#alert"))
+        await until(pilot, lambda: "not checked" in drawn(app, "#alert"))
         assert "ascii" in rows_drawn(app, "#check-rows")
 
 

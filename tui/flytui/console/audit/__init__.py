@@ -1,1 +1,1 @@
-"""The Audit screen: the log, whether it is whole, and how much a person was asked."""
+"""The Audit screen: the log, whether it is whole, and how much the person is asked."""

@@ -1,4 +1,7 @@
-"""Lines of the log as rows: parsed when they are drawn, chosen by words without parsing. Pure."""
+"""The lines of the log as rows, the result of checking the log, and the report on how much a person is asked.
+
+A line is parsed when it is drawn. The filter searches the lines without parsing them.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ from flytui.text.lines import (
 )
 
 MAX_BUFFER_BYTES = 64 * 1024 * 1024
-"""Of the lines kept for the screen; the oldest go first."""
+"""The most bytes of lines that are kept; beyond it the oldest lines are dropped."""
 COLUMN_TITLES = ("NUMBER", "TIME", "EVENT", "WHAT")
 _SIZES = (8, 15, 17)
 _LABEL = 14
@@ -39,19 +42,19 @@ _BAD_EVENTS = frozenset(("UNREADABLE", "TAIL_TORN", "PANIC"))
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
-    """One line."""
+    """The row of one line."""
 
     raw: bytes
     at: int
-    """Which line it is of those read, for as long as the log is the same."""
+    """The index among all lines that were read, the dropped ones included."""
 
     @property
     def key(self) -> str:
-        """The place."""
+        """The number of the line among those read, as text."""
         return str(self.at + 1)
 
     def draw(self, width: int) -> StyledLine:
-        """Number, time, event, and what it says."""
+        """Draw the number, the time, the event, and the text of the line."""
         found = parse_record(self.raw)
         event = str(found.get("event", ""))
         cells = (
@@ -63,12 +66,13 @@ class AuditRow:
 
 
 def audit_columns(cells: Sequence[StyledText]) -> StyledLine:
-    """Cells, each in its column."""
+    """The cells in their columns."""
     return table_row(((cell,) for cell in cells), _SIZES)
 
 
 def wall_time(time: Json) -> str:
-    """A time of the log on the person's own clock, `06-15 12:00:01`; what is none as it stands."""
+    """A time of the log in the person's time zone, as in `06-15 12:00:01`. A text that is no time stays as it
+    is."""
     try:
         return f"{datetime.fromisoformat(str(time)).astimezone():%m-%d %H:%M:%S}"
     except (ValueError, OverflowError):
@@ -76,7 +80,7 @@ def wall_time(time: Json) -> str:
 
 
 def fields_lines(raw: bytes, width: int) -> list[StyledLine]:
-    """Every member of the line, whole."""
+    """The page with every member of a line in full."""
     rows: list[StyledLine] = []
     for key, value in parse_record(raw).items():
         label = padded((StyledText(" "), span(key, Tone.DIM)), _LABEL)
@@ -89,19 +93,20 @@ def fields_lines(raw: bytes, width: int) -> list[StyledLine]:
 
 
 class LineBuffer:
-    """The lines that are kept, and those of them that the filter chose."""
+    """The newest lines of the log, up to a number and a size."""
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
         self.dropped = 0
-        """Lines that were read and are not kept any more."""
+        """The number of lines that were read and dropped."""
         self._bytes = 0
 
     def add(self, lines: Sequence[bytes]) -> None:
-        """Take lines at the end; what is too much goes from the beginning."""
+        """Add lines at the end, and drop the oldest lines beyond the limits."""
         self.lines += lines
         self._bytes += sum(map(len, lines))
         gone = 0
+        # A single line larger than the limit is kept, so that the screen is never empty.
         while len(self.lines) - gone > MAX_LINES or (
             self._bytes > MAX_BUFFER_BYTES and len(self.lines) - gone > 1
         ):
@@ -113,7 +118,7 @@ class LineBuffer:
 
 
 class AuditRows(Sequence[AuditRow]):
-    """Rows made when they are looked at: all lines, or those at the places `chosen`."""
+    """The rows of all lines, or of the lines at the places `chosen`. A row is made when it is read."""
 
     def __init__(self, lines: Sequence[bytes], first: int, chosen: Sequence[int] | None) -> None:
         self._lines, self._first, self._chosen = lines, first, chosen
@@ -151,7 +156,7 @@ def _escaped_word(word: str) -> bytes:
 
 
 def empty_lines(*, known: bool, filtered: bool) -> list[StyledLine]:
-    """Where there is nothing to show; `known` says whether the log has been read."""
+    """The lines that are shown instead of no rows. `known` says whether the log has been read."""
     if not known:
         return [(), line(span(" The log is being read…", Tone.DIM))]
     if filtered:
@@ -159,22 +164,23 @@ def empty_lines(*, known: bool, filtered: bool) -> list[StyledLine]:
     return [
         (),
         line(span(" The log has no line yet.")),
-        line(span(" Every call, card, decision, start and end will be one.", Tone.DIM)),
+        line(span(" Every call, card, decision, start and end will get one.", Tone.DIM)),
     ]
 
 
-# Whether the log is whole, and what to do where it is not; and how much a person was asked. Pure.
+# The state of the log, and the report on how much a person is asked.
 
 
 QUICK_APPROVAL_SHARE = 0.2
-"""Share approved within a second from which the page says something."""
+"""From this share of approvals within a second, the page gives an advice."""
 
 
 def verification_lines(
-    found: Verification | None, checking: bool, lines: int, kept: str, width: int
+    found: Verification | None, checking: bool, lines: int, older: str, width: int
 ) -> list[StyledLine]:
-    """The head of the screen: how many lines, in which order, and whether they are as they were written."""
-    head = span(f" {plural(lines, 'line')}, newest last{kept} · ")
+    """The lines above the log: how many lines are shown, and whether they are as they were written. `older`
+    names the lines that are not shown."""
+    head = span(f" {plural(lines, 'line')}, newest last{older} · ")
     if found is None:
         words = "being checked…" if checking else "not checked: v checks"
         return [truncated(line(head, span(words, Tone.DIM)), width)]
@@ -203,7 +209,7 @@ def _damage(found: Verification) -> tuple[str, Tone, str]:
 
 
 def prompt_load_lines(report: ApprovalReport, width: int) -> list[StyledLine]:
-    """How much a person is asked, whether they still read, and who asks most."""
+    """The page on how much the person is asked, how fast they approve, and which tools and callers ask."""
     total = report.total
     if not total.prompts:
         return [(), line(span(" Nobody was asked yet."))]
@@ -211,7 +217,7 @@ def prompt_load_lines(report: ApprovalReport, width: int) -> list[StyledLine]:
     for label, words in _totals(total):
         rows += labelled(label, words, width, 20)
     if total.approved_at_once_share >= QUICK_APPROVAL_SHARE:
-        advice = " → nobody reads a card in a second: lease or allow what you always approve"
+        advice = " → nobody can read a card in a second: give a lease or a rule to what you always approve"
         rows += [(), *wrap(line(span(advice, Tone.WARN)), width, 3)]
     rows += [(), line(StyledText(" "), span("Who asks", Tone.STRONG))]
     for pair in report.pairs:
@@ -225,7 +231,7 @@ def prompt_load_lines(report: ApprovalReport, width: int) -> list[StyledLine]:
 
 def _totals(total: ApprovalMetrics) -> list[tuple[str, str]]:
     hours = plural(total.active_hours, "hour")
-    found = [
+    rows = [
         ("asked", f"{total.prompts}, in {hours} that had any"),
         ("an hour", f"{total.prompts_per_hour:g} on average, {total.busiest_hour} in the busiest"),
         ("approved", str(total.approved)),
@@ -239,5 +245,5 @@ def _totals(total: ApprovalMetrics) -> list[tuple[str, str]]:
         ),
     ]
     if total.not_shown:
-        found.append(("never shown", f"{total.not_shown}, refused because too many waited"))
-    return found
+        rows.append(("never shown", f"{total.not_shown}, refused because too many waited"))
+    return rows

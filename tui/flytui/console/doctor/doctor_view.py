@@ -1,8 +1,9 @@
-"""Doctor's lines: one a check, worst first, and everything about one. Pure."""
+"""The Doctor view: one line for each check, the worst first, and the remedy of the one under the cursor."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -34,43 +35,44 @@ STATES: dict[CheckState, tuple[str, Tone]] = {
 COLUMN_TITLES = ("STATE", "CHECK", "WHAT WAS FOUND")
 STATE_CELLS = 8
 NAME_COLUMN_WIDTH = 100
-"""From this width, in cells, names have a longer column."""
+"""From this width, in cells, the column of names is longer."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """A check in the list."""
+    """The row of a check in the list."""
 
     check: Check
     key: str
 
     def draw(self, width: int) -> StyledLine:
-        """State, name, and the first line of what was found."""
+        """Draw the state, the name, and the first line of what was found."""
         word, tone = STATES[self.check.state]
         name = self.check.name if width >= NAME_COLUMN_WIDTH else self.check.sidecar or self.check.name
         return check_columns(span(word, tone), span(name), span(_first_line(self.check)), width)
 
 
 def check_columns(state: StyledText, name: StyledText, message: StyledText, width: int) -> StyledLine:
-    """Three cells in the widths that fit."""
+    """State, name and message in their columns."""
     name_cells = 28 if width >= NAME_COLUMN_WIDTH else max(12, width // 4)
     cells = (*padded((state,), STATE_CELLS), *padded((name,), name_cells), StyledText(" "), message)
     return truncated(cells, width)
 
 
 def check_rows(checks: Sequence[Check]) -> list[CheckRow]:
-    """Worst first, else in their order. A check keeps its key as long as it says the same."""
-    seen: dict[str, int] = {}
+    """The rows of the checks, the worst first, otherwise in their order."""
+    # Several checks may have one name. The number in the key keeps the cursor on the same one.
+    counts: Counter[str] = Counter()
     rows = []
     for check in checks:
-        at = seen[check.name] = seen.get(check.name, 0) + 1
-        rows.append(CheckRow(check, f"{check.name} {at}"))
+        counts[check.name] += 1
+        rows.append(CheckRow(check, f"{check.name} {counts[check.name]}"))
     worst = list(STATES)
     return sorted(rows, key=lambda row: worst.index(row.check.state))
 
 
 def summary(checks: Sequence[Check]) -> str:
-    """`17 checks: 1 failed, 3 to look at`."""
+    """The counts of checks, as in `17 checks: 1 failed, 3 to look at`."""
     failed, warned = (sum(check.state is state for check in checks) for state in list(STATES)[:2])
     if not failed and not warned:
         return f"{plural(len(checks), 'check')}: all is well"
@@ -78,14 +80,14 @@ def summary(checks: Sequence[Check]) -> str:
 
 
 def fix_lines(check: Check, width: int) -> list[StyledLine]:
-    """What to do about it, or that nothing is to be done."""
+    """The lines on what to do about a check."""
     if check.fix:
         return wrapped([line(span(" → ", Tone.ACCENT), span(check.fix))], width, 3)
     return [line(span(" nothing to do", Tone.DIM))]
 
 
 def check_lines(check: Check, width: int) -> list[StyledLine]:
-    """Everything that is known of a check."""
+    """The page of a check with everything that is known about it."""
     word, tone = STATES[check.state]
     rows = wrapped([line(StyledText(" "), span(word, tone), span(f"  {check.name}", Tone.STRONG))], width, 1)
     rows += [(), *wrapped(text_lines(check.message, margin=1), width, 1), ()]
@@ -99,23 +101,20 @@ def _first_line(check: Check) -> str:
     return check.message.split("\n", 1)[0]
 
 
-# Doctor: everything the root stands on, one line a check, and what to do about it.
-
-
 MAX_DETAIL_LINES = 4
-"""Lines the fix under the list may take; Enter shows all of it."""
+"""Lines of the remedy that are shown below the list; Enter shows all of it."""
 _EMPTY = (
     (
-        "Doctor looks at registry, policy and settings, at every sidecar, trust, the log, the socket, the"
-        " display, and this terminal. What is not well says what to do."
+        "Doctor checks the registry, the policy and the settings, every sidecar, trust, the log, the socket,"
+        " the display, and this terminal. For each problem it says what you can do."
     ),
     "",
-    "It looks when this screen is first shown, and when you ask again. It changes nothing.",
+    "It checks when this screen is first shown, and when you ask again. It changes nothing.",
 )
 
 
 class DoctorView(FixActions):
-    """The checks as they were found last; the first look is made when the screen is first shown."""
+    """The results of the last checks. The first checks are made when the view is first shown."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("R", "again", "Look again", show=False, id="doctor.again"),
@@ -141,43 +140,43 @@ class DoctorView(FixActions):
         self._details = LineBar(self._detail_lines, id="check-fix")
 
     def compose(self) -> ComposeResult:
-        """How it stands, the checks, and the fix of the one under the cursor."""
+        """Place the summary, the checks, and the remedy of the check under the cursor."""
         yield self._top
         yield self._list
         yield self._empty
         yield self._details
 
     def on_mount(self) -> None:
-        """Ages are drawn as they grow."""
+        """Draw the age of the results every second."""
         self.set_interval(1.0, self._tick)
         self._show()
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Nothing moves by itself: a look costs, so a person asks for it."""
+        """Show nothing new: checks cost time, so they are only made when the person asks."""
 
     def focus_here(self) -> None:
-        """Where keys go when this screen is shown; the first time it looks by itself."""
+        """Give the keys to the list. The first time, make the checks."""
         self.screen.set_focus(self._details_shown)
         if self._checked_at is None:
             self.action_again()
 
     def action_again(self) -> None:
-        """Look at everything again."""
+        """Make all checks again."""
         if not self._checking:
             self._checking = True
             self._top.redraw()
             self.run_worker(self._run_checks(), group="doctor")
 
     def action_copy(self) -> None:
-        """All checks on the terminal's clipboard, as JSON."""
+        """Copy all results to the terminal's clipboard, as JSON."""
         if not self._checks:
-            self._notice("nothing has been looked at yet")
+            self._notice("nothing has been checked yet")
             return
         self.app.copy_to_clipboard(json.dumps(msgspec.to_builtins(self._checks), indent=2))
         self._notice("copied as JSON")
 
     def action_fix(self) -> None:
-        """Show what would be done about the check under the cursor; some is done elsewhere."""
+        """Show the fix of the check under the cursor, or say where it is done."""
         check = self._check
         fix = check.remedy_fix if check is not None else None
         if check is None or fix is None:
@@ -205,7 +204,7 @@ class DoctorView(FixActions):
         try:
             found = [*await self._state.client.checks(), *await self._terminal_checks()]
         except FlyError as error:
-            self._notice(f"not looked at: {error}")
+            self._notice(f"not checked: {error}")
         else:
             self._checks, self._checked_at = tuple(found), self._state.now()
         finally:
@@ -213,11 +212,13 @@ class DoctorView(FixActions):
             self._show()
 
     async def _terminal_checks(self) -> list[Check]:
-        """What is to be said of this terminal."""
-        look, size = self._state.find_terminal, self.app.size
-        if look is None:
+        """The checks of this terminal; none where there is no terminal."""
+        find_terminal, size = self._state.find_terminal, self.app.size
+        if find_terminal is None:
             return []
-        return list(terminal_checks(await anyio.to_thread.run_sync(look, (size.width, size.height))))
+        # In a thread, since it asks tmux, which may take some seconds to answer.
+        facts = await anyio.to_thread.run_sync(find_terminal, (size.width, size.height))
+        return list(terminal_checks(facts))
 
     @on(VirtualList.Moved)
     def _on_cursor_moved(self) -> None:
@@ -229,10 +230,10 @@ class DoctorView(FixActions):
         check = self._check
         if check is not None:
 
-            def copied() -> str:
+            def check_json() -> str:
                 return json.dumps(msgspec.to_builtins(check), indent=2)
 
-            page = PageScreen(self._state, "Doctor", lambda width: check_lines(check, width), copy=copied)
+            page = PageScreen(self._state, "Doctor", lambda width: check_lines(check, width), copy=check_json)
             self.app.push_screen(page)
 
     @property
@@ -245,6 +246,7 @@ class DoctorView(FixActions):
         return row.check if isinstance(row, CheckRow) else None
 
     def _show(self) -> None:
+        # The widget with the focus may be hidden now. Then the focus moves to the one that is shown.
         rows, here = check_rows(self._checks), self.screen.focused in (self._list, self._empty)
         self._list.set_rows(rows)
         self._list.display, self._empty.display = bool(rows), not rows
@@ -260,11 +262,11 @@ class DoctorView(FixActions):
 
     def _top_lines(self, width: int) -> Sequence[StyledLine]:
         if self._checking:
-            rows = [line(span(" looking at everything…", Tone.ACCENT))]
+            rows = [line(span(" checking everything…", Tone.ACCENT))]
         elif self._checked_at is None:
             return []
         else:
-            ago = f"  looked {age(self._state.now() - self._checked_at)} ago"
+            ago = f"  checked {age(self._state.now() - self._checked_at)} ago"
             rows = [line(span(f" {summary(self._checks)}", Tone.STRONG), span(ago, Tone.DIM))]
         if self._checks:
             state, name, found = (span(title, Tone.DIM) for title in COLUMN_TITLES)

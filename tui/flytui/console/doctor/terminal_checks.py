@@ -1,4 +1,4 @@
-"""What Doctor checks of the terminal it is shown on, as pure functions over what was found."""
+"""The checks of Doctor about the terminal on which it is shown."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from flycore.model.diagnostics import Check, CheckState, Fix, FixKind
 
 MIN_SIZE = (60, 20)
-"""Columns and rows below which the console is hard to read."""
+"""Columns and rows. In a smaller terminal the console is hard to read."""
 
 
 @dataclass(frozen=True, slots=True)
 class TmuxFacts:
-    """The tmux that the terminal lies in."""
+    """Facts about the tmux in which the console runs."""
 
     found: bool
     """Whether the program `tmux` is on PATH."""
     clipboard: str
-    """Its option `set-clipboard`; `""` where it did not say."""
+    """The option `set-clipboard`; empty where tmux did not answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class TerminalFacts:
-    """A terminal as it was found."""
+    """Facts about a terminal."""
 
     size: tuple[int, int] | None
     """Columns and rows; None where there is no terminal."""
@@ -34,7 +34,7 @@ class TerminalFacts:
 
 
 def terminal_checks(facts: TerminalFacts) -> Iterator[Check]:
-    """Size and encoding, colours, and what tmux between here and there lets through."""
+    """The checks of size and encoding, of the colours, and of tmux."""
     yield _glyph_check(facts)
     if facts.size is not None:
         yield _colour_check(facts.environ)
@@ -43,17 +43,17 @@ def terminal_checks(facts: TerminalFacts) -> Iterator[Check]:
 
 
 def _glyph_check(facts: TerminalFacts) -> Check:
-    """Whether the console can be drawn here."""
+    """Whether the console and its characters can be drawn here."""
     size, name = facts.size, "terminal"
     if size is None:
         return Check(name=name, state=CheckState.OK, message="none: commands print plain text")
     if size[0] < MIN_SIZE[0] or size[1] < MIN_SIZE[1]:
-        wanted = "×".join(map(str, MIN_SIZE))
+        least = "×".join(map(str, MIN_SIZE))
         return Check(
             name=name,
             state=CheckState.WARN,
             message=f"{size[0]}×{size[1]} is small",
-            fix=f"make the window at least {wanted}",
+            fix=f"make the window at least {least}",
         )
     if facts.encoding.lower().replace("-", "") != "utf8":
         return Check(
@@ -67,7 +67,8 @@ def _glyph_check(facts: TerminalFacts) -> Check:
 
 
 def _colour_check(environ: Mapping[str, str]) -> Check:
-    """How many colours are drawn. Fewer take nothing away but pictures: states are words."""
+    """How many colours are drawn. With few colours only pictures look worse, since every state has its
+    word."""
     name, kind = "colours", environ.get("TERM", "")
     if environ.get("NO_COLOR"):
         return Check(name=name, state=CheckState.OK, message="none, as NO_COLOR asks; states are words")
@@ -84,7 +85,8 @@ def _colour_check(environ: Mapping[str, str]) -> Check:
 
 
 def _tmux_checks(tmux: TmuxFacts) -> Iterator[Check]:
-    """The program, which tells where this console is shown, and whether it passes on what is copied."""
+    """Whether tmux is found, which knows the windows that show the console, and whether it passes on copied
+    text."""
     if not tmux.found:
         yield Check(
             name="tmux",
@@ -98,11 +100,11 @@ def _tmux_checks(tmux: TmuxFacts) -> Iterator[Check]:
     if tmux.clipboard == "on":
         yield Check(name="clipboard", state=CheckState.OK, message="tmux passes on what y copies")
     else:
-        said = f"set-clipboard is {tmux.clipboard}" if tmux.clipboard else "tmux does not say what it does"
+        state = f"set-clipboard is {tmux.clipboard}" if tmux.clipboard else "tmux does not say what it does"
         yield Check(
             name="clipboard",
             state=CheckState.WARN,
-            message=f"{said}, so what y copies may not reach the clipboard",
+            message=f"{state}, so what y copies may not reach the clipboard",
             fix="tmux set-option -s set-clipboard on",
             remedy_fix=Fix(
                 kind=FixKind.COMMAND,
