@@ -20,8 +20,8 @@ ROLE_NAMES = {"serve": "flytui serve", "console": "the console"}
 
 
 class PairingConnection(Protocol):
-    """The pairing of one connection, which turns a viewer into a console that decides. Its methods raise FlyError
-    where the kernel is gone."""
+    """The pairing of one connection, which turns a viewer into a console that decides. Its methods raise
+    FlyError where the kernel is gone."""
 
     async def ask(self) -> None:
         """Have a new code shown on the console of that kernel. A code shown before is no longer valid."""
@@ -56,8 +56,8 @@ class AttachedKernel:
 
 
 OpenAttachment = Callable[[], AbstractAsyncContextManager[AttachedKernel]]
-"""Attaches to the kernel of the process that holds the root. Raises KernelUnreachable where there is none that
-accepts an attachment, and other FlyErrors where the protocol fails."""
+"""Attaches to the kernel of the process that holds the root. Raises KernelUnreachable where there is none
+that accepts an attachment, and other FlyErrors where the protocol fails."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ def _without_colour(style: Style, background: Color) -> Style:
     stands_out = (
         drawn is not None
         and not drawn.is_default
-        # A background stands out where text on it has to be dark and text on the screen light, or the reverse.
+        # A background stands out where text on it has to be dark and text on the screen light, or the
+        # reverse.
         and Color.from_rich_color(drawn).get_contrast_text(1).rgb != background.get_contrast_text(1).rgb
     )
     return style + _PLAIN + Style(reverse=True) if stands_out else style + _PLAIN

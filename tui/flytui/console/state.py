@@ -45,7 +45,8 @@ class Topic(Enum):
 
 
 ALL_TOPICS = frozenset(Topic) - {Topic.METRICS}
-"""All topics but metrics: the kernel has to read its whole log for those, so only views that show them ask."""
+"""All topics but metrics: the kernel has to read its whole log for those, so only views that show them
+ask."""
 _BY_EVENT: dict[str, frozenset[Topic]] = {
     "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.QUESTIONS, Topic.STATUS}),
     "evidence.changed": frozenset({Topic.CATALOG}),
@@ -125,10 +126,11 @@ class ConsoleState:
     terminal_programs: TerminalPrograms | None = None
     """The programs for fixes, which run on this terminal; None where there is no terminal to lend."""
     find_terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None
-    """Finds out what the terminal can do, given its columns and rows. It may start other programs, so it must not
-    be called on the event loop."""
+    """Finds out what the terminal can do, given its columns and rows. It may start other programs, so it must
+    not be called on the event loop."""
     suspended: bool = False
-    """Whether another program has the terminal. The console draws nothing then, and no screen opens by itself."""
+    """Whether another program has the terminal. The console draws nothing then, and no screen opens by
+    itself."""
     waiting_for: str = ""
     """The process that holds the root, while the console waits for it; `""` where it waits for none."""
     lost_reason: str = ""
@@ -198,12 +200,13 @@ class ConsoleState:
 
     def press_time(self, event: events.Event) -> float:
         """When the key or paste was read from the terminal, on the console's clock."""
-        # A busy loop handles keys late, but what counts is when the person pressed them. Textual stamps events
-        # with the monotonic clock, which is not the console's clock in tests.
+        # A busy loop handles keys late, but what counts is when the person pressed them. Textual stamps
+        # events with the monotonic clock, which is not the console's clock in tests.
         return self.clock() - max(0.0, time.monotonic() - event.time)
 
     async def fetch(self, topics: frozenset[Topic]) -> None:
-        """Fetch the values of these topics from the kernel. Raises ConnectionLost where the kernel is gone."""
+        """Fetch the values of these topics from the kernel. Raises ConnectionLost where the kernel is
+        gone."""
         if Topic.STATUS in topics:
             self.status = await self.client.status()
             self.desktop_controlled = self.status.hands_on

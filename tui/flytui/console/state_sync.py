@@ -18,9 +18,9 @@ answered by one fetch."""
 class StateSync:
     """Follows the kernel's events and fetches until it is cancelled or the kernel goes away.
 
-    `on_changed` is called with the topics that were fetched. `on_desktop_control` is called at once when a tool
-    takes or releases the desktop. `on_console_event` gets the events whose content cannot be fetched. `run` may
-    be called again, for another kernel.
+    `on_changed` is called with the topics that were fetched. `on_desktop_control` is called at once when a
+    tool takes or releases the desktop. `on_console_event` gets the events whose content cannot be fetched.
+    `run` may be called again, for another kernel.
     """
 
     def __init__(
@@ -70,7 +70,8 @@ class StateSync:
         while True:
             if not self._due:
                 await self._wake.wait()
-            # Replaced before the fetch: a topic that becomes due during it sets the new event and is fetched next.
+            # Replaced before the fetch: a topic that becomes due during it sets the new event and is fetched
+            # next.
             topics, self._due, self._wake = self._due, frozenset(), anyio.Event()
             if topics:
                 hands = self._state.desktop_controlled

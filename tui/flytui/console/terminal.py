@@ -1,10 +1,10 @@
-"""Output to a terminal that may close or stop reading, without ever blocking the event loop; and the lending of
-the terminal to another program.
+"""Output to a terminal that may close or stop reading, without ever blocking the event loop; and the lending
+of the terminal to another program.
 
-Textual writes from a thread of its own, which has a short queue. If that thread ended with an error, or waited
-for a stalled connection, the queue would fill and the next write would block the event loop and the kernel that
-runs on it. Text that a terminal does not read is therefore buffered here up to `MAX_BUFFERED`, then dropped, and
-the whole screen is drawn again once the terminal reads on.
+Textual writes from a thread of its own, which has a short queue. If that thread ended with an error, or
+waited for a stalled connection, the queue would fill and the next write would block the event loop and the
+kernel that runs on it. Text that a terminal does not read is therefore buffered here up to `MAX_BUFFERED`,
+then dropped, and the whole screen is drawn again once the terminal reads on.
 """
 
 from __future__ import annotations
@@ -162,6 +162,7 @@ async def suspend_for(
             await run_program()
     finally:
         state.suspended = False
-        # The person's last keys went to the other program, so nothing may open or be approved by the next ones.
+        # The person's last keys went to the other program, so nothing may open or be approved by the next
+        # ones.
         state.last_key = state.clock()
     await on_return(ALL_TOPICS)

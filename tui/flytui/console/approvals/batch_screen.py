@@ -52,7 +52,8 @@ class BatchScreen(ArmedScreen[None]):
         return same and now is not None and now.state is RequestState.WAITING
 
     async def _send(self, asks: Sequence[Ask]) -> None:
-        """Send one answer for each request that was shown. A refusal by the kernel does not end the others."""
+        """Send one answer for each request that was shown. A refusal by the kernel does not end the
+        others."""
         refused: list[str] = []
         for ask in asks:
             # The digest is the one on screen: where the request changed since, the kernel refuses the answer.

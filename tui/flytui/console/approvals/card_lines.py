@@ -160,7 +160,8 @@ def crop_lines(
 
 
 def foot_lines(frame: CardFrame, width: int) -> list[StyledLine]:
-    """The keys, what each does now, and whether the approve key is armed. Long lines are wrapped, never cut."""
+    """The keys, what each does now, and whether the approve key is armed. Long lines are wrapped, never
+    cut."""
     if frame.outcome or frame.ask.state is not RequestState.WAITING:
         return _ended_lines(frame, width)
     request, arming = frame.ask.request, frame.arming

@@ -48,7 +48,8 @@ class QuestionScreen(ArmedScreen[None]):
         self._ended = False
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Follow the questions that wait. One whose text changed has to be read and is armed from the start."""
+        """Follow the questions that wait. One whose text changed has to be read and is armed from the
+        start."""
         if Topic.QUESTIONS in topics and not self._sending:
             now = next((item for item in self._state.questions if item.id == self._question.id), None)
             if now is None:
@@ -58,7 +59,8 @@ class QuestionScreen(ArmedScreen[None]):
         self._redraw()
 
     def _handle_key(self, key: str, now: float) -> None:
-        """Answer with the option whose letter is pressed. The person's own keys of the card do not count here."""
+        """Answer with the option whose letter is pressed. The person's own keys of the card do not count
+        here."""
         # Called for every key, because every key starts the quiet time again.
         armed = self._card.press_option(now)
         option = option_keys(self._question).get(key)

@@ -1,4 +1,5 @@
-"""A form as a value: fields of options that keys change, and the condition on the input that they make. Pure."""
+"""A form as a value: fields of options that keys change, and the condition on the input that they make.
+Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ PIN = "pin:"
 
 @dataclass(frozen=True, slots=True)
 class TermsField:
-    """A field with several options, of which one is chosen. The first is the narrowest or the most usual one."""
+    """A field with several options, of which one is chosen. The first is the narrowest or the most usual
+    one."""
 
     id: str
     label: str

@@ -64,8 +64,8 @@ _GROUP_NOTE = "While the lease lasts, other callers' calls wait for the group {}
 
 
 class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
-    """A form and its summary in one box. The screen gives the answer that was approved on the summary and that
-    the kernel accepted, or None when the person goes back to the card."""
+    """A form and its summary in one box. The screen gives the answer that was approved on the summary and
+    that the kernel accepted, or None when the person goes back to the card."""
 
     closes_for_view = False
     TITLES: ClassVar[tuple[str, str]]
@@ -162,8 +162,8 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             self.set_focus(None)
 
     def _move_input_focus(self, key: str) -> bool:
-        """Move the focus into or out of the text field, and return whether it moved. Up and shift-tab leave the
-        field; tab, and down from the last field, enter it."""
+        """Move the focus into or out of the text field, and return whether it moved. Up and shift-tab leave
+        the field; tab, and down from the last field, enter it."""
         if self._text_input is None:
             return False
         if self.typing:
@@ -197,7 +197,8 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             self._scroll(key)
 
     async def _send(self, answer: Answer) -> None:
-        """Send the answer. The form closes where the kernel accepts it, and shows the reason where it does not."""
+        """Send the answer. The form closes where the kernel accepts it, and shows the reason where it does
+        not."""
         try:
             outcome = await self._send_answer(answer)
         except FlyError as error:
@@ -243,13 +244,14 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
 
 
 def _summary_arming(request: ApprovalRequest) -> ArmingState:
-    """The arming of a summary, which has to be read to its end whatever the risk: it permits several calls."""
+    """The arming of a summary, which has to be read to its end whatever the risk: it permits several
+    calls."""
     return ArmingState(request.risk, request.letter, read_whole=True)
 
 
 class LeaseScreen(TermsScreen):
-    """The form of a lease: how long, how many calls, of what, with which input. It offers a group, a host or the
-    end of the caller's process only where the request has one."""
+    """The form of a lease: how long, how many calls, of what, with which input. It offers a group, a host or
+    the end of the caller's process only where the request has one."""
 
     TITLES = ("Lease for the same caller", "Lease, to be approved")
     APPROVE_LABEL = "approve this lease"
@@ -330,8 +332,8 @@ def _scope_words(request: ApprovalRequest, scopes: Sequence[LeaseScope]) -> tupl
 
 
 class RuleScreen(TermsScreen):
-    """The form of a rule for the person's own policy file. The first choice of each field is the narrowest: this
-    tool, this program, until tomorrow."""
+    """The form of a rule for the person's own policy file. The first choice of each field is the narrowest:
+    this tool, this program, until tomorrow."""
 
     TITLES = ("Rule for your own policy file", "Rule, to be written")
     APPROVE_LABEL = "write this rule"
@@ -378,7 +380,8 @@ class RuleScreen(TermsScreen):
         return rule_fault(self._request, terms) if terms.because else "say why, in the line below"
 
     def summary(self, width: int) -> Sequence[StyledLine]:
-        """The lines that say what the rule decides, for which calls, until when, and what becomes of this one."""
+        """The lines that say what the rule decides, for which calls, until when, and what becomes of this
+        one."""
         terms = self.terms
         allowed = terms.decision is Decision.ALLOW
         verb = "run without asking you" if allowed else "are refused without asking you"

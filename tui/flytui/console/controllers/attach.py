@@ -55,7 +55,8 @@ class AttachController:
             self._app.push_screen(EnterCodeScreen(self._state, joined), self._on_paired)
 
     def pair(self) -> None:
-        """Open the line for a code where this console is a viewer, or else show the console that asks to pair."""
+        """Open the line for a code where this console is a viewer, or else show the console that asks to
+        pair."""
         state = self._state
         if not self._screens.on_main_or_page:
             return

@@ -26,7 +26,8 @@ from flytui.console.state_sync import StateSync
 RETRY_S = 0.5
 """Seconds between two attempts to reach a kernel."""
 PATIENCE_S = 10.0
-"""Seconds for which another process may hold the root without its kernel answering: it starts or ends then."""
+"""Seconds for which another process may hold the root without its kernel answering: it starts or ends
+then."""
 OpenKernel = Callable[[Callable[[str], None]], AbstractAsyncContextManager[tuple[Client, Approver]]]
 """Opens the kernel. Its argument is called with the name of the process that it waits for. Raises RootBusy
 where another process holds the root, and other FlyErrors."""
@@ -142,7 +143,8 @@ class KernelConnectionController:
         """Keep the application connected to a kernel until `over` is set.
 
         Raises what `open_kernel` raises, but RootBusy only where the console cannot attach."""
-        # The first frame comes before the kernel. Keys pressed until then find nothing that could be approved.
+        # The first frame comes before the kernel. Keys pressed until then find nothing that could be
+        # approved.
         await self._connection.drawn.wait()
         self._patience = anyio.current_time() + PATIENCE_S
         while not over.is_set():
@@ -175,7 +177,7 @@ class KernelConnectionController:
                     if anyio.current_time() >= self._patience:
                         raise busy from None
                     await anyio.sleep(RETRY_S)
-                    return  # the holder may have ended in between, and then this console opens the root itself
+                    return  # the holder may have ended in between: then this console opens the root
             except FlyError:
                 if not self._connected:
                     raise
@@ -191,8 +193,8 @@ class KernelConnectionController:
         self._deferred.set_client(client)
 
     async def _wait_for_root(self, over: anyio.Event) -> bool:
-        """Wait after a kernel has gone. Return True where the person takes the root, and False when it is time
-        to try to attach again: every RETRY_S for SEARCH_S, and never after that."""
+        """Wait after a kernel has gone. Return True where the person takes the root, and False when it is
+        time to try to attach again: every RETRY_S for SEARCH_S, and never after that."""
         connection = self._connection
         if not connection.gone:
             connection.mark_gone()

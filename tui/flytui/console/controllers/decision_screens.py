@@ -84,7 +84,8 @@ class DecisionScreens:
         waiting = self._state.waiting
         ids = frozenset(ask.request.id for ask in waiting)
         new = ids - self._known_requests
-        # Kept before the check for idle: a request that came while the person typed never opens by itself later.
+        # Kept before the check for idle: a request that came while the person typed never opens by itself
+        # later.
         self._known_requests = ids
         if not new:
             return

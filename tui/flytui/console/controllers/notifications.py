@@ -46,14 +46,15 @@ class Notifications:
             bar.redraw()
 
     def show_token_change(self, event: Event) -> None:
-        """Show which caller a token that was made or revoked admits, and who did it. No event holds the token."""
+        """Show which caller a token that was made or revoked admits, and who did it. No event holds the
+        token."""
         name, by = event.payload.get("name"), event.payload.get("by")
         words = "made: its holder is admitted as" if event.payload.get("decision") == "made" else "revoked:"
         self._app.notify(f"token {words} {name} ({by})", severity="warning", timeout=TOKEN_S)
 
     def update(self) -> None:
-        """Write the terminal's title where it changed. Where the person's own program for notices failed, show
-        that once; show it again only when it fails in another way."""
+        """Write the terminal's title where it changed. Where the person's own program for notices failed,
+        show that once; show it again only when it fails in another way."""
         sequence = title_sequence(self._state)
         if sequence != self._title and not self._state.suspended:
             self._title = sequence

@@ -31,14 +31,15 @@ def title_sequence(state: ConsoleState) -> str:
 
 
 def notice_text(state: ConsoleState) -> str:
-    """The text of a notice, such as `flytui: 2 waiting, high`. It never holds anything of a request's input."""
+    """The text of a notice, such as `flytui: 2 waiting, high`. It never holds anything of a request's
+    input."""
     risk = highest_waiting(state.asks)
     return f"flytui: {len(state.waiting)} waiting{f', {risk.value}' if risk is not None else ''}"
 
 
 def notice_sequence(state: ConsoleState) -> str:
-    """The escape sequences for a notice of the terminal, OSC 9 and OSC 777. A terminal that knows neither shows
-    nothing."""
+    """The escape sequences for a notice of the terminal, OSC 9 and OSC 777. A terminal that knows neither
+    shows nothing."""
     words = notice_text(state)
     return f"\x1b]9;{words}\x07\x1b]777;notify;flytui;{words.removeprefix('flytui: ')}\x07"
 

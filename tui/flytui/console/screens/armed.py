@@ -49,7 +49,8 @@ class ArmedLines(LineView, can_focus=False):
         self.arming = self._unarmed(arming)
 
     def _unarmed(self, arming: ArmingState) -> ArmingState:
-        """The arming with the last key press, desktop control and viewer reason that the console knows now."""
+        """The arming with the last key press, desktop control and viewer reason that the console knows
+        now."""
         state = self._state
         return replace(
             arming,
@@ -68,7 +69,8 @@ class ArmedLines(LineView, can_focus=False):
         """Record what is on screen now. Lines that were not painted, are covered, or were not taken by the
         terminal do not count."""
         self.arming = self.arming.with_viewer_reason(self._state.no_decision_reason, self._state.clock())
-        # Painting is not showing: a terminal that stalled has the lines in our buffer, where nobody reads them.
+        # Painting is not showing: a terminal that stalled has the lines in our buffer, where nobody reads
+        # them.
         if (
             not self.is_attached
             or not self.screen.is_current
@@ -87,7 +89,8 @@ class ArmedLines(LineView, can_focus=False):
             self.arming = self.arming.with_read(end_seen=True)
 
     def cover(self) -> None:
-        """Disarm lines that are covered or laid out again. They are armed once they have been painted again."""
+        """Disarm lines that are covered or laid out again. They are armed once they have been painted
+        again."""
         self.arming = self.arming.with_covered()
         self.repaint()
 
@@ -190,7 +193,8 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
 
     def on_resize(self) -> None:
         """Disarm, because other lines may be on screen at the new size."""
-        # Until the next tick the lines would count as read at the old size; a key in between must not approve.
+        # Until the next tick the lines would count as read at the old size; a key in between must not
+        # approve.
         self._card.cover()
         self.call_after_refresh(self._tick)
 
@@ -206,7 +210,8 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
             return
         event.stop()
         event.prevent_default()
-        # The time of the press, not of its handling: a busy loop must not make a fast key look like a late one.
+        # The time of the press, not of its handling: a busy loop must not make a fast key look like a late
+        # one.
         now = self._state.press_time(event)
         if self._sending:
             self._card.note_key(now)

@@ -107,8 +107,8 @@ class ArmingState:
         return replace(self, desktop_controlled=on, shown_at=shown_at, opened_at=None, typed="")
 
     def with_viewer_reason(self, off: str, now: float) -> ArmingState:
-        """The arming with another reason why this console may not decide. Where the reason changes, the card is
-        armed like a new one."""
+        """The arming with another reason why this console may not decide. Where the reason changes, the card
+        is armed like a new one."""
         if off == self.viewer_reason:
             return self
         shown_at = now if self.shown_at is not None else None

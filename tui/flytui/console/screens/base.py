@@ -27,7 +27,8 @@ class ScreenTraits:
     """Attributes that a screen of the console sets. A screen that sets none of them has all three false."""
 
     decides: ClassVar[bool] = False
-    """Whether a person decides something on the screen. While one such screen is open, no other opens over it."""
+    """Whether a person decides something on the screen. While one such screen is open, no other opens over
+    it."""
     of_one_kernel: ClassVar[bool] = False
     """Whether the screen shows values of one kernel. It is closed when the console comes to another kernel,
     where the same ids mean other requests."""
@@ -109,8 +110,8 @@ class PageScreen(ScreenTraits, Screen[None]):
 
 
 class PressAgainScreen(ScreenTraits, ModalScreen[bool]):
-    """A question before something is ended. It gives True when one of `keys` is pressed again, and False after
-    every other key."""
+    """A question before something is ended. It gives True when one of `keys` is pressed again, and False
+    after every other key."""
 
     decides = True
 
