@@ -149,7 +149,7 @@ def test_a_wrong_code_and_a_refused_console_decide_nothing(root: Root) -> None:
         first.keys("P")
         first.sees("asks to decide here")
         first.keys("d")
-        first.sees("refused: that code counts no more")
+        first.sees("refused: that code is no longer valid")
         second.text("AAAAAAAA")
         second.keys("Enter")
         second.sees("refused")

@@ -167,7 +167,7 @@ def test_the_console_is_found_by_the_others(trusted: Desk) -> None:
         assert f"pid {console.process.pid}" in second.stderr
         with trusted.terminal() as other:
             other.until(f"on pid {console.process.pid}")
-            other.until("Typed here, it lets you decide")
+            other.until("Type it here to decide")
             other.process.send_signal(signal.SIGTERM)
             assert other.end() == 143
         waiting = trusted.start("call", "try.echo", "message=please", "--json")
