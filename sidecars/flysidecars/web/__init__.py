@@ -1,1 +1,1 @@
-"""What `web.search` does: asks search providers, loads pages, saves files; public addresses only."""
+"""The sidecar `web.search`: search providers, pages and files, from public addresses only."""

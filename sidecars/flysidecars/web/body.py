@@ -1,4 +1,4 @@
-"""Bodies: unpacked in bounded pieces, cut at a limit, read as text."""
+"""Bodies of answers: decompressed in bounded pieces, cut at a limit, and decoded as text."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Iterable, Iterator
 
 PIECE_BYTES = 64 * 1024
-_RAW_SPARE = 1024 * 1024
-"""Packed bytes beyond the limit that are read although nothing has come out of them."""
+_EXTRA_RAW_BYTES = 1024 * 1024
+"""Compressed bytes that are read beyond the limit. Some gzip data decompresses to nothing, without end."""
 _TEXT = re.compile(
     r"text/.*|application/(?:.+\+)?(?:json|xml|yaml)|application/(?:javascript|ecmascript|ld\+json|toml|csv"
     r"|x-ndjson|x-yaml|x-javascript|x-www-form-urlencoded|graphql|sql|rtf)|image/svg\+xml|message/.*"
@@ -25,66 +25,68 @@ _WIDER = {
     "gbk": "gb18030",
     "utf-16": "utf-16-le",
 }
-"""Names that pages use for more than they say (WHATWG Encoding)."""
+"""Charset names of pages that stand for a larger charset (WHATWG Encoding Standard)."""
 _KNOWN = re.compile(
     r"utf-8|utf-16-[lb]e|gb18030|big5(?:hkscs)?|shift_jis|cp932|cp949|euc_(?:jp|kr)|iso2022_jp|koi8-[ru]"
     r"|iso8859-\d+|cp125\d|cp866|mac-(?:roman|cyrillic)"
 )
-"""Charsets of text. Python's other codecs are none, or take long over hostile bytes."""
+"""The charsets that are decoded. Python's other codecs are not for text, or are slow on hostile bytes."""
 
 
 class BrokenBody(Exception):
-    """A body that is not what its headers say."""
+    """The body does not match its headers."""
 
 
 def decode(raw: Iterator[bytes], encoding: str, limit: int) -> Iterator[bytes]:
-    """The body's own bytes, in pieces; ends once there are more than `limit`. Raises `Broken`."""
+    """The decompressed bytes in pieces; at most `limit` + 1 of them. Raises `BrokenBody`."""
     encoding = encoding.strip().lower()
     if encoding in ("", "identity"):
-        pieces = _cut(raw)
+        pieces = _split(raw)
     elif encoding in ("gzip", "x-gzip"):
-        pieces = _unzip(raw, limit + _RAW_SPARE)
+        pieces = _gunzip(raw, limit + _EXTRA_RAW_BYTES)
     else:
-        raise BrokenBody("packed in a way that was not asked for")
+        raise BrokenBody("it is compressed in a way that was not requested")
     sent = 0
     for piece in pieces:
+        # One byte more than the limit tells the caller that the body is longer.
         yield piece[: limit + 1 - sent]
         sent += len(piece)
         if sent > limit:
             return
 
 
-def _cut(raw: Iterable[bytes]) -> Iterator[bytes]:
+def _split(raw: Iterable[bytes]) -> Iterator[bytes]:
     for chunk in raw:
         for start in range(0, len(chunk), PIECE_BYTES):
             yield chunk[start : start + PIECE_BYTES]
 
 
-def _unzip(raw: Iterable[bytes], most: int) -> Iterator[bytes]:
+def _gunzip(raw: Iterable[bytes], most: int) -> Iterator[bytes]:
     unpack = zlib.decompressobj(zlib.MAX_WBITS | 16)
     read = 0
     try:
         for chunk in raw:
             read += len(chunk)
             if read > most:
-                raise BrokenBody("packed bytes that nothing comes out of")
+                raise BrokenBody("its compressed bytes contain next to nothing")
             rest = chunk
             while rest:
-                if unpack.eof:
+                if unpack.eof:  # a gzip file may have several members, one after the other
                     unpack = zlib.decompressobj(zlib.MAX_WBITS | 16)
+                # Bounded output: a small chunk may decompress to a thousand times its size.
                 if piece := unpack.decompress(rest, PIECE_BYTES):
                     yield piece
                 rest = unpack.unconsumed_tail or unpack.unused_data
             while piece := b"" if unpack.eof else unpack.decompress(b"", PIECE_BYTES):
                 yield piece
     except zlib.error as broken:
-        raise BrokenBody("not gzip, as it says") from broken
+        raise BrokenBody("it is not gzip, as its header says") from broken
     if read and not unpack.eof:
         raise BrokenBody("its end is missing")
 
 
 def is_text(content_type: str, head: bytes) -> bool:
-    """Whether the body is meant to be read; by its first bytes where the type does not say."""
+    """Whether the body is text, by its type; by its first bytes if the type is missing or says nothing."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind in ("", "application/octet-stream", "unknown/unknown"):
         return b"\0" not in head[:1024] and not _looks_packed(head)
@@ -96,13 +98,14 @@ def _looks_packed(head: bytes) -> bool:
 
 
 def text_of(data: bytes, content_type: str) -> str:
-    """The body as text; what does not fit its charset, and NUL, becomes U+FFFD."""
+    """The body as text. Bytes that do not fit its charset, and NUL, become U+FFFD."""
     for mark, name in _MARKS:
         if data.startswith(mark):
             return _decode(data[len(mark) :], name)
-    said = _CHARSET.search(content_type)
-    inside = None if said else (_META.search(data[:1024]) or _XML.search(data[:1024]))
-    name = said[1] if said else inside[1].decode("ascii") if inside else "utf-8"
+    named = _CHARSET.search(content_type)
+    inside = None if named else (_META.search(data[:1024]) or _XML.search(data[:1024]))
+    name = named[1] if named else inside[1].decode("ascii") if inside else "utf-8"
+    # Bytes in which an ASCII <meta> was found cannot be UTF-16.
     found = "utf-8" if inside and name.lower().startswith("utf-16") else _charset(name)
     return _decode(data, found)
 

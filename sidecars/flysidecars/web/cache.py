@@ -1,4 +1,4 @@
-"""Answers kept for `config.cacheTtlMs` in a process that stays; it serves one caller."""
+"""A cache of answers for `config.cacheTtlMs`, in a persistent process, which serves one caller."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Callable
 from flysidecars.sdk import Call, JsonObject
 from flysidecars.web.settings import read_settings
 
-MOST_ANSWERS = 64
-MOST_BYTES = 16 * 1024 * 1024
-"""Of all answers that are kept, as JSON."""
+MAX_ANSWERS = 64
+MAX_BYTES = 16 * 1024 * 1024
+"""Bytes of all answers in the cache, as JSON."""
 
 
 class Cache:
-    """Answers by tool, input and config, the oldest out first."""
+    """Answers by tool, input and config. The oldest are dropped first."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._kept: dict[str, tuple[float, str]] = {}
         self._bytes = 0
 
-    def through(self, call: Call, work: Callable[[Call], JsonObject]) -> JsonObject:
-        """What the work answers, or answered not long ago (`cached`). Failures are not kept."""
+    def get_or_run(self, call: Call, work: Callable[[Call], JsonObject]) -> JsonObject:
+        """The answer of `work`, or an earlier one with `cached` set. Failures are not cached."""
         ttl_ms = read_settings(call.config).cache_ttl_ms
         if not ttl_ms or not call.persistent:
             return work(call)
@@ -41,7 +41,7 @@ class Cache:
         text = json.dumps(answer)
         self._kept[key] = (until, text)
         self._bytes += len(text)
-        while len(self._kept) > MOST_ANSWERS or self._bytes > MOST_BYTES:
+        while len(self._kept) > MAX_ANSWERS or self._bytes > MAX_BYTES:
             self._drop(next(iter(self._kept)))
 
     def _drop(self, key: str) -> None:
@@ -50,4 +50,4 @@ class Cache:
 
 
 CACHE = Cache()
-"""Of this process."""
+"""The cache of this process."""

@@ -1,4 +1,4 @@
-"""`web.download`: a body into a new file below the project, which appears when it is whole."""
+"""The tool `web.download`: saves a body as a new file below the project, once it is complete."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from flysidecars.web.settings import read_settings
 from flysidecars.web.urls import parse_url
 
 PROGRESS_BYTES = 1024 * 1024
-"""Progress is told each time so many bytes are saved."""
+"""Bytes between two progress events."""
 
 
 def web_download(call: Call) -> JsonObject:
-    """Save what an address answers. Raises, besides what the exchange raises: `http-status`, `too-big`,
-    `exists`, `outside-project`; none of them leaves a file."""
+    """Save the answer of an address as a file.
+
+    Raises what `exchange` raises, and `ToolFailed`: `http-status`, `too-big`, `exists`, `outside-project`.
+    No failure leaves a file.
+    """
     settings = read_settings(call.config)
     target, path = parse_url(call.text("url")), call.text("path")
-    _refuse_taken(call, path)
+    _check_path(call, path)
     times = TimeLimits(settings.read_timeout_ms / 1000, settings.download_timeout_ms / 1000)
     with exchange(network_of(settings), HttpRequest(target), times, "identity") as reply:
-        _refuse(reply, settings.max_download_bytes)
+        _check_reply(reply, settings.max_download_bytes)
         digest = hashlib.sha256()
         new = NewFile(call, in_project(call, path))
         with new as file:
             _save(call, reply, file, digest.update, settings.max_download_bytes)
-    artifact = {"path": new.path, "mimeType": _kind(reply), "bytes": new.size}
+    artifact = {"path": new.path, "mimeType": _mime_type(reply), "bytes": new.size}
     return {
         **reply_facts(reply),
         "path": path,
@@ -43,7 +46,7 @@ def web_download(call: Call) -> JsonObject:
 
 
 def _save(call: Call, reply: HttpReply, file: BinaryIO, feed: Callable[[bytes], object], limit: int) -> None:
-    done = told = 0
+    done = reported = 0
     for piece in reply.body(limit):
         call.raise_if_cancelled()
         done += len(piece)
@@ -51,20 +54,23 @@ def _save(call: Call, reply: HttpReply, file: BinaryIO, feed: Callable[[bytes], 
             raise _too_big(limit)
         file.write(piece)
         feed(piece)
-        if done - told >= PROGRESS_BYTES:
+        if done - reported >= PROGRESS_BYTES:
             call.progress(done, reply.length, f"{done // 1048576} MiB")
-            told = done
+            reported = done
 
 
-def _refuse(reply: HttpReply, limit: int) -> None:
+def _check_reply(reply: HttpReply, limit: int) -> None:
     if not 200 <= reply.status < 300:
         raise ToolFailed("http-status", f"{reply.target.host} answers {reply.status}", **reply_facts(reply))
     if reply.length is not None and reply.length > limit:
         raise _too_big(limit)
 
 
-def _refuse_taken(call: Call, path: str) -> None:
-    """Say before anything is loaded what the end would say: the name is taken, or leads out."""
+def _check_path(call: Call, path: str) -> None:
+    """Raise `ToolFailed` if the name is taken or outside the project.
+
+    `NewFile` checks this again at the end. This check saves a download that would be in vain.
+    """
     try:
         os.close(open_project_file(call, path)[0])
     except ToolFailed as failure:
@@ -79,5 +85,5 @@ def _too_big(limit: int) -> ToolFailed:
     return ToolFailed("too-big", f"more than {limit} bytes; nothing was saved", limit=limit)
 
 
-def _kind(reply: HttpReply) -> str:
+def _mime_type(reply: HttpReply) -> str:
     return reply.content_type.partition(";")[0].strip().lower() or "application/octet-stream"

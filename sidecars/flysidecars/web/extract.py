@@ -1,4 +1,4 @@
-"""`web.extract`: title and main text of a page."""
+"""The tool `web.extract`: returns the title and the main text of a page."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ _MARKUP = re.compile(r"\s*(?:<!doctype html|<html|<head|<body)", re.IGNORECASE)
 
 
 def web_extract(call: Call) -> JsonObject:
-    """Load a page with GET and keep its main text; `extractor` says what did it. Text that is no page is
-    given as it is (`none`). Raises, besides what the exchange raises: `http-status`, `not-text`."""
+    """Load a page with GET and return its main text.
+
+    `extractor` is `trafilatura`, `builtin`, or `none` for text that is not a page and is returned as it is.
+    Raises what `exchange` raises, and `ToolFailed`: `http-status`, `not-text`.
+    """
     settings = read_settings(call.config)
     with exchange(
         network_of(settings), HttpRequest(parse_url(call.text("url"))), times_of(settings)
@@ -47,7 +50,7 @@ def _extracted(text: str, content_type: str) -> tuple[str, str, str]:
 
 
 def _by_trafilatura(text: str) -> str:
-    """What the library of the extra `extract` finds; empty where it is not installed or finds nothing."""
+    """The main text by trafilatura (the extra `extract`); empty if it is not installed or finds nothing."""
     try:
         import trafilatura
     except ImportError:

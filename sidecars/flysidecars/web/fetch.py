@@ -1,4 +1,4 @@
-"""`web.fetch` and `web.request`: a body as text, or said not to be one."""
+"""The tools `web.fetch` and `web.request`."""
 
 from __future__ import annotations
 
@@ -9,25 +9,26 @@ from flysidecars.web.http_request import METHODS, HttpRequest, read_headers
 from flysidecars.web.settings import Settings, read_settings
 from flysidecars.web.urls import parse_url
 
-MOST_BODY = 1024 * 1024
-_MOST_SHOWN_HEADERS = 64
+MAX_BODY_BYTES = 1024 * 1024
+_MAX_HEADERS = 64
 
 
 def network_of(settings: Settings) -> Network:
-    """The network as the entry allows it."""
+    """The network that the settings allow."""
     return Network(settings.allowed)
 
 
 def times_of(settings: Settings) -> TimeLimits:
-    """Time limits of what is read at once."""
+    """The time limits of a request whose body is kept in memory."""
     return TimeLimits(settings.read_timeout_ms / 1000, settings.timeout_ms / 1000)
 
 
 def web_fetch(call: Call) -> JsonObject:
-    """Load an address with GET and give its body as text."""
+    """Load an address with GET and return its body as text. Raises what `exchange` raises, and `ToolFailed`
+    (`not-text`)."""
     settings = read_settings(call.config)
-    order = HttpRequest(parse_url(call.text("url")))
-    with exchange(network_of(settings), order, times_of(settings)) as reply:
+    request = HttpRequest(parse_url(call.text("url")))
+    with exchange(network_of(settings), request, times_of(settings)) as reply:
         data, cut = read_body(call, reply, settings.max_bytes)
     if not is_text(reply.content_type, data):
         raise not_text(reply)
@@ -40,20 +41,22 @@ def web_fetch(call: Call) -> JsonObject:
 
 
 def web_request(call: Call) -> JsonObject:
-    """Send a request and give status, headers and body. An answer that is no text is left out and said to
-    be: what the request did is done."""
+    """Send a request and return status, headers and body.
+
+    A body that is not text is left out and `binary` is set. That is no failure: the request had its effect.
+    """
     settings = read_settings(call.config)
-    order = _order(call)
-    with exchange(network_of(settings), order, times_of(settings)) as reply:
+    request = _read_request(call)
+    with exchange(network_of(settings), request, times_of(settings)) as reply:
         data, cut = read_body(call, reply, settings.max_bytes)
-    answer = {**reply_facts(reply), "headers": _answer(reply), "bytes": len(data), "truncated": cut}
+    answer = {**reply_facts(reply), "headers": _header_fields(reply), "bytes": len(data), "truncated": cut}
     if is_text(reply.content_type, data):
         return {**answer, "text": text_of(data, reply.content_type)}
     return {**answer, "binary": True}
 
 
 def read_body(call: Call, reply: HttpReply, limit: int) -> tuple[bytes, bool]:
-    """The first `limit` bytes of the body, and whether there is more."""
+    """The first `limit` bytes of the body, and whether the body is longer."""
     data = bytearray()
     for piece in reply.body(limit):
         call.raise_if_cancelled()
@@ -62,33 +65,33 @@ def read_body(call: Call, reply: HttpReply, limit: int) -> tuple[bytes, bool]:
 
 
 def reply_facts(reply: HttpReply) -> JsonObject:
-    """Where it came from and what it is."""
+    """The address after redirects, the status and the content type of an answer."""
     return {"url": reply.target.url, "status": reply.status, "contentType": reply.content_type}
 
 
 def not_text(reply: HttpReply) -> ToolFailed:
-    """The failure for a body that is not to be read."""
-    kind = reply.content_type or "of no said type"
+    """The failure for a body that is not text."""
+    kind = reply.content_type or "of an unknown type"
     return ToolFailed(
         "not-text", f"the body is {kind}; web.download saves it as a file", **reply_facts(reply)
     )
 
 
-def _order(call: Call) -> HttpRequest:
+def _read_request(call: Call) -> HttpRequest:
     given = call.input.get("headers") or {}
     if not isinstance(given, dict):
         raise InvalidInput("headers", "an object is needed")
     text = call.optional_text("body")
     body = None if text is None else text.encode("utf-8", "replace")
-    if body is not None and len(body) > MOST_BODY:
-        raise InvalidInput("body", f"at most {MOST_BODY} bytes are sent")
+    if body is not None and len(body) > MAX_BODY_BYTES:
+        raise InvalidInput("body", f"at most {MAX_BODY_BYTES} bytes are sent")
     method = call.choice("method", METHODS)
     if body and method in ("GET", "HEAD"):
-        raise InvalidInput("body", f"{method} has none")
+        raise InvalidInput("body", f"a {method} request has none")
     return HttpRequest(parse_url(call.text("url")), method, read_headers(given), body)
 
 
-def _answer(reply: HttpReply) -> JsonObject:
-    """The answer's headers by their names in lower case; those that came twice are joined."""
-    names = list(dict.fromkeys(name.lower() for name in reply.headers))[:_MOST_SHOWN_HEADERS]
+def _header_fields(reply: HttpReply) -> JsonObject:
+    """The answer's headers by name in lower case. The values of a repeated header are joined."""
+    names = list(dict.fromkeys(name.lower() for name in reply.headers))[:_MAX_HEADERS]
     return {name: str(reply.headers[name])[:8192] for name in names}

@@ -1,7 +1,7 @@
-"""Title and main text of a page, with nothing but the standard library's parser.
+"""Extracts the title and the main text of a page with the standard library's parser.
 
-Not as good as trafilatura: what stands in `main` or `article` is the text, where there is such a part; else
-everything but navigation, forms and what is not shown.
+The main text is what `main` or `article` contain. On a page without them it is everything but navigation,
+forms and elements that a browser does not show. Trafilatura gives better results.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _BLOCKS = frozenset(
     )
 )
 _MAIN = ("main", "article")
-_LEAST = 40
-"""Characters that a `main` part needs to be taken for the text."""
+_MIN_MAIN_TEXT = 40
+"""Characters that `main` and `article` must contain to be taken as the main text."""
 
 
 class ReadablePage(HTMLParser):
-    """Feed it a page, then ask `title` and `text`."""
+    """A parser for one page. Call `feed` and `close`, then read `title` and `text`."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -38,10 +38,10 @@ class ReadablePage(HTMLParser):
         self._inside: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note where text begins and ends."""
+        """Begin an element: title, skipped part, main part or block."""
         if tag == "title" and not self._title:
             self._in_title = True
-        elif tag == "body":
+        elif tag == "body":  # its `head` may have no end tag
             self._skipped.clear()
         elif tag in _SKIPPED:
             self._skipped.append(tag)
@@ -51,7 +51,7 @@ class ReadablePage(HTMLParser):
             self._add("\n")
 
     def handle_endtag(self, tag: str) -> None:
-        """Close the innermost of that name, with what was left open inside."""
+        """End the innermost element of that name, and those inside it that have no end tag."""
         if tag == "title":
             self._in_title = False
         elif tag in self._skipped:
@@ -63,7 +63,7 @@ class ReadablePage(HTMLParser):
             self._add("\n")
 
     def handle_data(self, data: str) -> None:
-        """Text, wherever it belongs."""
+        """Add text to the title or to the page."""
         if self._in_title:
             self._title.append(data)
         else:
@@ -78,14 +78,14 @@ class ReadablePage(HTMLParser):
 
     @property
     def title(self) -> str:
-        """Of the page, in one line."""
+        """The page's title as one line."""
         return " ".join("".join(self._title).split())
 
     @property
     def text(self) -> str:
-        """The main text: a line a block, blanks as one."""
+        """The main text with one line for each block and single spaces."""
         inside = _lines(self._inside)
-        return inside if len(inside) >= _LEAST else _lines(self._all)
+        return inside if len(inside) >= _MIN_MAIN_TEXT else _lines(self._all)
 
 
 def _lines(parts: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""`web.search`: search providers, pages and files of the public web."""
+"""The sidecar `web.search`: tools for search providers, pages and files of the public web."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from flysidecars.sdk import Call, JsonObject, Probe, Sidecar, healthy
 
 sidecar = Sidecar("web.search")
 
-ALWAYS = ("web.fetch", "web.extract", "web.request", "web.download")
-"""Tools that stand on nothing that could be missing."""
+ALWAYS_AVAILABLE = ("web.fetch", "web.extract", "web.request", "web.download")
+"""The tools that need no configuration."""
 
 
 @sidecar.probe
 def probe(question: Probe) -> JsonObject:
-    """Searching needs a provider and its secret; by `--probe` the config is not known."""
-    tools: JsonObject = {name: healthy() for name in ALWAYS}
+    """Report whether a search provider and its secret are set. With `--probe` the config is unknown and
+    every tool is healthy."""
+    tools: JsonObject = {name: healthy() for name in ALWAYS_AVAILABLE}
     if question.delegates is None:
         return {"tools": {**tools, "web.search": healthy()}}
     import os
@@ -29,7 +30,7 @@ def web_search(call: Call) -> JsonObject:
     from flysidecars.web.cache import CACHE
     from flysidecars.web.provider_query import web_search
 
-    return CACHE.through(call, web_search)
+    return CACHE.get_or_run(call, web_search)
 
 
 @sidecar.tool("web.fetch")
@@ -38,7 +39,7 @@ def web_fetch(call: Call) -> JsonObject:
     from flysidecars.web.cache import CACHE
     from flysidecars.web.fetch import web_fetch
 
-    return CACHE.through(call, web_fetch)
+    return CACHE.get_or_run(call, web_fetch)
 
 
 @sidecar.tool("web.extract")
@@ -47,7 +48,7 @@ def web_extract(call: Call) -> JsonObject:
     from flysidecars.web.cache import CACHE
     from flysidecars.web.extract import web_extract
 
-    return CACHE.through(call, web_extract)
+    return CACHE.get_or_run(call, web_extract)
 
 
 @sidecar.tool("web.request")

@@ -1,4 +1,4 @@
-"""What the entry's `config` says about the network."""
+"""The network settings in the entry's `config`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from flysidecars.sdk import ToolFailed
 MAX_BYTES = 5 * 1024 * 1024
 MAX_DOWNLOAD_BYTES = 200 * 1024 * 1024
 TIMEOUT_MS = 25_000
-"""Less than the 30 s that the kernel gives a call by default, so that our own answer is heard."""
+"""Less than the 30 s after which the kernel ends a call by default, so that our own error is reported."""
 DOWNLOAD_TIMEOUT_MS = 3_600_000
 READ_TIMEOUT_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Limits in bytes and milliseconds."""
+    """The addresses that are allowed besides public ones, and limits in bytes and milliseconds."""
 
     allowed: AllowList = field(default_factory=AllowList)
     max_bytes: int = MAX_BYTES
@@ -30,7 +30,7 @@ class Settings:
 
 
 def read_settings(config: Mapping[str, object]) -> Settings:
-    """Raises `ToolFailed` (`invalid-config`) that names the key."""
+    """The settings in a config. Raises `ToolFailed` (`invalid-config`), which names the key."""
     return Settings(
         allowed=_allow_list(config.get("allowPrivate", [])),
         max_bytes=_number(config, "maxBytes", MAX_BYTES, MAX_BYTES),
@@ -43,7 +43,7 @@ def read_settings(config: Mapping[str, object]) -> Settings:
 
 
 def config_error(key: str, why: str) -> ToolFailed:
-    """The failure that a mistake in `config` is answered with."""
+    """The failure for a wrong value in `config`."""
     return ToolFailed("invalid-config", f"config.{key} of the entry: {why}", field=key)
 
 
@@ -59,5 +59,5 @@ def _allow_list(value: object) -> AllowList:
         raise config_error("allowPrivate", "a list of hosts, addresses or networks is needed")
     allowed, unreadable = parse_allow_list(value)
     if unreadable:
-        raise config_error("allowPrivate", "holds what is no host, address or network")
+        raise config_error("allowPrivate", "contains a text that is no host, address or network")
     return allowed

@@ -42,8 +42,8 @@ class RingBuffer:
         os.pwrite(self._descriptor, self.total.to_bytes(_COUNT, "big"), self._size)
 
     def read(self, offset: int | None, max_bytes: int) -> tuple[int, bytes]:
-        """At most `most` bytes from `offset`, or from the oldest kept if that is later; the last ones where
-        no offset is given. With the offset at which they begin."""
+        """At most `max_bytes` from `offset` on, or from the oldest kept byte if that is later; without an
+        offset the last ones. Returns their offset and the bytes."""
         oldest = max(0, self.total - self._size)
         begin = max(oldest, self.total - max_bytes if offset is None else min(offset, self.total))
         length = min(max_bytes, self.total - begin)
