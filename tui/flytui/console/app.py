@@ -1,4 +1,4 @@
-"""What ends when the console is left, and is asked about before."""
+"""The application: it builds the controllers and connects keys and events with them."""
 
 from __future__ import annotations
 
@@ -34,10 +34,14 @@ from flytui.console.style import CSS, LIGHT, THEME
 from flytui.console.terminal import non_blocking_driver, suspend_for
 from flytui.text.labels import plural
 
+TICK_S = 0.5
+"""Seconds between two drawings of the times that pass in header and alerts."""
+
 
 def quit_question(state: ConsoleState) -> list[str]:
-    """The question, most important line first; nothing where leaving ends nothing. An attached console only
-    detaches: what waits there waits on, but for the test calls that were made from here."""
+    """The lines of the question before the console is left, most important line first; none where leaving
+    ends nothing. An attached console only detaches: all but its own test calls goes on at the other
+    kernel."""
     if state.attachment is not None:
         return _detach_question(state)
     waiting = len(state.waiting)
@@ -49,7 +53,7 @@ def quit_question(state: ConsoleState) -> list[str]:
         what = plural(waiting, "request waits", "requests wait")
         question.append(f"{what}: refused, because nobody decided.")
     if running:
-        question.append(f"{plural(running, 'call runs', 'calls run')}: ended, with all their processes.")
+        question.append(f"{plural(running, 'call runs', 'calls run')}: ended, with all processes.")
     return [*question, "Without a console, whatever needs a person is refused."]
 
 
@@ -60,15 +64,9 @@ def _detach_question(state: ConsoleState) -> list[str]:
     return ["Detach this console?", f"{what} made from here: ended. All else waits and runs on."]
 
 
-# The console as an application: its keys that work everywhere, and the way from events to screens.
-
-
-TICK_S = 0.5
-
-
 class FlytuiApp(App[None]):
-    """Builds the controllers and hands keys and events to them. `desk` holds client, approver, clocks and the
-    last known values."""
+    """The console as a Textual application. `state` holds client, approver, clocks and the last known
+    values."""
 
     CSS = CSS
     TITLE = "flytui"
@@ -88,7 +86,7 @@ class FlytuiApp(App[None]):
         super().__init__()
         self.state = state
         self._pressed_at = 0.0
-        """When the latest key was pressed, on the desk's clock."""
+        """When the latest key was pressed, on the console's clock."""
         self._guard = ControlCharacterFilter()
         self._sync = StateSync(state, self._on_changed, self._on_hands, self._on_console_event)
         self._notices = Notifications(self, state)
@@ -98,14 +96,14 @@ class FlytuiApp(App[None]):
         self.connection = KernelConnection(self, state, self._notices, self._sync)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """The last filter on every line of every widget lets nothing through that a terminal obeys."""
+        """The filters on every line that is drawn. The last one removes what a terminal would act upon."""
         found = super().get_line_filters()
         if self.no_color:
             found = [*(item for item in found if not isinstance(item, Monochrome)), MonochromeFilter()]
         return [*found, self._guard]
 
     def get_driver_class(self) -> type[Driver]:
-        """Textual's own choice, made to outlast a terminal that goes away."""
+        """Textual's choice of driver, replaced by one that a closed or stalled terminal does not block."""
         return non_blocking_driver(super().get_driver_class())
 
     def get_default_screen(self) -> Screen[None]:
@@ -113,7 +111,7 @@ class FlytuiApp(App[None]):
         return MainScreen(self.state)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """Everything that can be done here and now; names from outside never enter the palette."""
+        """The commands of the palette for this screen. No name from outside is among them."""
         return palette_commands(
             self,
             screen,
@@ -124,7 +122,7 @@ class FlytuiApp(App[None]):
         )
 
     def on_mount(self) -> None:
-        """First paint, then the kernel is asked."""
+        """Set theme and keys, and start to fetch once the first frame has been drawn."""
         self.register_theme(THEME)
         self.register_theme(LIGHT)
         self.theme = self.state.settings.theme or THEME.name
@@ -140,12 +138,13 @@ class FlytuiApp(App[None]):
         self.connection.start()
 
     async def on_event(self, event: events.Event) -> None:
-        """Remember when the last key came, whoever gets it."""
+        """Record the time of every key, whichever widget handles it."""
         if isinstance(event, (events.Key, events.Paste)) and not event.is_forwarded:
             pressed = self.state.press_time(event)
             self._notices.clear()
             self._pressed_at = pressed
             await super().on_event(event)
+            # After the handling: an arming that this key starts must not count the key as one before it.
             self.state.last_key = max(self.state.last_key, pressed)
         else:
             await super().on_event(event)
@@ -159,36 +158,37 @@ class FlytuiApp(App[None]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """A toast without markup, whatever the caller wished."""
+        """Show a toast. Its text is never read as markup, whatever `markup` says."""
         super().notify(
             safe_text(message), title=safe_text(title), severity=severity, timeout=timeout, markup=False
         )
 
     def copy_to_clipboard(self, text: str) -> None:
-        """To the terminal's clipboard; half a character, which no terminal can be sent, becomes `?`."""
+        """Send the text to the terminal's clipboard. A lone surrogate, which cannot be encoded, becomes
+        `?`."""
         super().copy_to_clipboard(text.encode("utf-8", "replace").decode())
 
     def bell(self) -> None:
-        """Ring, while the terminal is ours."""
+        """Ring the terminal's bell, unless another program has the terminal."""
         if not self.state.suspended:
             super().bell()
 
     async def _on_changed(self, topics: frozenset[Topic]) -> None:
-        """Fresh values are on the desk: draw them, and see whether someone new waits."""
+        """Draw fresh values, and call the person where something new waits."""
         update_screens(self, topics)
         self._notices.update()
         self._pairing.offer_pairing()
         self._decisions.open_new(topics)
 
     def _on_hands(self, on: bool) -> None:
-        """Approve keys die at once, before anything is fetched."""
+        """Disarm every screen that decides, before anything is fetched."""
         self.state.desktop_controlled = on
         for screen in self.screen_stack:
             if isinstance(screen, ArmedScreen):
                 screen.set_desktop_controlled(on)
 
     def _on_console_event(self, event: Event) -> None:
-        """Show what is in an event alone and cannot be fetched."""
+        """Show what an event holds and no fetch returns."""
         if event.type == "token.changed":
             self._notices.show_token_change(event)
         else:
@@ -204,36 +204,36 @@ class FlytuiApp(App[None]):
         self._decisions.open_question(event.question)
 
     def action_stop(self) -> None:
-        """ctrl+x: the second one within a second stops everything, wherever the focus is."""
+        """Take one press of the emergency stop's key, wherever the focus is."""
         self._emergency_stop.press(self._pressed_at)
 
     def action_card(self) -> None:
-        """The request that waits longest; where none does, the first question."""
+        """Open the request that waits longest; where none does, the first question."""
         self._decisions.open_first()
 
     def action_trust(self) -> None:
-        """What waits for trust."""
+        """Open the screen of the entries that wait for trust."""
         self._decisions.open_trust()
 
     def action_pair(self) -> None:
-        """Type a code; or see who asks for one to be typed."""
+        """Open the line for a pairing code, or show the console that asks to pair."""
         self._pairing.pair()
 
     def action_take(self) -> None:
-        """Open a kernel here, where the one that was is gone."""
+        """Open a kernel here, where the previous one has gone."""
         self.connection.take_root()
 
     def action_help(self) -> None:
-        """Keys and words."""
+        """Open the help, the keys of the focused pane first."""
         self.push_screen(help_screen(self.state, active_sections(self.screen)))
 
     def action_explain_quit(self) -> None:
-        """ctrl+c is pressed out of habit: it ends nothing."""
+        """Say how to quit. Many people press ctrl+c out of habit, so it ends nothing here."""
         keys = self.state.keys
         self.notify(f"{keys.label('app.leave')} quits. {keys.label('app.say-quit')} ends nothing here.")
 
     def action_leave(self) -> None:
-        """Quit; ask first while someone waits or runs that would be ended by it."""
+        """Quit, but ask first where requests or calls would end with the console."""
         question = quit_question(self.state)
         if isinstance(self.screen, PressAgainScreen):
             return
@@ -250,7 +250,7 @@ class FlytuiApp(App[None]):
         )
 
     def action_demo(self) -> None:
-        """Lend the terminal to the demo: a console of its own on a folder of its own."""
+        """Lend the terminal to the demo, which is another console on a folder of its own."""
         if self.state.play_demo is None:
             self._notices.show("run  flytui demo  in another terminal: an approval without any risk")
         elif not self.state.suspended:

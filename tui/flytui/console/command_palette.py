@@ -1,7 +1,7 @@
-"""The command palette: a command for everything that a key can do where the person is.
+"""The command palette: a command for everything that a key can do on the present screen.
 
-Titles and words come from the key table alone: names from outside never enter it. What decides a request
-is not in it either, because the palette runs what is chosen by Enter.
+Titles and descriptions come from the key table alone, so no name from outside enters the palette. It has no
+command that decides a request, because the palette runs a command on Enter.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def palette_commands(
     probe_all: Callable[[], None],
     show_notice: Callable[[str], None],
 ) -> Iterator[SystemCommand]:
-    """What the keys do on that screen, then what can be done everywhere."""
+    """The commands of that screen's keys, then those that can be run everywhere."""
     views = next(part.entries for part in SECTIONS if part.screen == "main")
     for entry in views:
         if entry.title:
@@ -54,7 +54,8 @@ def palette_commands(
 
 
 def show_view(app: App[None], name: str, show_notice: Callable[[str], None]) -> None:
-    """Leave what lies over the main screen, and show that view of it."""
+    """Close the screens over the main screen, and show that view of it. A screen that may not be closed for a
+    view stays, and a notice says so."""
     while closes_for_view(app.screen):
         app.pop_screen()
     if isinstance(app.screen, MainScreen):

@@ -1,4 +1,4 @@
-"""From the first frame to the last: the console is drawn at once, and its kernel opened beside it."""
+"""Runs the console from its first frame to its last, and opens the kernel in parallel."""
 
 from __future__ import annotations
 
@@ -39,13 +39,14 @@ async def run_console(
     clock: Callable[[], float] = time.monotonic,
     now: Callable[[], float] = time.time,
 ) -> None:
-    """Draw the console, sit down at its kernel when that is open, and stand up whatever happens.
+    """Draw the console at once, connect it to its kernel when that is open, and disconnect it at the end.
 
-    What the opening raises ends the console and is raised here, once the terminal is as it was; where the
-    root is another's, `joining` attaches the console to it. `title`
-    names the app root in the header. `ledger` is the log that the Audit screen shows, `demo` plays the demo
-    on this terminal to its end, `bench` is what things are mended with, `terminal` looks at what this
-    terminal can do, `own` is what the person set for the console.
+    Raises what `open_kernel` raises, after the terminal has been restored. Where another process holds the
+    root, `open_attachment` attaches the console to its kernel. `title` is the app root's name in the header.
+    `audit_reader` reads the log for the Audit view. `play_demo` runs the demo on this terminal, to its end.
+    `terminal_programs` are the programs for fixes, `find_terminal` finds out what this terminal can do, and
+    `settings` are the person's own settings for the console. `clock` gives seconds that never go back, `now`
+    Unix seconds.
     """
     coming = DeferredClient()
     state = ConsoleState(
@@ -69,6 +70,8 @@ async def run_console(
             group.start_soon(controller.run_until, over)
             with restored_title(sys.__stderr__):
                 await app.run_async()
+            # The controller disconnects first and then returns. Where it still waits for the root to be free,
+            # there is nothing to disconnect from, and waiting for it would keep the console open.
             over.set()
             if state.client is coming:
                 group.cancel_scope.cancel()

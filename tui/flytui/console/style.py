@@ -1,4 +1,8 @@
-"""Colours and places. A string and not a file: a path would be looked up beside a subclass in tests."""
+"""The console's themes and its style sheet.
+
+The style sheet is a string, because Textual looks a file up beside the class of the application, which in
+tests is a subclass elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +40,7 @@ LIGHT = Theme(
 
 
 def theme_names() -> frozenset[str]:
-    """Ours and Textual's."""
+    """The names of the console's two themes and of Textual's themes."""
     return frozenset((THEME.name, LIGHT.name, *BUILTIN_THEMES))
 
 

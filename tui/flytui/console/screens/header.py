@@ -1,4 +1,4 @@
-"""The two lines on top of every screen, and the bar that says a person is needed."""
+"""The header of every screen, which has two lines, and the alerts that say that a person is needed."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ SCREENS = (
     ("7", "Doctor"),
 )
 TAB_LETTERS = (20, 3, 2, 0)
-"""Letters of another screen's name, the fewer the scarcer the room is."""
+"""How many letters of another screen's name are drawn: the first number with which everything fits."""
 MIN_ROOT_CELLS = 12
-"""Cells the app root keeps however many facts there are."""
+"""Cells that the app root has at least, however many facts there are."""
 _DOT = StyledText(" · ", Tone.DIM)
 _STOPPING = span("stopping everything…", Tone.ALARM)
 
 
 def header_lines(state: ConsoleState, screen: str, width: int) -> list[StyledLine]:
-    """App root and facts; below it the screens with their badges, and the facts that found no room. Where
-    there is too little of it, the other screens' names are cut first."""
+    """Two lines: app root and facts; below them the screens with their badges, and the facts that found no
+    room above. Where a line is too narrow, the names of the other screens are cut first."""
     left, above, below, tabs = _layout(state, screen, width)
     return [_spread(left, above, width), _spread(tabs, below, width)]
 
@@ -36,7 +36,7 @@ def header_lines(state: ConsoleState, screen: str, width: int) -> list[StyledLin
 def _layout(
     state: ConsoleState, screen: str, width: int
 ) -> tuple[StyledLine, list[StyledText], list[StyledText], StyledLine]:
-    """Root, the facts beside it, the facts below, and the screens' names."""
+    """App root, the facts beside it, the facts in the second line, and the screens' names."""
     for short in (False, True):
         left = _left(state, width, short)
         above, below = list(_facts(state, short)), list[StyledText]()
@@ -52,7 +52,7 @@ def _layout(
 
 
 def _left(state: ConsoleState, width: int, short: bool) -> StyledLine:
-    """Our name and the root's; where there is little room only the root's."""
+    """The name flytui and the app root; only the app root where `short`."""
     if short:
         return line(_root(state.title, MIN_ROOT_CELLS))
     return line(
@@ -61,7 +61,8 @@ def _left(state: ConsoleState, width: int, short: bool) -> StyledLine:
 
 
 def _root(title: str, room: int) -> StyledText:
-    """The root's name; of a long one its end, which tells projects apart."""
+    """The app root in at most `room` cells. A long one is cut at its beginning, because its end tells
+    projects apart."""
     name = span(title, Tone.STRONG)
     while width_of((name,)) > room:
         name = StyledText("…" + name.text[1 + name.text.startswith("…") :], Tone.STRONG)
@@ -79,7 +80,8 @@ def _spread(left: StyledLine, facts: Sequence[StyledText], width: int) -> Styled
 
 
 def _facts(state: ConsoleState, short: bool) -> list[StyledText]:
-    """Least needed first: what does not fit beside the root goes below, from the front."""
+    """The facts of the header, least important first. Those that do not fit beside the root go into the
+    second line, from the front of the list."""
     status = state.status
     if state.lost_kernel is not None:
         return [span(f"kernel gone {state.lost_kernel.seconds_since(state.clock())} s", Tone.ALARM)]
@@ -110,7 +112,7 @@ def _facts(state: ConsoleState, short: bool) -> list[StyledText]:
 
 
 def _attachment_facts(state: ConsoleState) -> list[StyledText]:
-    """Whose kernel it is, and whether that lets us decide; and consoles that ask the same of ours."""
+    """Whether this console is attached and may decide, and how many consoles ask to pair with its kernel."""
     facts = []
     if state.attachment is not None:
         if state.attachment.paired:
@@ -125,7 +127,7 @@ def _attachment_facts(state: ConsoleState) -> list[StyledText]:
 
 
 def _desktop_facts(state: ConsoleState) -> list[StyledText]:
-    """A tool at keyboard and mouse, and how long a lease of them lasts and for how many actions."""
+    """Whether a tool controls the desktop, and the time and the actions that a lease of it has left."""
     leases = [it for it in state.leases if it.tool.startswith("computer.") and it.expires_at > state.now()]
     if leases:
         last = max(leases, key=lambda lease: lease.expires_at)
@@ -141,7 +143,7 @@ def _waiting_tone(state: ConsoleState) -> Tone:
 
 
 def _tabs(state: ConsoleState, screen: str, letters: int) -> StyledLine:
-    """The screens with their badges, of the other ones' names so many letters."""
+    """The screens with their badges, with `letters` letters of the names of all but the present one."""
     running = sum(call.phase is Phase.RUNNING for call in state.activity)
     badges = {"Approvals": len(state.waiting) + len(state.questions), "Activity": running}
     spans: list[StyledText] = [StyledText(" ")]
@@ -157,7 +159,7 @@ def _tabs(state: ConsoleState, screen: str, letters: int) -> StyledLine:
 
 
 def tab_at(state: ConsoleState, screen: str, x: int, width: int) -> str | None:
-    """The screen whose name is drawn at cell `x` of the second of the header's lines of that width."""
+    """The screen whose name is drawn at cell `x` of the header's second line; None where there is none."""
     end = 0
     for part in _layout(state, screen, width)[-1]:
         end += width_of((part,))
@@ -167,7 +169,7 @@ def tab_at(state: ConsoleState, screen: str, x: int, width: int) -> str | None:
 
 
 def _question_lines(state: ConsoleState) -> list[StyledLine]:
-    """A stop and callers that loop; what waits for trust has a line of its own."""
+    """The alert for the emergency stop, or for callers in a loop. Trust has a line of its own."""
     if state.panic_active:
         note = line(span(" ■ everything is stopped ", Tone.ALARM), span(" no call is taken.  "))
         return [(*note, span(state.keys.label("app.card"), Tone.KEY), span(" releases", Tone.DIM))]
@@ -185,7 +187,7 @@ def _question_lines(state: ConsoleState) -> list[StyledLine]:
 
 
 def _kernel_lines(state: ConsoleState) -> list[StyledLine]:
-    """The kernel is gone, or not there yet."""
+    """The alert that the kernel is gone, or is not open yet."""
     if state.lost_kernel is not None:
         left = state.lost_kernel.seconds_left(state.clock())
         take = span(state.keys.label("app.take"), Tone.KEY)
@@ -202,11 +204,11 @@ def _kernel_lines(state: ConsoleState) -> list[StyledLine]:
 
 
 def _pairing_lines(state: ConsoleState) -> list[StyledLine]:
-    """Whose kernel this is, where that does not let us decide; the codes of consoles that ask."""
+    """The alert that this console is only a viewer, or the codes of the consoles that ask to pair."""
     pair = span(state.keys.label("app.pair"), Tone.KEY)
     if state.attachment is not None and not state.attachment.paired and state.lost_kernel is None:
         whom = f"{state.attachment.holder}, since {local_time(state.attachment.since)}"
-        note = line(span(" ⇄ only looking on  ", Tone.WARN), pair, span(" pairs  ", Tone.DIM))
+        note = line(span(" ⇄ viewer only  ", Tone.WARN), pair, span(" pairs  ", Tone.DIM))
         return [(*note, span(f"attached to {whom}"))]
     return [
         line(
@@ -222,7 +224,7 @@ def _pairing_lines(state: ConsoleState) -> list[StyledLine]:
 
 
 def alert_lines(state: ConsoleState, width: int) -> list[StyledLine]:
-    """What needs the person now, at the bottom of every screen but the card."""
+    """The alerts, one line each: what needs the person now, at the bottom of every screen but the card's."""
     lines = [*_kernel_lines(state), *_pairing_lines(state)]
     if state.trust:
         what = plural(len(state.trust), "entry waits", "entries wait")

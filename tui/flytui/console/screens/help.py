@@ -1,4 +1,4 @@
-"""The keys in force, what is before the person first, and what the words mean."""
+"""The help page: the keys that are in force, those of the focused pane first, and what the states mean."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, 
 _STATES = (
     ("● available", Tone.GOOD, "works, as far as the last probe and calls show"),
     ("◐ degraded", Tone.WARN, "works with a limit that the ladder names"),
-    ("○ unavailable", Tone.BAD, "does not work; reason and remedy stand beside it"),
+    ("○ unavailable", Tone.BAD, "does not work; the list gives reason and remedy"),
     ("⊘ disabled", Tone.DIM, "switched off in the registry"),
     ("± changed", Tone.WARN, "its entry changed: the trusted value runs on, the new one waits for trust"),
 )
@@ -28,13 +28,13 @@ _ARMING = (
 
 
 def help_screen(state: ConsoleState, here: Sequence[str]) -> PageScreen:
-    """The page that the help key opens; `here` names the sections of the pane that had the focus."""
+    """The page that the help key opens. `here` names the key sections of the pane that had the focus."""
     return PageScreen(state, "Help", lambda width: help_lines(state.keys, here, width))
 
 
 def active_sections(screen: Screen[object]) -> tuple[str, ...]:
-    """The sections of the key table that are in force on that screen, the nearest to the focus first;
-    what is the same on every list comes after what its screen adds to it."""
+    """The sections of the key table that are in force on that screen, the nearest to the focus first. The
+    keys of all lists come last."""
     nodes = screen.focused.ancestors_with_self if screen.focused is not None else [screen]
     found = [
         (binding.id or "").partition(".")[0]
@@ -47,7 +47,7 @@ def active_sections(screen: Screen[object]) -> tuple[str, ...]:
 
 
 def help_lines(keys: KeyBindings, here: Sequence[str], width: int) -> list[StyledLine]:
-    """What is before the person, then everything that holds everywhere, then the rest."""
+    """The lines of the help: the sections `here`, then the keys that work everywhere, then all others."""
     by_name = {part.screen: part for part in SECTIONS}
     first = [by_name[name] for name in here if name in by_name]
     everywhere = [by_name["app"], by_name["main"]]
@@ -68,7 +68,7 @@ def _here_mark(here: bool) -> StyledText:
 
 
 def _words(screen: str, width: int) -> list[StyledLine]:
-    """The words that a screen uses."""
+    """Lines that explain the words of a screen; none where they need no explanation."""
     if screen == "card":
         return [(), *wrap(line(StyledText("   "), span(_ARMING)), width, 3)]
     if screen != "catalog":

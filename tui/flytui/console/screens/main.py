@@ -1,4 +1,4 @@
-"""The main screen: header, one of the views, what needs the person, and the keys."""
+"""The main screen: the header, one of six views, the alerts and the key line."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MainView = CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView |
 
 
 class MainScreen(Screen[None]):
-    """Shows a view at a time; digits change it. Keys go to the view's list."""
+    """Shows one view at a time. Digits change the view, and its list has the focus."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("1", "view('catalog')", "Catalog", show=False, id="main.catalog"),
@@ -52,7 +52,7 @@ class MainScreen(Screen[None]):
         self._state = state
         self._view = "catalog"
         self._all_mounted = False
-        """Whether the other views are there, too: they come after the first frame."""
+        """Whether all views are mounted. All but the catalog are mounted after the first frame."""
         self._views: dict[str, MainView] = {
             "catalog": CatalogView(state, id="catalog"),
             "approvals": ApprovalsView(state, id="approvals"),
@@ -63,7 +63,7 @@ class MainScreen(Screen[None]):
         }
 
     def compose(self) -> ComposeResult:
-        """Top to bottom."""
+        """Yield the header, the catalog, the alerts and the key line."""
         yield LineBar(lambda width: header_lines(self._state, _VIEW_TITLES[self._view], width), id="header")
         with ContentSwitcher(initial="catalog"):
             yield self._views["catalog"]
@@ -71,7 +71,8 @@ class MainScreen(Screen[None]):
         yield LineBar(self._keys, id="keys")
 
     async def mount_views(self) -> None:
-        """Bring the views that the first frame does not show, then the one that was asked for meanwhile."""
+        """Mount the views that the first frame does not need, and show the one that was chosen meanwhile."""
+        # Mounting all six takes longer than the first frame may take.
         others = [view for name, view in self._views.items() if name != "catalog"]
         for view in others:
             view.display = False
@@ -81,14 +82,15 @@ class MainScreen(Screen[None]):
             self._show()
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Hand fresh values to the views, hidden ones too: they keep their place."""
+        """Have every mounted view follow fresh values. Hidden views do too, so that they keep their
+        cursor."""
         for name, view in self._views.items():
             if self._all_mounted or name == "catalog":
                 view.changed(topics)
         self._redraw()
 
     def action_view(self, name: str) -> None:
-        """Another view; it keeps its cursor and filter."""
+        """Show that view, which keeps its cursor and filter."""
         self._view = name
         self._state.notice = ""
         if self._all_mounted:
@@ -102,7 +104,7 @@ class MainScreen(Screen[None]):
         self.changed(frozenset())
 
     def on_click(self, event: events.Click) -> None:
-        """A click on a screen's name shows that screen."""
+        """Show the view whose name in the header was clicked."""
         name = (
             tab_at(self._state, _VIEW_TITLES[self._view], event.screen_x, self.size.width)
             if event.screen_y == 1

@@ -1,4 +1,4 @@
-"""Pairing, seen from both consoles: the code is typed in one, and shown in the other, which may refuse."""
+"""The two screens of pairing: one console asks for the code, the other shows it and may refuse."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ TICK_S = 0.5
 
 
 class CodeInput(Input, OrderedKeys):
-    """A line to write the code on."""
+    """The text field for the code."""
 
 
 class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
-    """Asks for the code that the other console shows. True once this console is paired; Escape leaves it a
-    viewer. Nothing waits behind it that Enter could approve."""
+    """Asks for the code that the other console shows. The screen gives True once this console is paired.
+    Escape leaves it a viewer. No screen below it could be approved by Enter."""
 
     decides = of_one_kernel = closes_for_view = True
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,24 +54,24 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
         self._foot = LineBar(self._keys)
 
     def compose(self) -> ComposeResult:
-        """A box with a line for the code."""
+        """Yield a box with a text field for the code."""
         with Vertical(classes="box"):
             yield LineBar(self._top)
             yield self._line
             yield self._foot
 
     def on_mount(self) -> None:
-        """Have a code shown where the person can read it."""
+        """Have the other console show a code."""
         super().on_mount()
         self.action_ask()
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Over when the kernel is another one, or gone."""
+        """Close the screen when the kernel has changed or gone."""
         if self._state.attachment is not self._joined or self._state.lost_kernel is not None:
             self.dismiss(False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter presents what is written, once it is as long as a code."""
+        """Present the code on Enter, once it has the length of a code."""
         event.stop()
         code = normalise_code(event.value)
         if len(code) != CODE_LETTERS:
@@ -81,13 +81,13 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
             self.run_worker(self._submit_code(code), group="pair")
 
     def action_ask(self) -> None:
-        """Another code, with tries of its own."""
+        """Have the other console show a new code, which has its own number of tries."""
         if not self._busy:
             self._busy = True
             self.run_worker(self._request_code(), group="pair")
 
     def action_back(self) -> None:
-        """Look on without deciding."""
+        """Close the screen and stay a viewer."""
         self.dismiss(False)
 
     async def _request_code(self) -> None:
@@ -121,21 +121,22 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
         joined = self._joined
         rows = [
             line(span(f"Attached to {joined.holder}, since {local_time(joined.since)}", Tone.STRONG)),
-            line(span("A code is shown there. Typed here, it lets you decide from this terminal, too.")),
+            line(span("A code is shown there. Type it here to decide from this terminal, too.")),
         ]
         return wrapped(rows, width)
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
         shown = self._state.keys.label
         keys = keys_line(
-            [("Enter", "pairs"), (shown("pair.ask"), "another code"), (shown("pair.back"), "only look on")]
+            [("Enter", "pairs"), (shown("pair.ask"), "another code"), (shown("pair.back"), "stay a viewer")]
         )
         said = [line(span(f" {self._problem}", Tone.WARN))] if self._problem else []
         return wrapped([*said, keys], width)
 
 
 class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
-    """Who asks to decide here too, with the code; `d` refuses. It opens by a key alone, never by itself."""
+    """Shows the console that asks to pair, with its code; `d` refuses it. It opens by a key, never by
+    itself."""
 
     decides = of_one_kernel = closes_for_view = True
     AUTO_FOCUS: ClassVar[str | None] = ""
@@ -147,7 +148,7 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
     def __init__(
         self, state: ConsoleState, asking: PairingRequest, refuse: Callable[[PairingRequest], Awaitable[str]]
     ) -> None:
-        """`refuse` gives why it could not be refused, `""` where it was."""
+        """Build the screen. `refuse` returns why the console could not be refused, and `""` where it was."""
         super().__init__()
         self._state = state
         self._request = asking
@@ -156,25 +157,25 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
         self._problem = ""
 
     def compose(self) -> ComposeResult:
-        """A small box."""
+        """Yield a small box."""
         with Vertical(classes="box"):
             yield self._box
 
     def on_mount(self) -> None:
-        """What is left of its time is drawn as it runs."""
+        """Start the timer that draws the time left for the code."""
         self.set_interval(TICK_S, self._box.redraw)
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Who asks may have been paired, or left."""
+        """Draw the box again: the console that asks may have been paired or may have left."""
         self._box.redraw()
 
     def action_refuse(self) -> None:
-        """Its code counts no more."""
+        """Refuse the console, so that its code is no longer valid."""
         if self._request in self._state.open_pairing_requests:
             self.run_worker(self._send_refusal(), group="pair")
 
     def action_back(self) -> None:
-        """Leave it as it is."""
+        """Close the screen. The code stays valid until it expires."""
         self.dismiss()
 
     async def _send_refusal(self) -> None:
@@ -186,7 +187,7 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
             self._problem = f"not refused: {why_not}"
             self._box.redraw()
         elif self.is_attached:
-            self._state.notice = "refused: that code counts no more"
+            self._state.notice = "refused: that code is no longer valid"
             self.dismiss()
 
     def _lines(self, width: int) -> Sequence[StyledLine]:
@@ -203,6 +204,6 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
             ]
             keys.insert(0, (self._state.keys.label("pairing.refuse"), "refuses"))
         else:
-            rows.append(line(span("Its code is over.")))
+            rows.append(line(span("Its code is no longer valid.")))
         said = [line(span(self._problem, Tone.WARN))] if self._problem else []
         return wrapped([*rows, *said, keys_line(keys)], width)
