@@ -1,1 +1,1 @@
-"""Runs sidecars as child processes: bounded reads, the whole tree ended, answers read strictly."""
+"""Runs sidecars as child processes and calls MCP servers, within limits of time and output."""

@@ -1,4 +1,4 @@
-"""Files a sidecar says it made: only those that lie where it may write are handed on."""
+"""The files that a sidecar lists as its artifacts: only those in its two folders are passed on."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ _UNKNOWN_TYPE = "application/octet-stream"
 def check_artifacts(
     listed: Json, artifact_dir: str, project_dir: str
 ) -> tuple[tuple[Artifact, ...], tuple[str, ...]]:
-    """The regular files among `listed` below one of the two folders, links followed, and a warning for
-    each one dropped. Sizes are the file system's, not the sidecar's. Relative paths start at
-    `artifact_dir`, else at `project_dir`."""
+    """The regular files of `listed` that lie below one of the two folders, and a warning for each other one.
+
+    Relative paths start at `artifact_dir`, else at `project_dir`. Sizes are the file system's, not the
+    sidecar's.
+    """
     if not isinstance(listed, list):
         return (), () if listed is None else ("artifacts is not a list and was ignored",)
     folders = tuple(os.path.realpath(folder) for folder in (artifact_dir, project_dir) if folder)
@@ -30,7 +32,9 @@ def check_artifacts(
             continue
         found = _find(path, folders)
         if found is None:
-            warnings.append(f"artifact {path!r} is no file below artifactDir or projectDir and was ignored")
+            warnings.append(
+                f"artifact {path!r} is not a file below artifactDir or projectDir and was ignored"
+            )
         else:
             kept.append(Artifact(path=found[0], mime_type=_mime_type(item), bytes=found[1]))
     if len(listed) > MAX_ARTIFACTS:
@@ -41,9 +45,10 @@ def check_artifacts(
 
 
 def _find(path: str, folders: tuple[str, ...]) -> tuple[str, int] | None:
-    """Real path and size of a regular file below one of `folders`."""
+    """The real path and the size of a regular file below one of `folders`; None where it is no such file."""
     for folder in folders:
         try:
+            # Links are followed first: a link in the folder may lead to any file of the person's.
             real = os.path.realpath(os.path.join(folder, path))
             about = os.lstat(real)
         except (OSError, UnicodeEncodeError):

@@ -1,5 +1,5 @@
-"""Image bytes from a tool made into a small picture. They are whatever the tool wrote: bounded first, then
-decoded, and anything that is wrong with them gives no picture."""
+"""Small pictures of the images that a tool made. A tool can write any bytes, so their size is checked before
+they are decoded, and damaged bytes give no picture."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _DECODING_FAILS = (OSError, SyntaxError, ValueError, ArithmeticError, LookupErro
 
 
 def decode_image(data: bytes) -> Picture | None:
-    """The image (of an animation its first frame) scaled down to at most 320×200 pixels, on black; None
-    where it is no PNG, JPEG, GIF or WebP, is damaged, or has too many bytes or pixels. Blocks: decoding a
-    large image takes most of a second."""
+    """The image, or the first frame of an animation, scaled down to at most 320×200 pixels, on black. None
+    where it is not a PNG, JPEG, GIF or WebP, is damaged, or has too many bytes or pixels. Decoding a large
+    image blocks for most of a second."""
     if len(data) > MAX_IMAGE_BYTES:
         return None
     from PIL import Image
@@ -33,6 +33,7 @@ def decode_image(data: bytes) -> Picture | None:
     try:
         with warnings.catch_warnings(), Image.open(io.BytesIO(data), formats=_FORMATS) as image:
             warnings.simplefilter("ignore")
+            # Opening reads only the header: a small file can hold an image of many gigabytes of pixels.
             if image.width * image.height > MAX_PIXELS:
                 return None
             return _scaled(image)
@@ -41,7 +42,7 @@ def decode_image(data: bytes) -> Picture | None:
 
 
 def _scaled(image: Image) -> Picture:
-    """The first frame, as small as asked and never larger than it was."""
+    """The first frame, scaled down to the largest picture's size, never up."""
     from PIL import Image
 
     scale = min(1.0, MOST_WIDTH / image.width, MOST_HEIGHT / image.height)
@@ -55,7 +56,7 @@ def _scaled(image: Image) -> Picture:
 
 
 def _opaque(image: Image) -> Image:
-    """As RGB; 16-bit grey keeps its upper eight bits."""
+    """The image as RGB; 16-bit grey keeps its upper eight bits."""
     if image.mode.startswith("I"):
         image = image.point(lambda value: value / 256).convert("L")
     return image.convert("RGB")

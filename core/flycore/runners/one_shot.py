@@ -1,4 +1,4 @@
-"""The dialect `process-json`: one request line in, one answer out, one process a call."""
+"""The dialect `process-json`: one process for each call, with one request line in and one answer out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _ASCII = json.JSONEncoder(allow_nan=False)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessJsonJob:
-    """One call, ready to be run: nothing here is resolved, checked or asked any more."""
+    """One call that is ready to run: its program is resolved, its input is checked, and it is approved."""
 
     argv: tuple[str, ...]
     env: dict[str, str] = field(repr=False)
@@ -35,7 +35,7 @@ class ProcessJsonJob:
     executable: str | None = None
     config: JsonObject = field(default_factory=dict)
     delegates: JsonObject = field(default_factory=dict)
-    """Name to `{"argv": […]}`, resolved."""
+    """Name of each delegate to `{"argv": […]}`, with its path resolved."""
     project_dir: str
     artifact_dir: str = ""
     timeout_ms: int = DEFAULT_TIMEOUT_MS
@@ -46,7 +46,7 @@ class ProcessJsonJob:
 
     @property
     def spawn_spec(self) -> SpawnSpec:
-        """What is started."""
+        """The process to start."""
         return SpawnSpec(
             argv=self.argv,
             executable=self.executable,
@@ -59,7 +59,7 @@ class ProcessJsonJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """How the run ended, in the words of `ToolResult`. `output` is there for success only."""
+    """The outcome of a run, with the fields of `ToolResult`. `output` is set for success only."""
 
     status: Status
     code: str = ""
@@ -72,11 +72,11 @@ class RunOutcome:
     stderr_tail: str = ""
     duration_ms: int = 0
     survivors: int = 0
-    """Processes of the call that the system would not let us end."""
+    """How many processes of the call could not be ended."""
     warnings: tuple[str, ...] = ()
 
     def with_warnings(self, more: tuple[str, ...]) -> RunOutcome:
-        """The same outcome with `more` said at the end."""
+        """The same outcome with more warnings."""
         return replace(self, warnings=(*self.warnings, *more))
 
     def with_survivors(self, survivors: int) -> RunOutcome:
@@ -89,7 +89,7 @@ class RunOutcome:
 NO_JSON = RunOutcome(
     status=Status.FAILED,
     code=Code.INVALID_INPUT,
-    message="the request holds NaN or an infinity, which JSON does not have",
+    message="the request holds NaN or an infinity, which JSON cannot express",
     hint="look for it in the input, and in config of the entry",
 )
 
@@ -97,8 +97,8 @@ NO_JSON = RunOutcome(
 async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
     """Run the call. Whatever the child does is an outcome, never an exception.
 
-    `on_event` gets progress and log lines while the child runs; it must neither block nor raise.
-    Cancelling the awaiting task ends the tree first, then the cancellation goes on.
+    `on_event` is called with progress and log lines while the child runs; it must neither block nor raise. A
+    cancellation ends the process tree first and then goes on.
     """
     try:
         request = request_line(job)
@@ -112,11 +112,8 @@ async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> 
 
 
 def request_line(job: ProcessJsonJob, *, stays: bool = False) -> bytes:
-    """The request: one line, UTF-8. Raises ValueError for NaN and infinities. `stays`: to a process that is
-    asked more than once.
-
-    Half a surrogate pair has no UTF-8; a request that holds one is written in ASCII, escaped.
-    """
+    """The request as one line of UTF-8. `stays` says that it goes to a persistent process. Raises ValueError
+    for NaN and infinities."""
     request: JsonObject = {
         "tool": job.tool,
         "input": job.input,
@@ -130,6 +127,7 @@ def request_line(job: ProcessJsonJob, *, stays: bool = False) -> bytes:
     if stays:
         request["persistent"] = True
     request = {**request, **{key: value for key, value in job.extra.items() if key not in request}}
+    # Half a surrogate pair, such as a file's name may hold, has no UTF-8: that request is escaped to ASCII.
     try:
         return _UTF8.encode(request).encode() + b"\n"
     except UnicodeEncodeError:
@@ -137,7 +135,7 @@ def request_line(job: ProcessJsonJob, *, stays: bool = False) -> bytes:
 
 
 def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome:
-    """What the end of the child means. `rest` is stdout without its leading event lines."""
+    """The outcome of a child that ended. `rest` is its stdout without the leading event lines."""
     stderr_tail = ended.stderr_tail.decode("utf-8", "replace")
     meaning = _cut_short(job, ended, stderr_tail) or read_answer(rest, ended.exit_code or 0, stderr_tail)
     return outcome_from_answer(
@@ -159,7 +157,8 @@ def outcome_from_answer(
     duration_ms: int,
     survivors: int = 0,
 ) -> RunOutcome:
-    """The outcome that says `meaning`, with the files it lists looked at."""
+    """The outcome with the status and texts of `meaning`, and with those of its artifacts that may be passed
+    on."""
     artifacts, dropped = check_artifacts(meaning.output.get("artifacts"), job.artifact_dir, job.project_dir)
     output = meaning.output
     if "artifacts" in output:
@@ -181,7 +180,7 @@ def outcome_from_answer(
 
 
 def not_started(job: ProcessJsonJob, error: SpawnFailure) -> Answer:
-    """The program could not be started."""
+    """The answer for a program that could not be started."""
     return Answer(
         status=Status.FAILED,
         code=Code.SPAWN,
@@ -192,7 +191,7 @@ def not_started(job: ProcessJsonJob, error: SpawnFailure) -> Answer:
 
 
 def output_limited(job: ProcessJsonJob, facts: JsonObject) -> Answer:
-    """It said more than it may."""
+    """The answer for a program that wrote more to stdout than its limit."""
     return Answer(
         status=Status.FAILED,
         code=Code.OUTPUT_LIMIT,
@@ -203,7 +202,7 @@ def output_limited(job: ProcessJsonJob, facts: JsonObject) -> Answer:
 
 
 def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Answer:
-    """It took longer than it may."""
+    """The answer for a program that reached its time limit."""
     return Answer(
         status=Status.FAILED,
         code=Code.TIMEOUT,
@@ -214,7 +213,7 @@ def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Answer:
 
 
 def _cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Answer | None:
-    """Ends that leave no answer to read."""
+    """The answer for a child that ended without one of its own; None where there is stdout to read."""
     if ended.spawn_error is not None:
         return not_started(job, ended.spawn_error)
     facts = {} if ended.exit_code is None else exit_facts(ended.exit_code, stderr_tail)
@@ -231,17 +230,16 @@ def _listed(artifact: Artifact) -> JsonObject:
     return {"path": artifact.path, "mimeType": artifact.mime_type, "bytes": artifact.bytes}
 
 
-# Asks a sidecar whether the thing behind it is there, without acting: the same spawn path, its own limit.
-
-
 PROBE_ARGUMENT = "--probe"
 
 
 async def probe_sidecar(job: ProcessJsonJob, mode: ProbeMode, timeout_ms: int) -> RunOutcome:
-    """The probe's answer as an outcome; `output` holds `tools` and whatever else it said.
+    """Ask a sidecar, without acting, whether what it needs is there; its answer as an outcome, with `tools`
+    in `output`.
 
-    `command` runs the program with `--probe` and an empty stdin: exit 0 without a word is an answer, too.
-    Any other mode sends `job.tool` the input `{"probe": true}`. Whether to probe at all is not decided here.
+    The mode `command` runs the program with `--probe` and an empty stdin; exit 0 without output means
+    success. Any other mode sends `job.tool` the input `{"probe": true}`. The caller decides whether to probe
+    at all.
     """
     probing = replace(job, timeout_ms=timeout_ms, input={"probe": True})
     if mode is not ProbeMode.COMMAND:

@@ -1,7 +1,7 @@
-"""What a child's stdout means: leading events, then one answer.
+"""Reads a child's stdout: leading event lines, then one answer.
 
-Of the whole of stdout, with leading event lines set aside, the answer is the one JSON object it is; where it
-is none, the first line that is a JSON object with `ok`.
+The answer is the rest of stdout as one JSON object; where the rest is not one, it is the first line that is a
+JSON object with `ok`.
 """
 
 from __future__ import annotations
@@ -14,24 +14,25 @@ from flycore.model.enums import Code, ReasonCode, Status
 from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
 
 EXCERPT = 400
-"""Characters of an answer that cannot be read that are shown."""
+"""How many characters are shown of an answer that cannot be read."""
 LINES_TRIED = 1_000
-"""Lines of a malformed answer that are parsed in search of one that is an answer."""
+"""How many lines of a malformed answer are parsed in search of the answer."""
 LONGEST_EVENT = 65_536
+"""Bytes of the longest event line."""
 _LONGEST_MESSAGE = 2_000
 LEVELS = ("debug", "info", "warning", "error")
-"""Of a log event, the least urgent first."""
+"""The levels of a log event, the least urgent first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidecarEvent:
-    """How far the child says it is, or a remark of its own."""
+    """A progress report of the child, or a line for the log."""
 
     message: str
     progress: float | None = None
     total: float | None = None
     level: str = ""
-    """Of a remark: debug, info, warning or error; empty for progress."""
+    """The level of a log event: debug, info, warning or error; empty for progress."""
 
 
 OnEvent = Callable[[SidecarEvent], None]
@@ -39,7 +40,8 @@ OnEvent = Callable[[SidecarEvent], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """An answer as status and code. `output` counts for success, the error's fields for the rest."""
+    """An answer as status and code. `output` is used for success, the fields of the error for any other
+    status."""
 
     status: Status
     code: str = ""
@@ -51,10 +53,9 @@ class Answer:
 
 
 class EventFeed:
-    """Takes stdout as it arrives and hands out its leading event lines at once.
+    """Takes stdout as it arrives and reports its leading event lines at once.
 
-    `length` is how many bytes of stdout they took; what follows is the answer. One line is looked at once,
-    so a child that drips bytes costs no more than one that does not.
+    `length` is the number of bytes that these lines have; the answer follows them.
     """
 
     def __init__(self, on_event: OnEvent | None) -> None:
@@ -64,9 +65,10 @@ class EventFeed:
         self.length = 0
 
     def take(self, data: bytes) -> None:
-        """Look at the next bytes of stdout."""
+        """Take the next bytes of stdout."""
         if self._done:
             return
+        # Only new bytes are searched for the end of a line: a child that writes byte by byte costs no more.
         scanned = len(self._line)
         self._line += data
         while not self._done:
@@ -79,7 +81,7 @@ class EventFeed:
             scanned = 0
 
     def finish(self) -> None:
-        """Stdout has ended: a last line without a newline is a line as well."""
+        """Take the end of stdout: a last line without a newline counts as a line."""
         if not self._done and self._line:
             self._take(bytes(self._line), len(self._line))
 
@@ -94,7 +96,7 @@ class EventFeed:
 
 
 def read_event(line: bytes) -> SidecarEvent | None:
-    """The event a line is, None where it is none. Fields of a wrong type are left out."""
+    """The event that the line holds; None where it holds none. Fields of a wrong type are left out."""
     if len(line) > LONGEST_EVENT or b'"event"' not in line:
         return None
     try:
@@ -105,7 +107,7 @@ def read_event(line: bytes) -> SidecarEvent | None:
 
 
 def event_of(value: JsonObject) -> SidecarEvent | None:
-    """The event a document without `ok` is, None where it is none."""
+    """The event that a document without `ok` describes; None where it describes none."""
     text = value.get("message")
     message = text[:_LONGEST_MESSAGE] if isinstance(text, str) else ""
     if value.get("event") == "progress":
@@ -121,7 +123,8 @@ def event_of(value: JsonObject) -> SidecarEvent | None:
 
 
 def read_answer(rest: bytes, exit_code: int, stderr_tail: str) -> Answer:
-    """What `rest`, stdout without its leading events, and the exit say together."""
+    """The answer that follows from `rest`, which is stdout without its leading events, and from the exit
+    code."""
     document, fault, warnings = _find_document(rest)
     if document is not None and isinstance(document.get("ok"), bool):
         return answer_of(document, exit_code, stderr_tail, warnings)
@@ -143,7 +146,7 @@ def read_answer(rest: bytes, exit_code: int, stderr_tail: str) -> Answer:
 
 
 def exit_words(exit_code: int) -> str:
-    """`exited with 3`, `was ended by SIGSEGV`."""
+    """The exit in words, such as `exited with 3` or `was ended by SIGSEGV`."""
     if exit_code >= 0:
         return f"exited with {exit_code}"
     try:
@@ -153,7 +156,7 @@ def exit_words(exit_code: int) -> str:
 
 
 def _find_document(rest: bytes) -> tuple[JsonObject | None, str, tuple[str, ...]]:
-    """The answer's object, else why there is none; and what was overlooked."""
+    """The answer's object, or the reason why there is none, and warnings about ignored output."""
     if not rest.strip():
         return None, "is empty", ()
     try:
@@ -202,7 +205,8 @@ def _overlooked(before: bytes, after: bytes) -> tuple[str, ...]:
 def answer_of(
     answer: JsonObject, exit_code: int | None, stderr_tail: str, warnings: tuple[str, ...] = ()
 ) -> Answer:
-    """What an answer, whose `ok` is true or false, says beside the exit; None: the process goes on."""
+    """The meaning of an answer, whose `ok` is true or false, together with the exit code, which is None for a
+    process that goes on."""
     fields = {key: value for key, value in answer.items() if key != "ok"}
     if answer["ok"] is True and not exit_code:
         return Answer(status=Status.SUCCESS, output=fields, warnings=warnings)
@@ -229,7 +233,8 @@ def answer_of(
 
 
 def exit_facts(exit_code: int | None, stderr_tail: str) -> JsonObject:
-    """What the kernel saw itself, in every failure's details. None: it has not left."""
+    """The facts that the kernel found itself, for the details of a failure. `exit_code` is None for a process
+    that has not exited."""
     facts: JsonObject = {} if exit_code is None else {"exitCode": exit_code}
     if exit_code is not None and exit_code < 0:
         facts["signal"] = exit_words(exit_code).rpartition(" ")[2]
@@ -239,7 +244,7 @@ def exit_facts(exit_code: int | None, stderr_tail: str) -> JsonObject:
 
 
 def excerpt(rest: bytes) -> str:
-    """The beginning of what cannot be read as an answer."""
+    """The beginning of output that cannot be read as an answer."""
     return rest[: 4 * EXCERPT].decode("utf-8", "replace")[:EXCERPT]
 
 

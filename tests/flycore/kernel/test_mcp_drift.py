@@ -177,7 +177,7 @@ async def test_a_hundred_thousand_tools(root: Root) -> None:
         assert len(view.entry.tools) <= 500
 
 
-@pytest.mark.parametrize(("mode", "words"), [("itself", "flytui itself"), ("flood", "no message")])
+@pytest.mark.parametrize(("mode", "words"), [("itself", "flytui itself"), ("flood", "not a message")])
 async def test_servers_that_are_not_taken(root: Root, mode: str, words: str) -> None:
     plain(root, a_tool("one"), mode=mode)
     async with kernel_of(root) as kernel:

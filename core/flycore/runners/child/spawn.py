@@ -78,8 +78,7 @@ def spawn(spec: SpawnSpec) -> Child:
 def _start(spec: SpawnSpec, ends: list[int]) -> tuple[subprocess.Popen[bytes], int]:
     """The process, and a descriptor that becomes readable when it exits."""
     # Without preexec_fn and without another user, Popen uses vfork: a parent of 1 GiB starts a child as
-    # quickly as a small one. A session of its own gives the tree a mark that it cannot lose without being
-    # an orphan of ours.
+    # quickly as a small one. The session of its own is the first mark by which the tree is told from others.
     popen = subprocess.Popen(
         spec.argv,
         executable=spec.executable,
@@ -93,7 +92,7 @@ def _start(spec: SpawnSpec, ends: list[int]) -> tuple[subprocess.Popen[bytes], i
         start_new_session=True,
     )
     try:
-        # The child is not reaped before its descriptor is closed, so this cannot name another process.
+        # The child is not reaped yet, so its id cannot belong to another process by now.
         return popen, os.pidfd_open(popen.pid)
     except OSError:
         popen.kill()

@@ -1,4 +1,4 @@
-"""MCP servers whose tools join the catalog: a session that stays, over stdio or HTTP, and its calls.
+"""MCP servers whose tools join the catalog: their sessions, over a child process or HTTP, and their calls.
 
-The SDK is imported inside functions only: a kernel without such an entry never loads it.
+The MCP SDK is imported inside functions only, so that a kernel without such an entry never loads it.
 """

@@ -1,4 +1,4 @@
-"""One call to a server that is connected: sent, listened to, taken back where it is cancelled or too slow."""
+"""One call of a tool on a connected MCP server: sent, awaited, and cancelled where it takes too long."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 REFUSED = "input-required"
-"""`details.code` where the server wants something answered that only a person could."""
-CALL_NOT_CANCELLED = "did not come back from a cancelled call"
-"""`fault` of a link whose server was ended for that."""
+"""`details.code` where the server asks for something that only a person could answer."""
+CALL_NOT_CANCELLED = "did not end a cancelled call"
+"""The `fault` of a transport whose server was ended for that reason."""
 SOON_S = 1.0
-"""Within which a connection that broke is known to have."""
+"""How long the end of a broken connection may take to be noticed."""
 CLOSING_S = 5.0
-"""For the end of a server that went during a call."""
+"""How long the end of a server that exited during a call may take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpCall:
-    """What is called: the server's own name of the tool, and the digests of what was approved."""
+    """The tool to call, by the server's own name for it, with the digests of what was approved."""
 
     tool: str
     definition: str
@@ -41,8 +41,8 @@ class McpCall:
 async def call_tool(
     client: Client, link: McpTransport, job: ProcessJsonJob, asked: McpCall, tell: OnEvent | None
 ) -> RunOutcome:
-    """Send it and wait. At the time limit, and when the awaiting task is cancelled, the server is told; one
-    that does not come back from it is ended with its tree; a cancellation then goes on."""
+    """Send the call and wait for its answer. At the time limit, and when the awaiting task is cancelled, the
+    cancellation is sent to the server, which is ended with its tree where it does not end the call."""
     from mcp import MCPError
     from pydantic import ValidationError
 
@@ -60,6 +60,7 @@ async def call_tool(
             except RuntimeError as fault:
                 outcome = _invalid(f"the answer cannot be used: {str(fault)[:LONGEST_ERROR]}")
     finally:
+        # Both the time limit and a cancellation from outside leave `outcome` unset.
         if outcome is None:
             await _cancel(link)
     if outcome is None:
@@ -88,8 +89,8 @@ async def _send_call(client: Client, job: ProcessJsonJob, asked: McpCall, tell: 
         return RunOutcome(
             status=Status.FAILED,
             code=Code.FAILED,
-            message="the server wants something answered during the call, which flytui does for nobody",
-            hint="give it what it needs in the input, or in its own settings",
+            message="the server asked a question during the call, which flytui does not answer for you",
+            hint="give the server what it needs in the input, or in its own settings",
             details={"code": REFUSED},
         )
     return outcome_of_result(result, job)
@@ -104,10 +105,11 @@ def _answers() -> TypeAdapter[Any]:
 
 
 async def _error(link: McpTransport, error: Any) -> RunOutcome:
-    """The server's error, or its end; servers use the code by which the SDK tells of an end for errors of
-    their own, too."""
+    """The outcome of an error that the server sent, or of the server's end."""
     from mcp_types import CONNECTION_CLOSED
 
+    # Some servers use the SDK's code for a lost connection for errors of their own: only a connection that
+    # ends within a second was lost.
     if error.code == CONNECTION_CLOSED:
         with anyio.move_on_after(SOON_S):
             await link.ended.wait()
@@ -128,7 +130,8 @@ async def _error(link: McpTransport, error: Any) -> RunOutcome:
 
 
 def crash_outcome(how: str, exit_code: int | None) -> RunOutcome:
-    """The server went before it answered; a program has an exit code, and may have said more."""
+    """The outcome where the server ended before it answered. A server over HTTP has no exit code and no
+    stderr."""
     said = "its stderr may say why" if exit_code is not None else "its entry in the catalog says how it is"
     return RunOutcome(
         status=Status.FAILED,
@@ -144,7 +147,8 @@ def _invalid(message: str) -> RunOutcome:
 
 
 async def _cancel(link: McpTransport) -> None:
-    """The SDK has told the server. Where that call does not end there, the server does."""
+    """Wait for the server to end a call whose cancellation the SDK has sent. A server that does not end it is
+    itself ended."""
     with anyio.CancelScope(shield=True):
         if not await link.wait_until_idle():
             link.abort(CALL_NOT_CANCELLED)

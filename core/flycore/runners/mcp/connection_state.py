@@ -1,4 +1,5 @@
-"""How a server is, in words: what it calls itself, or why it could not be reached or went."""
+"""The state of the connection to an MCP server: the server's name and tools, or why there is no
+connection."""
 
 from __future__ import annotations
 
@@ -15,13 +16,14 @@ if TYPE_CHECKING:
     from mcp import Client
 
 ITSELF = "flytui"
-"""What a flytui calls itself towards others; it is never taken as an upstream."""
+"""The name that flytui has as an MCP server and client. A server of this name is refused, as calls would go
+round in a circle."""
 LONGEST_FAULT = 400
 LONGEST_NAME = 100
 
 
 class StartError(Exception):
-    """A server cannot be started or is not to be used: a sentence, and what a person can do."""
+    """A server cannot be started, or must not be used; with what a person can do about it."""
 
     def __init__(self, message: str, remedy: str) -> None:
         self.message, self.remedy = message, remedy
@@ -30,11 +32,11 @@ class StartError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionState:
-    """How the server is. Exactly one of `listing` and `fault` says something."""
+    """The state of a connection. Exactly one of `listing` and `fault` is set."""
 
     listing: McpToolList | None = None
     server: str = ""
-    """What it calls itself, and the version of the protocol."""
+    """The server's name for itself, with the version of the protocol."""
     took_ms: int = 0
     fault: str = ""
     remedy: str = ""
@@ -42,13 +44,14 @@ class ConnectionState:
 
 
 def server_label(client: Client) -> str:
-    """What the server calls itself. Raises StartError where it is a flytui."""
+    """The server's name for itself, with the version of the protocol. Raises StartError where it is
+    flytui."""
     about = client.server_info
     name = about.name if about is not None else "a server without a name"
     if name.casefold() == ITSELF:
         raise StartError(
-            "the server is flytui itself, which is never taken as an MCP server of its own",
-            "remove the entry: agents reach flytui's tools already",
+            "the server is flytui itself, which cannot be its own MCP server",
+            "remove the entry: agents reach flytui's tools without it",
         )
     version = about.version if about is not None else ""
     words = f"{name} {version}".strip()[:LONGEST_NAME]
@@ -58,13 +61,15 @@ def server_label(client: Client) -> str:
 def connection_loss(
     link: McpTransport | None, fault: BaseException | None, connect_s: float
 ) -> ConnectionState:
-    """Why there is no connection. What `link` noted says more than what the SDK made of it."""
+    """The state after a connection was lost or could not be made, with the reason."""
+    # The transport knows the cause; the SDK's exception is often only its consequence, such as a closed
+    # stream.
     leaf = _leaf(fault)
     if isinstance(leaf, StartError):
         return ConnectionState(fault=leaf.message, remedy=leaf.remedy)
     if isinstance(leaf, SpawnError):
         return ConnectionState(fault=leaf.failure.message, remedy=leaf.failure.hint)
-    remedy = "flytui inspect shows what it wrote; it is tried again by itself"
+    remedy = "flytui inspect shows what the server wrote; flytui connects to it again by itself"
     if link is None:
         return ConnectionState(fault=_words(leaf), remedy=remedy)
     how = link.fault if link.fault != "was left" else ""

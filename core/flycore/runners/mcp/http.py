@@ -1,6 +1,9 @@
-"""An MCP server on streamable HTTP. Connections lead only where the entry says: a literal address and
-`localhost` to just that, any other name to public addresses, checked and then connected to; redirects are
-not followed, nothing is read from the environment, and one answer is bounded."""
+"""The transport to an MCP server over streamable HTTP.
+
+Connections lead only where the entry says: a literal address and `localhost` to exactly that, any other name
+to public addresses only. Redirects are not followed, no proxy or certificate is taken from the environment,
+and the size of an answer is limited.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
 CONNECT_S = 15.0
 WRITE_S = 30.0
 GET_PAUSE_S = 1.0
-"""From one GET to the next: a server says how soon a stream that ended is asked for again, and may say 0."""
+"""The time from one GET to the next. A server says how soon its stream is opened again after it ended, and
+may say 0."""
 _REDIRECTS = range(300, 400)
 
 
@@ -40,7 +44,7 @@ class AddressNotPublic(httpcore2.ConnectError):
 
 
 class _Backend(httpcore2.AsyncNetworkBackend):
-    """Connects to addresses that were looked at."""
+    """Connects only to addresses that were checked."""
 
     def __init__(self) -> None:
         self._inner = httpcore2.AnyIOBackend()
@@ -54,6 +58,8 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> httpcore2.AsyncNetworkStream:
         """Connect to the first address that answers."""
+        # The checked addresses themselves are connected to: a second resolution of the name could lead
+        # elsewhere.
         failed: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
         for address in await addresses_of(host, port):
             try:
@@ -63,18 +69,20 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         raise failed or httpcore2.ConnectError(f"no address is known for {host}")
 
     async def sleep(self, seconds: float) -> None:
-        """See httpcore2."""
+        """Sleep for so many seconds."""
         await anyio.sleep(seconds)
 
 
 async def addresses_of(host: str, port: int, resolve: Resolve = resolve_host) -> list[Address]:
-    """Where a host of an entry may be reached. Raises AddressNotPublic where one of its addresses may not be,
-    and httpcore2.ConnectError where there is none."""
+    """The addresses at which the host of an entry may be reached. Raises AddressNotPublic where one of them
+    is not allowed, and httpcore2.ConnectError where there is none."""
     name = host.strip("[]")
-    # An address that stands in the entry was approved with it and says what it means, whichever it is.
+    # A literal address in the entry was trusted with the entry and cannot lead elsewhere, so any address is
+    # allowed.
     spelled = frozenset({name.lower()}) if parse_address(name) is not None else frozenset[str]()
     allowed = AllowList(hosts=spelled, own_machine=True)
     try:
+        # The system's resolver blocks and cannot be cancelled: its thread is abandoned instead.
         return await anyio.to_thread.run_sync(
             pinned_addresses, name, port, CONNECT_S, allowed, resolve, abandon_on_cancel=True
         )
@@ -85,7 +93,7 @@ async def addresses_of(host: str, port: int, resolve: Resolve = resolve_host) ->
 
 
 class _Body(httpx2.AsyncByteStream):
-    """An answer's body, ended where it is longer than it may be; 0 stands for no end."""
+    """The body of an answer, broken off where it has more than `most` bytes; 0 means no limit."""
 
     def __init__(self, response: httpcore2.Response, most: int, link: HttpTransport) -> None:
         self._response, self._most, self._link = response, most, link
@@ -95,7 +103,7 @@ class _Body(httpx2.AsyncByteStream):
         async for piece in self._response.aiter_stream():
             count += len(piece)
             if self._most and count > self._most:
-                self._link.abort(f"said more than {self._most} bytes in one message")
+                self._link.abort(f"sent more than {self._most} bytes in one message")
                 raise httpx2.ReadError(self._link.fault)
             yield piece
 
@@ -104,7 +112,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class _Transport(httpx2.AsyncBaseTransport):
-    """Requests over connections of `_Backend`."""
+    """Sends requests over connections of `_Backend`."""
 
     def __init__(self, link: HttpTransport, most: int, tls: ssl.SSLContext | None) -> None:
         self._link, self._most = link, most
@@ -112,7 +120,7 @@ class _Transport(httpx2.AsyncBaseTransport):
         self._pool = httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=_Backend())
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """See httpx2. A redirect comes without where it leads to."""
+        """Send one request. The answer of a redirect comes without its `location` header."""
         if request.method == "GET":
             await self._pause()
         asked = httpcore2.Request(
@@ -139,10 +147,12 @@ class _Transport(httpx2.AsyncBaseTransport):
             del headers["location"]
         elif said.status >= 400:
             self._link.note_failure(f"answered HTTP {said.status}")
+        # A small compressed body can unpack to gigabytes, past the limit on what is received.
         if headers.get("content-encoding", "identity").casefold() != "identity":
-            self._link.note_failure("answered packed, which it was asked not to")
+            self._link.note_failure("compressed its answer, which the request did not allow")
             await said.aclose()
             raise httpx2.DecodingError(self._link.last_failure, request=request)
+        # A stream of events has no end, so its length has no limit; each of its events does, in the SDK.
         events = headers.get("content-type", "").casefold().startswith("text/event-stream")
         return httpx2.Response(
             said.status,
@@ -162,7 +172,8 @@ class _Transport(httpx2.AsyncBaseTransport):
 
 
 class HttpTransport:
-    """See `Link`. `headers` hold secrets; `most` bounds one message, in bytes."""
+    """The transport to a server over HTTP. `headers` hold secrets; `most` is the longest message, in
+    bytes."""
 
     stays_alone = False
     stderr_tail = ""
@@ -173,33 +184,35 @@ class HttpTransport:
         self._url, self._headers, self._most = url, headers, most
         self.fault = ""
         self.last_failure = ""
-        """What the last answer that was none, or the last connection that failed, said."""
+        """Why the last request failed, as a sentence without its subject."""
         self.in_doubt = False
         self.ended, self.closed = anyio.Event(), anyio.Event()
 
     def note_failure(self, what: str) -> None:
-        """Remember why a request failed: the SDK's own words leave it out."""
+        """Remember why a request failed. The error that the SDK raises does not say it."""
         self.last_failure = what
 
     def abort(self, why: str) -> None:
-        """See Link."""
+        """End the use of the connection. The first reason is kept as `fault`."""
         self.fault = self.fault or why
         self.ended.set()
 
     def begin_call(self) -> None:
-        """See Link."""
+        """Nothing: there is no stderr to begin anew."""
 
     async def wait_until_idle(self) -> bool:
-        """See Link. The request is closed, and nothing of ours runs for it."""
+        """Always True: the cancelled request is closed, and no process of ours works on it."""
         return True
 
     @asynccontextmanager
     async def transport(self) -> AsyncIterator[TransportStreams]:
-        """See Link."""
+        """The streams to and from the server, while the block runs."""
         from mcp.client.streamable_http import streamable_http_client
 
         tls = httpx2.create_ssl_context() if self._url.startswith("https:") else None
         timeout = httpx2.Timeout(CONNECT_S, read=None, write=WRITE_S, pool=CONNECT_S)
+        # trust_env would take proxies and .netrc from the environment: requests and secrets would go
+        # elsewhere.
         client = httpx2.AsyncClient(
             headers={"User-Agent": "flytui", "Accept-Encoding": "identity", **self._headers},
             transport=_Transport(self, self._most, tls),
@@ -221,7 +234,8 @@ class HttpTransport:
 
 
 def fill_headers(headers: dict[str, str], secrets: dict[str, str]) -> dict[str, str]:
-    """The headers with secrets in place of their names; every name is one of `secrets`."""
+    """The headers with each reference replaced by its secret. `secrets` has every name that is referred
+    to."""
     return {
         name: SECRET_REFERENCE.sub(lambda match: secrets[match[1]], value) for name, value in headers.items()
     }

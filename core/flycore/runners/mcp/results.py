@@ -1,4 +1,4 @@
-"""What a server answered to a call, as an outcome: structured content or text, files beside it, errors."""
+"""Turns an MCP server's answer to a call into an outcome: structured content or text, files, errors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
 
 TOOL_ERROR = "tool-error"
-"""`details.code` where the tool itself says that it failed."""
+"""`details.code` where the tool itself reports an error."""
 LONGEST_ERROR = 4_000
-"""Characters of a tool's own error that become the message."""
+"""How many characters of a tool's own error go into the message."""
 MOST_WARNINGS = 20
-"""Parts left out that are told one by one."""
+"""How many parts that were left out get a warning of their own."""
 _TYPE = re.compile(r"[a-z]{1,16}/[a-z0-9.+-]{1,64}")
 _ENDINGS = {
     "image/png": "png",
@@ -38,7 +38,8 @@ _ENDINGS = {
 
 
 def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome:
-    """Files are written below `job.artifact_dir`; all together is bounded by `job.max_output_bytes`."""
+    """The outcome of a call with this answer. Files in the answer are written to `job.artifact_dir`; output
+    and files together have at most `job.max_output_bytes`."""
     read = _Contents(job)
     for block in result.content:
         read.take(block)
@@ -50,7 +51,7 @@ def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome
         return RunOutcome(
             status=Status.FAILED,
             code=Code.INVALID_OUTPUT,
-            message="the answer is not JSON that every program reads",
+            message="the answer has values that JSON cannot express, or is nested too deeply",
             warnings=tuple(read.warnings),
         )
     if size > job.max_output_bytes or read.over:
@@ -63,7 +64,7 @@ def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome
         return RunOutcome(
             status=Status.FAILED,
             code=Code.FAILED,
-            message="\n".join(read.texts)[:LONGEST_ERROR] or "the tool says that it failed, and not why",
+            message="\n".join(read.texts)[:LONGEST_ERROR] or "the tool reported an error without a reason",
             details=details,
             artifacts=tuple(read.artifacts),
             warnings=warnings,
@@ -74,7 +75,7 @@ def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome
 
 
 def too_long(job: ProcessJsonJob) -> RunOutcome:
-    """It said more than it may."""
+    """The outcome of an answer that is larger than the entry allows."""
     return RunOutcome(
         status=Status.FAILED,
         code=Code.OUTPUT_LIMIT,
@@ -104,7 +105,8 @@ def _output(result: CallToolResult, read: _Contents) -> JsonObject:
 
 
 def _object(text: str) -> JsonObject:
-    """The object that a text is, as servers without structured content write it; else nothing."""
+    """The JSON object that the text is, because servers without structured content write it as text; else
+    empty."""
     if not text.lstrip().startswith("{"):
         return {}
     try:
@@ -115,7 +117,7 @@ def _object(text: str) -> JsonObject:
 
 
 class _Contents:
-    """Reads the blocks of one answer."""
+    """Collects the blocks of one answer."""
 
     def __init__(self, job: ProcessJsonJob) -> None:
         self._folder, self._most = job.artifact_dir, job.max_output_bytes
@@ -124,12 +126,12 @@ class _Contents:
         self.artifacts: list[Artifact] = []
         self.warnings: list[str] = []
         self.bytes = 0
-        """Of the files."""
+        """The size of all files together."""
         self.over = False
         self._left_out = 0
 
     def take(self, block: Any) -> None:
-        """One block, of whichever kind."""
+        """Add one block of any kind."""
         match block.type:
             case "text":
                 self.texts.append(block.text)
@@ -140,12 +142,12 @@ class _Contents:
             case "resource":
                 self._resource(block.resource)
             case _:
-                self._leave_out("a part of the answer is of a kind that is not known here")
+                self._leave_out("a part of the answer is of an unknown kind and was left out")
 
     def close(self) -> None:
-        """No block follows: how many were left out beyond those that were told."""
+        """Add a warning with the number of parts that were left out without one."""
         if self._left_out > MOST_WARNINGS:
-            self.warnings.append(f"and {self._left_out - MOST_WARNINGS} more parts of the answer")
+            self.warnings.append(f"{self._left_out - MOST_WARNINGS} more parts of the answer were left out")
 
     def _leave_out(self, why: str) -> None:
         self._left_out += 1
@@ -172,6 +174,7 @@ class _Contents:
         if self.bytes > self._most:
             self.over = True
             return
+        # Name and type are ours: what the server writes there never becomes a part of a path.
         mime_type = mime_type if _TYPE.fullmatch(mime_type) else "application/octet-stream"
         path = os.path.join(
             self._folder, f"{kind}-{len(self.artifacts) + 1}.{_ENDINGS.get(mime_type, 'bin')}"

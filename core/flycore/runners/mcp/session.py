@@ -1,7 +1,7 @@
-"""One MCP server, kept: connected again with back-off when it goes, asked for its tools, called.
+"""The session with one MCP server: connects, reconnects with back-off, lists the server's tools, calls them.
 
-Whatever the server does ends its session, never the kernel. What it asks of us (sampling, elicitation,
-roots) is refused: a client that answers for the person is not the person.
+Whatever the server does ends its session, never the kernel. What the server asks of its client (sampling,
+elicitation, roots) is refused, because only a person could answer it.
 """
 
 from __future__ import annotations
@@ -30,36 +30,38 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
-"""Before a server that went is started again; twice as long each time, until it was well for as long."""
+"""The pause before a lost server is started again: each loss doubles it up to this, until a connection lasts
+as long."""
 CONNECT_S = 60.0
-"""From its start to its list of tools; fetching a package may be part of it."""
+"""The time from the server's start to its tool list. Its program may fetch a package in this time."""
 WAIT_S = 15.0
 """How long a call waits for a server that is not connected."""
 RELIST_S = 300.0
-"""Between two looks at its tools, whether it says that they changed or not."""
+"""How often the tools are listed again without a notification."""
 LISTEN_PAUSE_S = 30.0
-"""Before a lost stream of changes is asked for again."""
+"""The pause before a lost stream of notifications is opened again."""
 RELIST_PAUSE_S = 1.0
-"""Between two looks that it asked for."""
+"""The pause between two notifications that are followed by a new list."""
 AT_ONCE = 8
-"""Calls at once to a server whose calls end one by one."""
+"""How many calls at once go to a server whose transport can end each call by itself."""
 _SILENT = logging.NullHandler()
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A way to the server, and what would run on it: a digest."""
+    """A transport to the server, with the digest of the program that runs there."""
 
     link: McpTransport
     program: str
 
 
 Start = Callable[[], Awaitable[Started]]
-"""Raises StartError."""
+"""Makes the transport. Raises StartError."""
 
 
 class McpSession:
-    """Kept by `run` until that is cancelled; then nothing of it is left. `told` hears each change."""
+    """The session with one server. `run` keeps it connected until it is cancelled, and leaves nothing
+    running. `told` is called with each new state of the connection."""
 
     def __init__(
         self, start: Start, told: Callable[[ConnectionState], None], connect_s: float = CONNECT_S
@@ -71,17 +73,17 @@ class McpSession:
         self._relist, self._retry = anyio.Event(), anyio.Event()
         self._connected = anyio.Event()
         self.settled = anyio.Event()
-        """It was connected once, or could not be."""
+        """Set once the first attempt to connect has succeeded or failed."""
         self._places: anyio.Semaphore | None = None
         self._again = False
         self._announced = self._looked = 0
-        """How many changes it told of, and how many of them the last look came after."""
+        """How many changes the server has announced, and how many of them the present list includes."""
         self._noted = anyio.Event()
-        """Of the next look."""
+        """Set when the next list has arrived."""
         self._calls = 0
 
     async def run(self) -> None:
-        """Keep it connected."""
+        """Keep the server connected, until cancelled."""
         pause = FIRST_PAUSE_S
         while True:
             self._retry = anyio.Event()
@@ -92,40 +94,46 @@ class McpSession:
             self._on_lost()
             if time.monotonic() - begun >= LONGEST_PAUSE_S:
                 pause = FIRST_PAUSE_S
+            # We ended the server ourselves, for a call that it did not give back or for a changed program:
+            # that is no fault of the connection and needs no pause.
             if was_well and ours:
                 continue
+            # A server that is lost once is connected again before a person needs to know.
             if not was_well or pause > FIRST_PAUSE_S:
-                self._told(contact)  # one that went once is back before anybody needs to know
+                self._told(contact)
             self.settled.set()
             with anyio.move_on_after(pause):
                 await self._retry.wait()
             pause = min(pause * 2, LONGEST_PAUSE_S)
 
     def _cancelled(self) -> bool:
-        """Whether the server was ended because of a call that it did not give back."""
+        """Whether the server was ended because it did not end a cancelled call."""
         return self._started is not None and self._started.link.fault == CALL_NOT_CANCELLED
 
     def retry(self) -> None:
-        """Connect now where it is not connected, else look at its tools again."""
+        """Connect now where there is no connection; else list the tools again."""
         self._retry.set()
         self._relist.set()
 
     @asynccontextmanager
     async def hold(self, waits: Callable[[str], None]) -> AsyncIterator[None]:
-        """Have a place for one call. `waits` is told, before, that this takes waiting, where it does."""
+        """Hold a place for one call while the block runs. `waits` is called with the reason before any
+        waiting."""
         if self._client is None:
             waits("waiting: the server is being connected")
             with anyio.move_on_after(WAIT_S):
                 await self._connected.wait()
         places = self._places or anyio.Semaphore(1)
         if places.value == 0:
-            waits("waiting: the server answers another call")
+            waits("waiting: the server serves another call")
         async with places:
             yield
 
     async def call(self, job: ProcessJsonJob, asked: McpCall, tell: OnEvent | None) -> RunOutcome:
-        """Run the call; every end is an outcome. A program that is another than the one that runs is started
-        first. Cancelling tells the server, and where it does not come back, its process is ended."""
+        """Run the call; every end is an outcome. A cancellation is sent to the server, whose process is ended
+        where it does not end the call."""
+        # The approval is for the program as it is now: a server that runs an older one is ended, and `run`
+        # starts the present one.
         if self._started is not None and self._started.program != asked.program:
             self._again = True
             self._started.link.abort("was another program")
@@ -134,13 +142,15 @@ class McpSession:
             with anyio.move_on_after(min(WAIT_S, job.timeout_ms / 1000)):
                 await self._connected.wait()
         if not await self._is_current(job.timeout_ms / 1000):
-            return _changed("the server says that its tools are others, and does not say which")
+            return _changed("the server announced that its tools changed, and did not list them in time")
+        # From here to the request nothing is waited for, so the definition that is compared is the one that
+        # is used.
         client, started, listing = self._client, self._started, self._listing
         if client is None or started is None or listing is None:
             return crash_outcome("is not connected", None)
         definition = next((tool for tool in listing.tools if tool.name == asked.tool), None)
         if started.program != asked.program or definition is None or definition.digest() != asked.definition:
-            return _changed("the server describes the tool otherwise by now, and nobody has approved that")
+            return _changed("the server describes the tool differently now, and nobody has approved that")
         self._calls += 1
         try:
             return await call_tool(client, started.link, job, asked, tell)
@@ -151,7 +161,8 @@ class McpSession:
                 self._relist.set()
 
     async def _is_current(self, longest_s: float) -> bool:
-        """Whether its tools were looked at after each change that it has told of so far; waits for it."""
+        """Whether the present list includes every change that the server has announced until now; waits for
+        it, for a bounded time."""
         told = self._announced
         with anyio.move_on_after(min(WAIT_S, longest_s)):
             while self._client is not None and self._looked < told:
@@ -159,13 +170,13 @@ class McpSession:
         return self._looked >= told
 
     async def _once(self) -> ConnectionState:
-        """Connect, and stay for as long as it goes; why it went."""
+        """Connect, stay connected for as long as possible, and return why the connection was lost."""
         link: McpTransport | None = None
         try:
             started = await self._start()
             link = started.link
             await self._serve(started)
-        except Exception as fault:  # noqa: BLE001 - whatever a server makes the SDK raise ends its session only
+        except Exception as fault:  # noqa: BLE001 - no server may end more than its session
             return connection_loss(link, fault, self._connect_s)
         return connection_loss(link, None, self._connect_s)
 
@@ -175,7 +186,8 @@ class McpSession:
 
         import flycore
 
-        for name in ("mcp", "client"):  # what the SDK logs would be written over the console
+        # A logger without a handler writes warnings to stderr, which may be the terminal of a console.
+        for name in ("mcp", "client"):
             logging.getLogger(name).addHandler(_SILENT)
         link, begun = started.link, time.monotonic()
         client = Client(
@@ -189,6 +201,8 @@ class McpSession:
             with anyio.fail_after(self._connect_s) as connecting:
                 async with client, anyio.create_task_group() as inner:
                     server = server_label(client)
+                    # Counted before the list is requested: a change that is announced meanwhile may be
+                    # missing in it, and has to be followed by another list.
                     self._relist = anyio.Event()
                     told = self._announced
                     inner.start_soon(self._listen, client)
@@ -201,22 +215,24 @@ class McpSession:
                         told, listing = await self._next_listing(client)
 
     async def _next_listing(self, client: Client) -> tuple[int, McpToolList]:
-        """How many changes were told of before it was asked for, and the next list. A server that is busy
-        with a call may leave it unanswered; it is asked again then."""
+        """The next list of tools, with the number of changes that were announced before it was requested."""
         while True:
             with anyio.move_on_after(RELIST_S):
                 await self._relist.wait()
+            # A server may announce changes without end: at most one list in each second.
             await anyio.sleep(RELIST_PAUSE_S)
             self._relist = anyio.Event()
             told, calls = self._announced, self._calls
             with anyio.move_on_after(self._connect_s):
                 return told, await list_tools(client.session)
+            # A server that is busy with a call may leave the request unanswered; an idle one is broken.
             if not calls and not self._calls:
                 raise TimeoutError
             self._relist.set()
 
     async def _listen(self, client: Client) -> None:
-        """Hear of changes from servers of the newer protocol; the older one says so unasked."""
+        """Subscribe to changes of the tool list, for servers of the newer protocol. Those of the older one
+        send notifications without a subscription."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
@@ -267,7 +283,7 @@ def _changed(message: str) -> RunOutcome:
         status=Status.FAILED,
         code=Code.FAILED,
         message=message,
-        hint="call again once the change was looked at: flytui trust, or T in the console",
+        hint="look at the change first (flytui trust, or T in the console), then call again",
         details={"code": "definition-changed"},
     )
 

@@ -1,4 +1,5 @@
-"""An MCP server as a child process: started by our own spawn, spoken to by lines, ended with its tree."""
+"""The transport to an MCP server that is a child process: one message in each line of its stdin and
+stdout."""
 
 from __future__ import annotations
 
@@ -24,18 +25,19 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
 LEAVE_GRACE_S = 1.0
-"""Between the end of its stdin and TERM."""
+"""The time between the end of its stdin and TERM."""
 CANCEL_GRACE_S = 2.0
-"""Between `notifications/cancelled` and the end of a server that does not answer the request."""
+"""The time between `notifications/cancelled` and the end of a server that does not end the call."""
 MOST_GARBAGE = 1_000
-"""Lines on stdout in a row that are no message, such as a log printed there by mistake, before it counts as
-broken."""
+"""How many lines of stdout in a row may be no message, such as a log printed there by mistake, before the
+server counts as broken."""
 MOST_ASKED = 64
-"""Requests of the server that wait for it to read the answers."""
+"""How many requests of the server may wait for it to read the answers."""
 
 
 class StdioTransport:
-    """See `Link`. `most` bounds one message, in bytes. `transport` raises SpawnError."""
+    """The transport to a server in a child process. `most` is the longest message, in bytes. `transport`
+    raises SpawnError."""
 
     in_doubt = False
     stays_alone = True
@@ -53,28 +55,30 @@ class StdioTransport:
 
     @property
     def stderr_tail(self) -> str:
-        """See Link."""
+        """The last 64 KiB that the server wrote to stderr since the call began."""
         return self._tail.data.decode("utf-8", "replace")
 
     def abort(self, why: str) -> None:
-        """See Link."""
+        """End the use of the connection. The first reason is kept as `fault`."""
         self.fault = self.fault or why
         self.ended.set()
 
     def begin_call(self) -> None:
-        """See Link."""
+        """Begin the stderr tail and the state of cancellation anew, for one call."""
         self._tail = TailBuffer()
         self._cancelled, self._calm = None, anyio.Event()
 
     async def wait_until_idle(self) -> bool:
-        """See Link."""
+        """Wait until the server has answered the cancelled request; False where it has not within its
+        grace."""
         with anyio.move_on_after(CANCEL_GRACE_S, shield=True):
             await self._calm.wait()
         return self._calm.is_set()
 
     @asynccontextmanager
     async def transport(self) -> AsyncIterator[TransportStreams]:
-        """See Link."""
+        """Start the server and give the streams to and from it. Its process tree has ended when the block
+        closes."""
         become_subreaper()
         mark = ticks_now()
         child = spawn(self._spec)
@@ -83,6 +87,7 @@ class StdioTransport:
         os.set_blocking(child.stdin, False)
         os.set_blocking(child.stdout, False)
         try:
+            # Streams without a buffer: a server that writes faster than the SDK reads waits in its own pipe.
             incoming, read = anyio.create_memory_object_stream[Any](0)
             write, outgoing = anyio.create_memory_object_stream[Any](0)
             async with anyio.create_task_group() as group:
@@ -107,8 +112,9 @@ class StdioTransport:
         return self._tail.take(data)
 
     async def _end(self, child: Child, tree: ProcessTree, errors: PipeReader) -> None:
-        """End it and everybody it started."""
+        """End the server's process tree, close the pipes, reap the server."""
         try:
+            # The end of stdin tells a server to exit by itself, as the protocol has it.
             os.close(child.stdin)
             left = False
             with anyio.move_on_after(LEAVE_GRACE_S):
@@ -126,6 +132,7 @@ class StdioTransport:
 
     async def _watch(self, pidfd: int) -> None:
         await anyio.wait_readable(pidfd)
+        # One more turn of the loop, in which the reader takes what the server wrote before it exited.
         await anyio.lowlevel.checkpoint()
         self.abort("has left")
 
@@ -133,6 +140,7 @@ class StdioTransport:
         with incoming:
             line, scanned = bytearray(), 0
             while True:
+                # A server that writes without end must not hold the loop: each chunk gives the others a turn.
                 await anyio.lowlevel.checkpoint()
                 try:
                     data = os.read(fd, CHUNK)
@@ -156,12 +164,12 @@ class StdioTransport:
                         return None
                 scanned = len(line)
                 if scanned > self._most:
-                    return self.abort(f"said more than {self._most} bytes in one message")
+                    return self.abort(f"sent more than {self._most} bytes in one message")
                 if self.ended.is_set():
                     return None
 
     def _parse_line(self, line: bytes) -> SessionMessage | None:
-        """The message of a line. What is none is counted and dropped."""
+        """The message in the line. A line that is no message is counted and dropped."""
         from mcp.shared.message import SessionMessage
         from mcp_types.jsonrpc import JSONRPCRequest, jsonrpc_message_adapter
 
@@ -170,13 +178,15 @@ class StdioTransport:
         except ValueError:
             self._garbage += 1
             if self._garbage > MOST_GARBAGE:
-                self.abort("writes to stdout what is no message")
+                self.abort("writes to stdout what is not a message")
             return None
         self._garbage = 0
         if isinstance(message, JSONRPCRequest):
+            # The SDK answers each request; without a limit the answers would pile up in memory for a server
+            # that does not read them.
             self._asked += 1
             if self._asked > MOST_ASKED:
-                self.abort("asks more than it reads the answers to")
+                self.abort("sends requests and does not read the answers")
                 return None
         elif self._cancelled is not None and getattr(message, "id", None) == self._cancelled:
             self._calm.set()

@@ -1,4 +1,4 @@
-"""Asking a server for its tools, page by page and bounded, and reading each as a definition."""
+"""Lists an MCP server's tools, page by page within limits, and reads each as a definition."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 MOST_TOOLS = 500
 MOST_PAGES = 50
 MOST_BYTES = 1_048_576
-"""Of all definitions together, as canonical JSON."""
+"""The size of all definitions together, as canonical JSON."""
 MOST_DEFINITION = 131_072
-"""Bytes of one definition."""
+"""The size of one definition, as canonical JSON."""
 _DIALECTS = (
     "http://json-schema.org/draft-06/schema#",
     "http://json-schema.org/draft-07/schema#",
@@ -29,11 +29,13 @@ _DIALECTS = (
     "https://json-schema.org/draft/2019-09/schema",
     "https://json-schema.org/draft/2020-12/schema",
 )
-"""What servers write by habit: read as 2020-12, whose rules a schema still has to follow."""
+"""Dialects that servers name by habit. Their schemas are read as draft 2020-12, whose rules they have to
+follow."""
 
 
 async def list_tools(session: ClientSession) -> McpToolList:
-    """What the server offers. Raises what the SDK does for an answer that is none."""
+    """The tools that the server offers. Raises what the SDK raises for an answer that does not follow the
+    protocol."""
     from mcp_types import PaginatedRequestParams
 
     found: list[Tool] = []
@@ -50,11 +52,14 @@ async def list_tools(session: ClientSession) -> McpToolList:
         if cursor is None:
             more = ""
             break
+    # Checking hundreds of schemas of any shape takes long: in a worker thread, so that the event loop goes
+    # on.
     return await anyio.to_thread.run_sync(partial(read_tools, found[:MOST_TOOLS], more))
 
 
 def read_tools(tools: list[Tool], more: str) -> McpToolList:
-    """The tools as definitions, and why others cannot be used. `more`: why the list is not whole."""
+    """The tools as definitions, with the reason for each one that cannot be used. `more` says why the list is
+    incomplete; empty where it is complete."""
     definitions: dict[str, ToolDefinition] = {}
     refused: list[UnreadableTool] = []
     size = 0
@@ -92,13 +97,13 @@ def _plain(schema: JsonObject) -> JsonObject:
 
 
 def _fault(definition: ToolDefinition) -> tuple[str, int]:
-    """Why it cannot be used, and its size."""
+    """The reason why the tool cannot be used, empty where it can, and the definition's size in bytes."""
     try:
         size = len(canonical_json([definition.name, definition.shown]))
     except (ValueError, TypeError, RecursionError):
-        return "is described by what is not JSON that every program reads", 0
+        return "has a definition that is not valid JSON, or is nested too deeply", 0
     if size > MOST_DEFINITION:
-        return f"is described by more than {MOST_DEFINITION} bytes", size
+        return f"has a definition of more than {MOST_DEFINITION} bytes", size
     if definition.input_schema.get("type", "object") != "object":
         return "takes something other than an object", size
     return next(_unusable(definition), ""), size

@@ -1,4 +1,4 @@
-"""What a session needs of the way to its server, whichever it is."""
+"""The interface of a transport: one connection to an MCP server, over a child process or HTTP."""
 
 from __future__ import annotations
 
@@ -12,45 +12,48 @@ if TYPE_CHECKING:
 
 
 class McpTransport(Protocol):
-    """One connection, made once. `fault` says, once it has ended, why; a sentence without its subject."""
+    """One connection, which is used once. After its end `fault` says why it ended, as a sentence without its
+    subject."""
 
     fault: str
     ended: anyio.Event
-    """Nothing more comes from the server."""
+    """Set when no further message comes from the server."""
     closed: anyio.Event
-    """It is over, and nothing that was started for it is left."""
+    """Set when the connection is closed and nothing that was started for it is left."""
     in_doubt: bool
-    """A request of it has failed on the way: whether the server is still there is to be found out."""
+    """Whether a request failed on its way, so that it is not known whether the server still answers."""
     stays_alone: bool
-    """Whether it carries one call at a time, because only its end ends a call for certain."""
+    """Whether the connection carries one call at a time, because only its end is sure to end a call."""
 
     def transport(self) -> AbstractAsyncContextManager[TransportStreams]:
-        """The streams, for as long as the block is open. Whatever it starts has ended when it closes."""
+        """The streams to and from the server, while the block runs. Whatever it started has ended when it
+        closes."""
         ...
 
     def abort(self, why: str) -> None:
-        """Use it no more."""
+        """End the use of the connection, for this reason."""
         ...
 
     async def wait_until_idle(self) -> bool:
-        """Whether the call that was cancelled last came to an end on the server's side, within its grace."""
+        """Whether the server has ended the call that was cancelled last, within its grace."""
         ...
 
     def begin_call(self) -> None:
-        """What is told of stderr from here on belongs to one call."""
+        """Begin one call: from here on stderr belongs to it."""
         ...
 
     @property
     def stderr_tail(self) -> str:
-        """The end of what it wrote to stderr."""
+        """The last part of what the server wrote to stderr."""
         ...
 
     @property
     def exit_code(self) -> int | None:
-        """How its process left, negative for a signal; None where there is none or it runs."""
+        """The exit code of the server's process, negative for a signal; None where it runs or there is
+        none."""
         ...
 
     @property
     def survivors(self) -> int:
-        """Processes that could not be ended."""
+        """How many processes could not be ended."""
         ...
