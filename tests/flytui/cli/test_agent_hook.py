@@ -16,7 +16,7 @@ import pytest
 from flycore.catalog.builtin import agent_actions
 from flycore.catalog.schemas import check_input
 from flycore.model.json import read_strict
-from flytui.cli.agent_tools import AgentRequest, NotUnderstood, read_agent_request
+from flytui.cli.agent_tools import AgentRequest, AgentEventError, read_agent_request
 from kits.command_line import Desk, Terminal
 
 ALLOW = {"tool": "agent.shell", "decision": "allow", "because": "it only looks",
@@ -309,5 +309,5 @@ def test_the_agent_s_own_words_are_no_part_of_what_is_approved() -> None:
     ],
 )
 def test_an_input_of_another_shape_is_not_guessed_at(tool: str, given: dict[str, Any]) -> None:
-    with pytest.raises(NotUnderstood):
+    with pytest.raises(AgentEventError):
         read_agent_request(read_strict(json.dumps(event(tool, given)).encode()))

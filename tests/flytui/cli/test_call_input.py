@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from flycore.model.json import Json, JsonObject
-from flytui.cli.call_input import MAX_STDIN_BYTES, BadInput, read_words, typed
+from flytui.cli.call_input import MAX_STDIN_BYTES, BadInput, read_words, typed_input
 
 SCHEMA: JsonObject = {
     "type": "object",
@@ -91,9 +91,9 @@ def test_what_is_no_input_is_refused_with_a_sentence(
     ],
 )
 def test_the_schema_says_what_a_value_is(key: str, text: str, expected: Json) -> None:
-    assert typed(((key, text),), SCHEMA) == {key: expected}
+    assert typed_input(((key, text),), SCHEMA) == {key: expected}
 
 
 @pytest.mark.parametrize("schema", [{}, {"properties": None}, {"properties": {"text": True}}])
 def test_a_schema_that_says_nothing_leaves_json(schema: JsonObject) -> None:
-    assert typed((("text", "7"),), schema) == {"text": 7}
+    assert typed_input((("text", "7"),), schema) == {"text": 7}

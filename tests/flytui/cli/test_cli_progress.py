@@ -97,7 +97,7 @@ def test_a_line_is_cut_to_its_room(text: str) -> None:
 @pytest.mark.parametrize("payload", ["\x1b[2J", "\n", "\r", "\u202e", "\x9b31m"])
 def test_a_message_from_outside_obeys_nobody(payload: str) -> None:
     stand = CallState(f"t{payload}", for_console=False, clock=Hand())
-    stand.take(step(Phase.RUNNING, 1, payload))
+    stand.update(step(Phase.RUNNING, 1, payload))
     assert payload not in line_of(stand)
     assert line_of(stand).isprintable()
 

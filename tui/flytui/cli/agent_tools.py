@@ -44,22 +44,22 @@ class AgentRequest:
     """The agent's own reason, which is shown as unverified."""
 
 
-class NotUnderstood(Exception):
+class AgentEventError(Exception):
     """The event is not one of a pre-tool hook; the message says what is wrong."""
 
 
 def read_agent_request(event: Json) -> AgentRequest | None:
     """The request that an event stands for; None where the call is left to the agent's own rules. Raises
-    NotUnderstood."""
+    AgentEventError."""
     if not isinstance(event, dict):
-        raise NotUnderstood("it is no JSON object")
+        raise AgentEventError("it is no JSON object")
     if event.get("hook_event_name") != EVENT:
-        raise NotUnderstood(f"hook_event_name is not {EVENT}")
+        raise AgentEventError(f"hook_event_name is not {EVENT}")
     tool, given, cwd = event.get("tool_name"), event.get("tool_input"), event.get("cwd", "")
     if not isinstance(tool, str) or not 0 < len(tool) <= MAX_TOOL:
-        raise NotUnderstood("tool_name is no name")
+        raise AgentEventError("tool_name is no name")
     if not isinstance(given, dict) or not isinstance(cwd, str):
-        raise NotUnderstood("tool_input is no object, or cwd no text")
+        raise AgentEventError("tool_input is no object, or cwd no text")
     if tool in UNCHECKED_TOOLS or (
         tool.startswith(OWN_TOOL_PREFIX) and "__" not in tool.removeprefix(OWN_TOOL_PREFIX)
     ):
@@ -89,12 +89,12 @@ def _edit(given: JsonObject) -> JsonObject:
 def _edits(given: JsonObject) -> JsonObject:
     edits = given.get("edits")
     if not isinstance(edits, list) or not edits:
-        raise NotUnderstood("tool_input.edits is no list")
+        raise AgentEventError("tool_input.edits is no list")
     rest = {key: value for key, value in given.items() if key not in ("file_path", "edits")}
     changes: list[Json] = []
     for edit in edits:
         if not isinstance(edit, dict) or not set(edit) <= set(_EDIT_KEYS):
-            raise NotUnderstood("an item of tool_input.edits is no edit")
+            raise AgentEventError("an item of tool_input.edits is no edit")
         changes.append(_replacement(edit))
     return {"path": _text(given, "file_path"), "edits": changes, **_options(rest)}
 
@@ -105,7 +105,7 @@ _EDIT_KEYS = ("old_string", "new_string", "replace_all")
 def _replacement(edit: JsonObject) -> JsonObject:
     every = edit.get("replace_all", False)
     if not isinstance(every, bool):
-        raise NotUnderstood("replace_all is neither true nor false")
+        raise AgentEventError("replace_all is neither true nor false")
     replaced: JsonObject = {"old": _text(edit, "old_string"), "new": _text(edit, "new_string")}
     return {**replaced, "all": True} if every else replaced
 
@@ -132,5 +132,5 @@ def _options(rest: JsonObject) -> JsonObject:
 def _text(given: JsonObject, key: str) -> str:
     value = given.get(key)
     if not isinstance(value, str):
-        raise NotUnderstood(f"tool_input.{key} is no text")
+        raise AgentEventError(f"tool_input.{key} is no text")
     return value

@@ -44,7 +44,7 @@ def refuse_undecodable(*words: str) -> None:
             raise BadInput(f"{word[:80]!r} is not UTF-8") from None
 
 
-def typed(pairs: Pairs, schema: JsonObject) -> JsonObject:
+def typed_input(pairs: Pairs, schema: JsonObject) -> JsonObject:
     """The pairs as an object. A value stays text where the schema says that it is a string. Any other value
     is read as JSON where that works, and otherwise stays text."""
     properties = schema.get("properties")

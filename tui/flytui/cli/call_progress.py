@@ -14,7 +14,7 @@ from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flysafe.text import safe_text
 from flytui.cli.call_text import bar, elapsed_text, share_of
-from flytui.cli.output import discard, dumb, print_error
+from flytui.cli.output import discard, is_dumb_terminal, print_error
 from flytui.text.wrap import cell_width
 
 TICK_S = 0.5
@@ -51,7 +51,7 @@ class CallState:
         self._clock = clock
         self._since = clock()
 
-    def take(self, progress: Progress) -> bool:
+    def update(self, progress: Progress) -> bool:
         """Keep the newest progress. Returns whether the phase changed."""
         another = progress.phase is not self.progress.phase
         if another:
@@ -84,7 +84,7 @@ class ProgressLine:
 
     def show(self, progress: Progress) -> None:
         """Show a new progress. It is drawn at once where the phase changed, otherwise not too often."""
-        another = self._call.take(progress)
+        another = self._call.update(progress)
         if another or self._clock() - self._drawn_at >= REWRITE_S:
             self.tick()
 
@@ -112,7 +112,7 @@ class ProgressLog:
 
     def show(self, progress: Progress) -> None:
         """Print a new progress where the phase changed or enough time has passed."""
-        another = self._call.take(progress)
+        another = self._call.update(progress)
         if another and self._waited and progress.phase is Phase.RUNNING:
             self._print_once("running")
         if another and self._call.waits:
@@ -149,7 +149,7 @@ def progress_display(tool: str, *, plain: bool, for_console: bool) -> ProgressDi
     """The display that fits standard error: one line where the cursor can be moved, otherwise lines that
     stay."""
     call = CallState(tool, for_console=for_console, clock=time.monotonic)
-    if plain or dumb() or not sys.stderr.isatty():
+    if plain or is_dumb_terminal() or not sys.stderr.isatty():
         return ProgressLog(call, time.monotonic)
     return ProgressLine(call, _width, time.monotonic)
 

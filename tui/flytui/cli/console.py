@@ -29,7 +29,7 @@ def open_console(invocation: Invocation) -> int:
     """Open the console and return when the person leaves it. Where another kernel has the root, the console
     attaches to that kernel. Raises RootBusy where that one does not answer."""
     # Nothing that is imported before the first frame is garbage, and collections would delay that frame.
-    # `open_beside` switches the collector on again.
+    # `open_kernel_beside` switches the collector on again.
     gc.disable()
     places = invocation.places()
 
@@ -39,7 +39,7 @@ def open_console(invocation: Invocation) -> int:
 
         async with until_terminal_closes():
             await run_console(
-                lambda on_wait: open_beside(places, on_wait),
+                lambda on_wait: open_kernel_beside(places, on_wait),
                 str(places.app_root),
                 find_own_windows=find_console_windows,
                 open_attachment=lambda: attach_to_kernel(places, find_console_windows),
@@ -55,7 +55,7 @@ def open_console(invocation: Invocation) -> int:
 
 
 @asynccontextmanager
-async def open_beside(
+async def open_kernel_beside(
     places: RootPaths, on_wait: Callable[[str], None]
 ) -> AsyncIterator[tuple[Client, Approver]]:
     """Open the kernel of that root beside a console that is drawn already. `on_wait` is called with the

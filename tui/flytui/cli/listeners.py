@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def open_doors(
+async def open_listeners(
     kernel: Kernel, places: RootPaths, *, tcp: int | None, http: int | None
 ) -> AsyncIterator[tuple[str, ...]]:
     """Listen on loopback until the block ends, and yield the addresses. `tcp` and `http` are the first ports

@@ -47,12 +47,12 @@ def flytui(invocation: Invocation, list_tools: bool, version: bool) -> int:
         from flytui.cli.commands.tools import list_visible
 
         return list_visible(invocation)
-    from flytui.cli.output import at_terminal, dumb, print_error
+    from flytui.cli.output import at_terminal, is_dumb_terminal, print_error
 
     if invocation.as_json or not at_terminal():
         from flytui.cli.commands.catalog import show_catalog
 
-        if dumb() and sys.stdout.isatty():
+        if is_dumb_terminal() and sys.stdout.isatty():
             print_error("TERM=dumb: no console can be drawn here, so this is the catalog")
         return show_catalog(invocation, words=(), everything=False)
     from flytui.cli.console import open_console

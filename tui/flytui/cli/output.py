@@ -86,10 +86,10 @@ def at_terminal() -> bool:
     """Whether the console can be drawn here and take keys."""
     # Keys come from standard input, and Textual draws on standard error where standard output is no terminal.
     # So all three have to be the terminal.
-    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty() and not dumb()
+    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty() and not is_dumb_terminal()
 
 
-def dumb() -> bool:
+def is_dumb_terminal() -> bool:
     """Whether the terminal cannot move its cursor, as `TERM=dumb` says."""
     return os.environ.get("TERM") == "dumb"
 
@@ -110,7 +110,7 @@ def count_of(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def width() -> int:
+def terminal_width() -> int:
     """The width of the terminal in cells; UNBOUNDED where standard output is no terminal."""
     if not sys.stdout.isatty():
         return UNBOUNDED
@@ -122,11 +122,11 @@ def clock_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
-def table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print rows below their headings. Nothing is cut: on a terminal the last column is wrapped, and where
     the other columns do not fit, each row becomes several lines `HEADING value`."""
     safe = [[safe_text(cell) for cell in row] for row in rows]
-    room = width()
+    room = terminal_width()
     before_last = sum(size + BORDER for size in _sizes(headings, safe)) + BORDER
     if wants_colour(invocation) and room - before_last >= LEAST_LAST:
         _rich_table(headings, safe)

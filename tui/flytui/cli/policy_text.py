@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from flycore.catalog.builtin import AGENT_ACTIONS
 from flycore.policy.conditions import Match
 from flytui.cli.documents import ExplainedRule, PolicyExplainDocument
-from flytui.cli.output import clock_time, print_line, table
+from flytui.cli.output import clock_time, print_line, print_table
 
 if TYPE_CHECKING:
     from flycore.offline.policy import CallEvaluation
@@ -66,7 +66,7 @@ def _explained_rule(item: RuleMatch) -> ExplainedRule:
     )
 
 
-def explain_lines(invocation: Invocation, document: PolicyExplainDocument) -> None:
+def print_explanation(invocation: Invocation, document: PolicyExplainDocument) -> None:
     """Print the decision, the rules and the default."""
     decision = document.decision.value if document.decision is not None else "not decided"
     not_offered = BY_THE_AGENT if document.tool in AGENT_ACTIONS else NO_TOOL
@@ -81,7 +81,7 @@ def explain_lines(invocation: Invocation, document: PolicyExplainDocument) -> No
     if document.rules:
         print_line()
         rows = [(_rule_verdict(rule), rule.where, _because(rule)) for rule in document.rules]
-        table(invocation, ("RULE SAYS", "WHERE", "BECAUSE"), rows)
+        print_table(invocation, ("RULE SAYS", "WHERE", "BECAUSE"), rows)
     if document.default is None:
         return
     print_line()
@@ -111,12 +111,12 @@ def _because(rule: ExplainedRule) -> str:
     return f"{rule.because} ({', '.join(conditions)})"
 
 
-def replay_lines(invocation: Invocation, found: tuple[Replayed, ...]) -> None:
+def print_replay(invocation: Invocation, found: tuple[Replayed, ...]) -> None:
     """Print the calls that a rule matches, then the counts."""
     matched = [item for item in found if item.matched]
     if matched:
         rows = [_row(item) for item in matched]
-        table(invocation, ("TIME", "TOOL", "CALLER", "WAS", "WOULD BE", "RULES"), rows)
+        print_table(invocation, ("TIME", "TOOL", "CALLER", "WAS", "WOULD BE", "RULES"), rows)
         print_line()
     differing = sum(item.differs for item in found)
     loosened = sum(_reverses_denial(item) for item in found)

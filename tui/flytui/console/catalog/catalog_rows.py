@@ -310,7 +310,7 @@ class CatalogRow:
         return self.annotations.lease_text(self.tool) or self.view.decision
 
     @property
-    def listed(self) -> FilterItem:
+    def filter_item(self) -> FilterItem:
         """The row as the filter searches it."""
         if self._listed is None:
             if self.view is not None:

@@ -43,7 +43,7 @@ def ranked_targets(rows: Iterable[CatalogRow], text: str) -> list[CatalogRow]:
     letters = "".join(text.casefold().split())
     ranks: tuple[list[CatalogRow], ...] = ([], [], [])
     for row in rows:
-        name = row.listed.name
+        name = row.filter_item.name
         if name.startswith(letters):
             ranks[0].append(row)
         elif letters in name:

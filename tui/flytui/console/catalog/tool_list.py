@@ -168,7 +168,7 @@ class ToolListPane(FilterLineView):
 
     def _matching_rows(self) -> CatalogRows:
         if self._items is None:
-            self._items = [row.listed for row in self._rows]
+            self._items = [row.filter_item for row in self._rows]
         rows = self._rows
         return tuple([rows[at] for at in self.query_now.matching_indices(self._items)])
 

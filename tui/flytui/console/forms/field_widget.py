@@ -183,35 +183,35 @@ class FieldList(VerticalScroll, can_focus=False):
 
     def __init__(self, *, id: str) -> None:
         super().__init__(id=id)
-        self._blocks: dict[tuple[Path, Control], FieldWidget] = {}
+        self._field_widgets: dict[tuple[Path, Control], FieldWidget] = {}
 
     @on(events.DescendantFocus)
     def _show_focused(self) -> None:
         """Scroll to the label and the notes of the field that has the focus."""
-        block = self.focused()
-        if block is not None:
-            self.call_after_refresh(block.scroll_visible, animate=False)
+        widget = self.focused()
+        if widget is not None:
+            self.call_after_refresh(widget.scroll_visible, animate=False)
 
     @property
-    def blocks(self) -> Sequence[FieldWidget]:
+    def field_widgets(self) -> Sequence[FieldWidget]:
         """The widgets from top to bottom."""
-        return tuple(self._blocks.values())
+        return tuple(self._field_widgets.values())
 
     async def set_entries(self, entries: Sequence[LayoutEntry]) -> None:
         """Show these entries: remove widgets of fields that are gone, and mount new ones at their places."""
-        before = self._blocks
+        before = self._field_widgets
         wanted = {(entry.path, entry.control): entry for entry in entries}
-        await self.remove_children([block for key, block in before.items() if key not in wanted])
-        self._blocks = {key: before.get(key) or FieldWidget(entry) for key, entry in wanted.items()}
+        await self.remove_children([widget for key, widget in before.items() if key not in wanted])
+        self._field_widgets = {key: before.get(key) or FieldWidget(entry) for key, entry in wanted.items()}
         last: FieldWidget | None = None
         new: list[FieldWidget] = []
-        for key, block in self._blocks.items():
+        for key, widget in self._field_widgets.items():
             if key not in before:
-                new.append(block)
+                new.append(widget)
                 continue
             await self._mount(new, last)
-            new, last = [], block
-            block.set_entry(wanted[key])
+            new, last = [], widget
+            widget.set_entry(wanted[key])
         await self._mount(new, last)
 
     async def _mount(self, new: Sequence[FieldWidget], after: FieldWidget | None) -> None:
@@ -223,25 +223,27 @@ class FieldList(VerticalScroll, can_focus=False):
     def set_values(self, entries: Sequence[LayoutEntry]) -> None:
         """Show other values in the same fields."""
         for entry in entries:
-            block = self._blocks[entry.path, entry.control]
-            if block.entry != entry:
-                block.set_entry(entry)
+            widget = self._field_widgets[entry.path, entry.control]
+            if widget.entry != entry:
+                widget.set_entry(entry)
 
     def show_problems(self, problems: Mapping[Path, Sequence[InputProblem]], tried: bool) -> None:
         """Show each problem below its field."""
-        for block in self.blocks:
-            block.show_problems(problems.get(block.entry.path, ()), tried)
+        for widget in self.field_widgets:
+            widget.show_problems(problems.get(widget.entry.path, ()), tried)
         self._show_focused()
 
     def focused(self) -> FieldWidget | None:
         """The widget whose control has the focus."""
         at = self.screen.focused
-        return next((block for block in self.blocks if at is not None and block.control is at), None)
+        return next(
+            (widget for widget in self.field_widgets if at is not None and widget.control is at), None
+        )
 
     def focus_on(self, path: Path) -> None:
         """Give the focus to the field at the path, or to the first one where there is none."""
-        editable = [block for block in self.blocks if block.control is not None]
+        editable = [widget for widget in self.field_widgets if widget.control is not None]
         first = editable[0] if editable else None
-        block = next((block for block in editable if block.entry.path == path), first)
-        if block is not None and block.control is not None:
-            self.screen.set_focus(block.control)
+        widget = next((widget for widget in editable if widget.entry.path == path), first)
+        if widget is not None and widget.control is not None:
+            self.screen.set_focus(widget.control)

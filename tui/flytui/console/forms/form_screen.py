@@ -271,9 +271,9 @@ class FormScreen(ScreenTraits, Screen[None]):
 
     async def action_item(self, more: bool) -> None:
         """Add an item after the one with the focus, or remove that one."""
-        block = None if self._as_json else self._body.focused()
+        widget = None if self._as_json else self._body.focused()
         found = with_item_added_or_removed(
-            self._field, self._form_value, block.entry.path if block else (), more
+            self._field, self._form_value, widget.entry.path if widget else (), more
         )
         if found is None:
             self._show_notice("no item of an array has the focus")
@@ -354,8 +354,8 @@ class FormScreen(ScreenTraits, Screen[None]):
         return problem_lines(self._result, self._result.problems if self._as_json else nowhere, width)
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
-        block = None if self._as_json else self._body.focused()
-        path = block.entry.path if block else ()
+        widget = None if self._as_json else self._body.focused()
+        path = widget.entry.path if widget else ()
         in_array = any(
             isinstance(value_at(self._form_value, path[:length]), ArrayValue)
             for length in range(1, len(path) + 1)
