@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flysidecars.child_process import ChildProcess
-from flysidecars.utility.lsp.framing import MAX_HEADER_BYTES, Frames, FramingError, encode
+from flysidecars.utility.lsp.framing import MAX_HEADER_BYTES, MessageReader, FramingError, encode
 
 SERVER = str(Path(__file__).with_name("languageserver.py"))
 TEXT = "🙂🙂 = 1\nzwei = 2\n"
@@ -145,14 +145,14 @@ def test_what_the_server_asks_is_answered(starter, ask) -> None:
         ("hangs", "server-timeout", "initialize"),
         ("half", "delegate-failed", "in the middle of a message"),
         ("half-body", "delegate-failed", "in the middle of a message"),
-        ("garbage", "delegate-failed", "no protocol"),
+        ("garbage", "delegate-failed", "header of the protocol"),
         ("no-length", "delegate-failed", "Content-Length"),
         ("two-lengths", "delegate-failed", "Content-Length"),
         ("huge", "delegate-failed", "larger than"),
         ("long-header", "delegate-failed", "longer than"),
         ("no-json", "delegate-failed", "not JSON"),
         ("array", "delegate-failed", "not an object"),
-        ("flood", "delegate-failed", "floods"),
+        ("flood", "delegate-failed", "too many messages"),
     ],
 )
 def test_a_broken_server_is_a_structured_failure(starter, ask, way: str, code: str, words: str) -> None:
@@ -252,14 +252,14 @@ def test_frames_come_whole_however_they_are_cut() -> None:
     messages = [{"jsonrpc": "2.0", "id": number, "x": "é" * number} for number in range(20)]
     stream = b"".join(map(encode, messages))
     for size in (1, 2, 3, 7, 1000):
-        frames = Frames()
+        frames = MessageReader()
         found = [m for at in range(0, len(stream), size) for m in frames.feed(stream[at : at + size])]
         assert found == messages
         assert not frames.partial
 
 
 def test_a_header_that_never_ends_is_refused() -> None:
-    frames = Frames()
+    frames = MessageReader()
     line = b"Content-X: y\r\n"
     assert frames.feed(line * (MAX_HEADER_BYTES // len(line))) == []
     assert frames.partial
