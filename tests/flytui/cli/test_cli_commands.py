@@ -207,7 +207,7 @@ USAGE: list[tuple[tuple[str, ...], str]] = [
     (("call", "try.echo", "x"), "neither a JSON object nor key=value"),
     (("call", "try.echo", "--timeout-ms", "0"), "timeout-ms"),
     (("schema", "nope"), "nope"),
-    (("trust", "--revoke", "--print-digest"), "exclude each other"),
+    (("trust", "--revoke", "--print-digest"), "cannot be combined"),
     (("demo",), "terminal"),
     (("why",), "Missing argument"),
     (("audit", "tail", "-n", "0"), "0"),

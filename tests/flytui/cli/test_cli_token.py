@@ -81,7 +81,7 @@ def test_a_list_that_is_broken_is_said_and_admits_nobody(desk: Desk) -> None:
     (kept,) = [path for path in files(desk) if path.name == "tokens.json"]
     kept.write_text("nonsense")
     listed = desk.run("token")
-    assert "cannot be relied on" in listed.stderr
+    assert "cannot be used" in listed.stderr
     assert "no client" in listed.stdout
     assert desk.run("token", "new", "other").returncode == 4
     assert kept.read_text() == "nonsense"

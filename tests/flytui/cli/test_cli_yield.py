@@ -170,7 +170,7 @@ def test_beside_flytui_serve_a_console_on_it_is_the_place(root: Root) -> None:
     try:
         ready("it serves", lambda: desk.document("status")["running"])
         refused = desk.run("trust", "--digest", desk.document("trust", "--print-digest")["digest"])
-        assert (refused.returncode, "a console on it" in refused.stderr) == (4, True)
+        assert (refused.returncode, "a console attached to it" in refused.stderr) == (4, True)
         with desk.terminal("trust") as shown:
             shown.until("Waiting")
             assert ("flytui serve" in shown.shown, "y/N" in shown.shown) == (True, False)
@@ -178,7 +178,7 @@ def test_beside_flytui_serve_a_console_on_it_is_the_place(root: Root) -> None:
             assert shown.end() == 128 + signal.SIGINT
         assert "panic --release" not in desk.document("panic")["message"]
         with desk.terminal("panic", "--release") as shown:
-            shown.until("in a console on flytui serve")
+            shown.until("in a console attached to flytui serve")
             assert shown.end() == 4
     finally:
         serving.terminate()

@@ -1,4 +1,4 @@
-"""`flytui activity`: calls under way and calls that ended, those of earlier kernels too."""
+"""`flytui activity`: lists running and ended calls, also those of earlier kernels; shows or cancels one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import query_kernel
-from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, table
+from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 DEFAULT_CALLS = 20
 MOST_CALLS = 500
 LEAST_ID = 6
-"""Characters of an id that may stand for the whole of it."""
+"""The fewest characters of an id that may be given in place of the whole id: fewer are likely to fit
+several."""
 HEADINGS = ("ID", "STATE", "TOOL", "CALLER", "STARTED", "TOOK", "HOW")
 COUNT = click.option(
     "-n",
@@ -28,24 +29,24 @@ COUNT = click.option(
     type=click.IntRange(1, MOST_CALLS),
     default=DEFAULT_CALLS,
     show_default=True,
-    help="How many of the calls that ended.",
+    help="How many ended calls to list.",
 )
 
 
 @click.group(invoke_without_command=True)
 @COUNT
-@click.option("--follow", is_flag=True, help="Go on printing each change, until the kernel leaves.")
+@click.option("--follow", is_flag=True, help="Print each change until the kernel ends.")
 @common
 def activity(invocation: Invocation, count: int, follow: bool) -> int:
-    """Calls under way, then those that ended, newest first."""
+    """List running calls, then ended ones, newest first."""
     if click.get_current_context().invoked_subcommand is not None:
         if follow:
-            raise click.UsageError("--follow takes no further command")
+            raise click.UsageError("--follow cannot be combined with another command")
         return 0
     if not follow:
         return _list(invocation, count)
     if invocation.as_json:
-        raise click.UsageError("--json prints one document and --follow has no end: choose one")
+        raise click.UsageError("--json prints one document, and --follow never ends: choose one of them")
     from flytui.cli.follow import follow_activity
 
     return follow_activity(invocation.places(), count)
@@ -55,17 +56,20 @@ def activity(invocation: Invocation, count: int, follow: bool) -> int:
 @COUNT
 @common
 def list_command(invocation: Invocation, count: int) -> int:
-    """List them."""
+    """List running calls, then ended ones, newest first."""
     return _list(invocation, count)
 
 
 @activity.command("show")
-@click.argument("wanted", metavar="ID")
+@click.argument("requested_id", metavar="ID")
 @common
-def show(invocation: Invocation, wanted: str) -> int:
-    """One call: its input, its output, how it ended. The beginning of an ID will do."""
+def show(invocation: Invocation, requested_id: str) -> int:
+    """Show one call: its input, its output and how it ended.
+
+    The first or last six characters of an ID are enough.
+    """
     running, calls = _read_calls(invocation.places())
-    found = _matching_calls(calls, wanted)
+    found = _matching_calls(calls, requested_id)
     if invocation.as_json:
         _emit(running, found)
     elif len(found) == 1:
@@ -73,20 +77,23 @@ def show(invocation: Invocation, wanted: str) -> int:
 
         print_line("\n".join(call_page(found[0], time.time())))
     else:
-        _print_no_single_match(wanted, len(found))
+        _print_no_single_match(requested_id, len(found))
     return 0 if len(found) == 1 else EXIT_UNKNOWN
 
 
 @activity.command("cancel")
-@click.argument("wanted", metavar="ID")
+@click.argument("requested_id", metavar="ID")
 @common
-def cancel(invocation: Invocation, wanted: str) -> int:
-    """End a call that is under way; its processes end with it. Exit 3 where none is."""
+def cancel(invocation: Invocation, requested_id: str) -> int:
+    """Cancel a running call; its processes end with it.
+
+    Exit 3 if no running call has that ID.
+    """
     places = invocation.places()
     running, calls = _read_calls(places)
-    found = _matching_calls(calls, wanted)
+    found = _matching_calls(calls, requested_id)
     if len(found) != 1:
-        _print_no_single_match(wanted, len(found))
+        _print_no_single_match(requested_id, len(found))
         done = False
     else:
         done = _cancel(places, found[0])
@@ -106,15 +113,15 @@ def _cancel(places: RootPaths, call: Activity) -> bool:
         print_error(f"cancelled: {call.tool}, {call.call_id}")
         return True
     ended = f": {state_text(call)}" if call.result is not None else ""
-    print_error(f"nothing to cancel: {call.tool}, {call.call_id} is not under way any more{ended}")
+    print_error(f"nothing to cancel: {call.tool}, {call.call_id} is no longer running{ended}")
     return False
 
 
 def _list(invocation: Invocation, count: int) -> int:
-    """Print the calls; always exit code 0."""
+    """Prints the running calls and at most `count` ended ones; the exit code is always 0."""
     running, calls = _read_calls(invocation.places())
-    under_way = [call for call in calls if call.result is None]
-    shown = (*under_way, *[call for call in calls if call.result is not None][:count])
+    running_calls = [call for call in calls if call.result is None]
+    shown = (*running_calls, *[call for call in calls if call.result is not None][:count])
     if invocation.as_json:
         _emit(running, shown)
     elif not shown:
@@ -123,7 +130,7 @@ def _list(invocation: Invocation, count: int) -> int:
         from flytui.cli.call_text import call_row
 
         now = time.time()
-        table(invocation, HEADINGS, [call_row(call, now) for call in shown])
+        print_table(invocation, HEADINGS, [call_row(call, now) for call in shown])
     return 0
 
 
@@ -134,7 +141,7 @@ def _emit(running: bool, calls: tuple[Activity, ...]) -> None:
 
 
 def _read_calls(places: RootPaths) -> tuple[bool, tuple[Activity, ...]]:
-    """Whether a kernel runs, and its calls; without one, those that the log knows."""
+    """Returns whether a kernel runs, and its calls; without a kernel, the calls that the log has."""
 
     async def question(client: Client) -> tuple[Activity, ...]:
         return await client.activity()
@@ -145,16 +152,18 @@ def _read_calls(places: RootPaths) -> tuple[bool, tuple[Activity, ...]]:
     return (True, calls) if calls is not None else (False, logged_calls(places))
 
 
-def _matching_calls(calls: tuple[Activity, ...], wanted: str) -> tuple[Activity, ...]:
-    """The call of that id, else those whose id begins or ends like it."""
-    exact = tuple(call for call in calls if call.call_id == wanted)
-    if exact or len(wanted) < LEAST_ID:
+def _matching_calls(calls: tuple[Activity, ...], requested_id: str) -> tuple[Activity, ...]:
+    """Returns the call of that id, else the calls whose id begins or ends with it."""
+    exact = tuple(call for call in calls if call.call_id == requested_id)
+    if exact or len(requested_id) < LEAST_ID:
         return exact
-    return tuple(call for call in calls if call.call_id.startswith(wanted) or call.call_id.endswith(wanted))
+    return tuple(
+        call for call in calls if call.call_id.startswith(requested_id) or call.call_id.endswith(requested_id)
+    )
 
 
-def _print_no_single_match(wanted: str, found: int) -> None:
+def _print_no_single_match(requested_id: str, found: int) -> None:
     if found:
-        print_error(f"{wanted} stands for {found} calls: write more of the ID")
+        print_error(f"{requested_id} fits {found} calls: write more of the ID")
     else:
-        print_error(f"no call is named {wanted}: flytui activity lists the latest ones")
+        print_error(f"no call is named {requested_id}: flytui activity lists the latest ones")

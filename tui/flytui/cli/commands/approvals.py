@@ -1,4 +1,4 @@
-"""`flytui approvals`: what waits for a person, and what became of earlier requests. Decides nothing."""
+"""`flytui approvals`: lists requests that wait for a person, and earlier ones. It cannot decide them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from flytui.cli.output import (
     print_json,
     print_line,
     print_strict,
-    table,
-    width,
+    print_table,
+    terminal_width,
 )
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from flycore.model.question import Question
 
 WIDEST_CARD = 110
-NO_KERNEL = "no kernel runs on this root, so nothing waits: flytui opens a console"
+NO_KERNEL = "no kernel runs on this root, so no request waits: flytui opens a console"
 
 
 @click.group(invoke_without_command=True)
 @common
 def approvals(invocation: Invocation) -> int:
-    """Requests for approval. They are decided in the console, never here."""
+    """List requests for approval; you decide them in the console."""
     if click.get_current_context().invoked_subcommand is None:
         return list_requests(invocation)
     return 0
@@ -40,7 +40,7 @@ def approvals(invocation: Invocation) -> int:
 @approvals.command("list")
 @common
 def list_command(invocation: Invocation) -> int:
-    """Waiting ones first, then recent ones."""
+    """List waiting requests first, then recent ones."""
     return list_requests(invocation)
 
 
@@ -48,7 +48,7 @@ def list_command(invocation: Invocation) -> int:
 @click.argument("request_id", metavar="ID")
 @common
 def show(invocation: Invocation, request_id: str) -> int:
-    """The whole card of one request."""
+    """Show the whole card of one request."""
     from flytui.cli.documents import ApprovalsDocument
     from flytui.text.card import LABEL_CELLS, render_card
 
@@ -64,13 +64,13 @@ def show(invocation: Invocation, request_id: str) -> int:
         return EXIT_UNKNOWN
     for ask in found:
         print_line(f"{ask.request.id}  {ask.request.risk.value}  {_outcome_text(ask)}")
-        for line in render_card(ask.request, min(width(), WIDEST_CARD)):
+        for line in render_card(ask.request, min(terminal_width(), WIDEST_CARD)):
             print_line(f"{line.label:<{LABEL_CELLS}}{line.text}".rstrip())
     return 0
 
 
 def list_requests(invocation: Invocation) -> int:
-    """Print the requests; always exit code 0."""
+    """Prints the questions and the requests; the exit code is always 0."""
     waiting = _read_waiting(invocation)
     asks, questions = waiting if waiting is not None else (None, ())
     if invocation.as_json:
@@ -98,7 +98,7 @@ def list_requests(invocation: Invocation) -> int:
             )
             for ask in asks
         ]
-        table(invocation, ("ID", "RISK", "TOOL", "CALLER", "ASKED", "STATE"), rows)
+        print_table(invocation, ("ID", "RISK", "TOOL", "CALLER", "ASKED", "STATE"), rows)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`flytui audit`: the log of what was called, asked, decided, started and done."""
+"""`flytui audit`: reads, checks and exports the log of calls, questions, decisions and starts."""
 
 from __future__ import annotations
 
@@ -33,21 +33,25 @@ def audit(invocation: Invocation) -> int:
 )
 @common
 def tail_command(invocation: Invocation, count: int) -> int:
-    """The last lines, oldest first."""
+    """Print the last lines of the log, oldest first."""
     from flycore.offline.audit_log import last_lines
 
     return _print(invocation, last_lines(invocation.places(), count))
 
 
 @audit.command("show")
-@click.argument("wanted", metavar="NUMBER|CALL")
+@click.argument("requested_id", metavar="NUMBER|CALL")
 @common
-def show(invocation: Invocation, wanted: str) -> int:
-    """One line by its number, or all lines of a call by its id; whole, as JSON."""
+def show(invocation: Invocation, requested_id: str) -> int:
+    """Print one line by its number, or all lines of a call by its id, as JSON."""
     from flycore.offline.audit_log import find_lines
 
-    number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 19 else None
-    lines = find_lines(invocation.places(), wanted if number is None else number)
+    number = (
+        int(requested_id)
+        if requested_id.isascii() and requested_id.isdecimal() and len(requested_id) < 19
+        else None
+    )
+    lines = find_lines(invocation.places(), requested_id if number is None else number)
     if invocation.as_json:
         _print(invocation, lines)
     else:
@@ -55,14 +59,18 @@ def show(invocation: Invocation, wanted: str) -> int:
             print_readable_json(line)
     if lines:
         return 0
-    print_error(f"the log has no line or call {wanted}: flytui audit tail shows the last ones")
+    print_error(f"the log has no line or call {requested_id}: flytui audit tail shows the last ones")
     return EXIT_UNKNOWN
 
 
 @audit.command("verify")
 @common
 def verify_command(invocation: Invocation) -> int:
-    """Check the chain. Exit 0 whole, 1 broken, 3 only the last line torn, 4 cut off against the anchors."""
+    """Check that no line was changed or removed.
+
+    Exit 0 if the log is whole, 1 if a line is broken, 3 if only the last line is incomplete, 4 if the
+    anchors (copies of line numbers and hashes, kept apart from the log) know of lines that are missing.
+    """
     from flycore.offline.audit_log import verify_log
 
     places = invocation.places()
@@ -82,8 +90,7 @@ def verify_command(invocation: Invocation) -> int:
 
 
 def _anchor_problem(places: RootPaths) -> str:
-    """Why the running kernel could not leave the last anchor. The log is checked without a kernel, so one
-    that does not answer is no error here."""
+    """Returns why the running kernel could not write its last anchor, or an empty text."""
     from flycore.model.errors import FlyError
 
     async def question(client: Client) -> str:
@@ -91,6 +98,7 @@ def _anchor_problem(places: RootPaths) -> str:
 
     try:
         return query_kernel(places, question) or ""
+    # The check itself reads the files and needs no kernel, so a kernel that does not answer must not fail it.
     except (FlyError, OSError):
         return ""
 
@@ -102,13 +110,18 @@ def _anchor_problem(places: RootPaths) -> str:
     type=click.Choice(("jsonl", "csv", "text")),
     default="jsonl",
     show_default=True,
-    help="As it stands, as a table, or one readable line each.",
+    help="The lines unchanged, a table for spreadsheets, or one readable line each.",
 )
-@click.option("--since", metavar="TIME", default="", help="From then on: 2026-06-01, 2026-06-01T12:00, 7d.")
-@click.option("--until", metavar="TIME", default="", help="Before then.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    default="",
+    help="The earliest time: 2026-06-01, 2026-06-01T12:00, or 7d for seven days ago.",
+)
+@click.option("--until", metavar="TIME", default="", help="The time at which to stop.")
 @common
 def export_command(invocation: Invocation, form: str, since: str, until: str) -> int:
-    """Give out the log, oldest line first. It is read line by line, however long it is."""
+    """Print the log, oldest line first, however long it is."""
     from flycore.offline.audit_log import Format, exported_lines, exported_values
     from flytui.cli.commands.metrics import span_of
 
@@ -118,7 +131,7 @@ def export_command(invocation: Invocation, form: str, since: str, until: str) ->
             click.echo(line)
         return 0
     if form != Format.JSONL:
-        raise click.UsageError(f"--json prints one JSON document, --format {form} something else: choose one")
+        raise click.UsageError(f"--json prints one JSON document, --format {form} does not: choose one")
     click.echo('{"schema": "flytui.audit/1", "lines": [', nl=False)
     between = "\n"
     for found in exported_values(places, span):

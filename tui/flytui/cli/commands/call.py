@@ -1,4 +1,5 @@
-"""`flytui call`: runs one tool through the kernel. What needs a person goes to the console, never here."""
+"""`flytui call`: runs one tool through the kernel. A person is asked in the console, never by this
+command."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from flytui.cli.call_input import Pairs
 
 TO_THE_END_MS = 7 * 24 * 3_600_000
-"""Longer than any request waits for a person."""
+"""One week: longer than any request waits for a person, so that the call waits for the answer."""
 
 
 @click.command()
@@ -28,19 +29,21 @@ TO_THE_END_MS = 7 * 24 * 3_600_000
 @click.argument("words", metavar="[JSON | KEY=VALUE… | -]", nargs=-1)
 @click.option("--input", "option", metavar="JSON", help="The input as a JSON object; - reads standard input.")
 @click.option("--timeout-ms", type=click.IntRange(min=1), help="Shorten the tool's own time limit.")
-@click.option("--say", "said", default="", help="What it is for; the person sees it as unverified.")
+@click.option(
+    "--say", "said", default="", help="What the call is for; the person sees this text marked as unverified."
+)
 @click.option(
     "--wait-approver",
     type=click.FloatRange(min=0, max=86_400),
     default=0.0,
     metavar="SECONDS",
-    help="Wait so long for a console to open.",
+    help="If a person has to be asked and no console is open, wait this long for one.",
 )
 @click.option(
     "--no-wait",
     is_flag=True,
-    help="Where a person has to be asked, end at once with a ticket (exit code 8); the same command made "
-    "again takes its place, or runs once it was approved.",
+    help="If a person has to be asked, end at once with a ticket (exit code 8). The same command, made "
+    "again, takes the place of this call, or runs if it was approved meanwhile.",
 )
 @common
 def call(
@@ -53,7 +56,11 @@ def call(
     wait_approver: float,
     no_wait: bool,
 ) -> int:
-    """Call TOOL and print its output; the exit code says how it ended."""
+    """Call TOOL and print its output.
+
+    The exit code says how the call ended: 0 success, 1 failed, 2 wrong input, 3 unavailable, 4 denied,
+    6 out of time, 7 outcome not known, 8 not decided yet.
+    """
     from flycore.model.errors import ConnectionLost
     from flytui.cli.call_input import BadInput, read_words, refuse_undecodable
     from flytui.cli.call_progress import progress_display, show_progress
@@ -61,23 +68,26 @@ def call(
 
     try:
         refuse_undecodable(tool, said)
-        given = read_words(words, option, _read_stdin)
+        entered_input = read_words(words, option, _read_stdin)
     except BadInput as problem:
         raise click.UsageError(str(problem)) from None
     places = invocation.places()
 
     ended: list[ToolResult] = []
-    told = progress_display(tool, plain=invocation.plain, for_console=wait_approver > 0)
+    display = progress_display(tool, plain=invocation.plain, for_console=wait_approver > 0)
 
     async def perform() -> None:
         from flycore.client.connect import connect
 
-        async with connect(places, wait_approver=wait_approver) as client, show_progress(told) as on_progress:
+        async with (
+            connect(places, wait_approver=wait_approver) as client,
+            show_progress(display) as on_progress,
+        ):
             result = await client.call(
                 tool,
-                await _finished_input(client, tool, given),
+                await _finished_input(client, tool, entered_input),
                 timeout_ms=timeout_ms,
-                said=said,
+                purpose=said,
                 inline_wait_ms=0 if no_wait else TO_THE_END_MS,
                 on_progress=on_progress,
             )
@@ -98,20 +108,20 @@ def call(
     return interrupted or result.exit_status
 
 
-async def _finished_input(client: Client, tool: str, given: JsonObject | Pairs) -> JsonObject:
-    """The input as an object; pairs get their types from the tool's schema."""
-    if isinstance(given, dict):
-        return given
-    if not given:
+async def _finished_input(client: Client, tool: str, entered_input: JsonObject | Pairs) -> JsonObject:
+    """Returns the input as an object; `key=value` words get their types from the tool's schema."""
+    if isinstance(entered_input, dict):
+        return entered_input
+    if not entered_input:
         return {}
-    from flytui.cli.call_input import typed
+    from flytui.cli.call_input import typed_input
 
     view = (await client.catalog()).capability(tool)
-    return typed(given, view.capability.input_schema if view else {})
+    return typed_input(entered_input, view.capability.input_schema if view else {})
 
 
 def _read_stdin(limit: int) -> bytes:
-    """At most `limit` bytes of standard input, up to its end."""
+    """Reads standard input up to its end, at most `limit` bytes."""
     parts: list[bytes] = []
     while limit > 0 and (part := os.read(sys.stdin.fileno(), min(limit, 65_536))):
         parts.append(part)

@@ -1,4 +1,4 @@
-"""`flytui catalog`: what there is, how it is, and what to do about what is not well."""
+"""`flytui catalog`: lists every tool with its state, and what to do if it does not work."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import query_kernel, read_catalog
-from flytui.cli.output import print_error, print_json, print_line, table
+from flytui.cli.output import print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from flycore.client.protocol import Client
@@ -27,23 +27,23 @@ HEADINGS = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "WHY / FIX")
     "--all",
     "everything",
     is_flag=True,
-    help="Every reason of every tool, and kits, skills, plugins and other clients' servers.",
+    help="Also every further reason, and kits, skills, plugins and other clients' servers.",
 )
 @click.option(
     "--filter",
     "words",
     multiple=True,
     metavar="QUERY",
-    help="As the console's filter: words, state: risk: sidecar: policy: source:, ! for the opposite.",
+    help="The console's filter: words, state: risk: sidecar: policy: source:, and ! for the opposite.",
 )
 @common
 def catalog(invocation: Invocation, everything: bool, words: tuple[str, ...]) -> int:
-    """List every tool with its state and, where it is not well, why and what to do."""
+    """List every tool with its state, the reason, and what to do."""
     return show_catalog(invocation, words=words, everything=everything)
 
 
 def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: bool) -> int:
-    """Print the catalog; always exit code 0."""
+    """Prints the catalog; the exit code is always 0. Raises UsageError for a filter that cannot be used."""
     query = _read_query(words)
     places = invocation.places()
     found = read_catalog(places, probe=not invocation.as_json)
@@ -61,7 +61,7 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
         print_line(f"{entries} for trust: flytui trust shows what they would run")
     rows = list(catalog_rows(shown, everything=everything))
     if rows:
-        table(invocation, HEADINGS, rows)
+        print_table(invocation, HEADINGS, rows)
     else:
         print_error("nothing matches that filter")
     _print_described(invocation, shown, everything=everything)
@@ -76,14 +76,15 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
 
 
 def _print_described(invocation: Invocation, shown: Catalog, *, everything: bool) -> None:
-    """What is described and never run: all of it, or how much there is."""
+    """Prints the kits, skills, plugins and servers that flytui reads and never runs, or only how many
+    there are."""
     from flytui.console.screens.sources import COLUMN_TITLES, counts_by_kind, one_line_summary
 
     if not shown.described:
         return
     if not everything:
         print_error(
-            f"and described, never run: {counts_by_kind(shown.described)}; flytui catalog --all lists them"
+            f"also read, never run: {counts_by_kind(shown.described)}; flytui catalog --all lists them"
         )
         return
     print_line()
@@ -91,7 +92,7 @@ def _print_described(invocation: Invocation, shown: Catalog, *, everything: bool
         (item.state.value, item.kind.value, item.id, item.source.value, one_line_summary(item))
         for item in shown.described
     ]
-    table(invocation, COLUMN_TITLES, rows)
+    print_table(invocation, COLUMN_TITLES, rows)
 
 
 def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
@@ -112,12 +113,12 @@ def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
         for view in catalog.capabilities
     ]
     items += [listed_sidecar(view, changed=view.id in changed) for view in alone]
-    chosen = query.explicit_states(items)
+    chosen = query.matching_indices(items)
     tools = tuple(catalog.capabilities[at] for at in chosen if at < len(catalog.capabilities))
     kept = {view.sidecar for view in tools}
     kept |= {alone[at - len(catalog.capabilities)].id for at in chosen if at >= len(catalog.capabilities)}
     sidecars = tuple(view for view in catalog.sidecars if view.id in kept)
-    described = query.explicit_states([listed_described(item) for item in catalog.described])
+    described = query.matching_indices([listed_described(item) for item in catalog.described])
     return msgspec.structs.replace(
         catalog,
         capabilities=tools,
@@ -127,7 +128,8 @@ def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
 
 
 def _read_query(words: tuple[str, ...]) -> Query:
-    """The filters as one; all of them must hold. Raises UsageError for a key or value there is not."""
+    """Returns the filters as one query that needs all of them. Raises UsageError for an unknown key or
+    value."""
     from flytui.text.filter_query import parse_query
 
     query = parse_query(" ".join(words))
@@ -137,7 +139,7 @@ def _read_query(words: tuple[str, ...]) -> Query:
 
 
 def _leased_tools(places: RootPaths, query: Query) -> frozenset[str]:
-    """Tools that a lease holds for, where the query is about that. Leases live in a running kernel."""
+    """Returns the tools that have a lease, if the query asks for that. Only a running kernel has leases."""
     if not any(term.key == "policy" for term in query.terms):
         return frozenset()
 
@@ -148,7 +150,8 @@ def _leased_tools(places: RootPaths, query: Query) -> frozenset[str]:
 
 
 def catalog_rows(catalog: Catalog, *, everything: bool) -> Iterator[tuple[str, ...]]:
-    """Offered tools, then sidecars that offer none, then what nothing offers."""
+    """Yields the rows of offered tools, then of sidecars without tools, then of tools that no sidecar
+    offers."""
     offered = {view.sidecar for view in catalog.capabilities}
     for view in catalog.capabilities:
         if view.sidecar is not None:
@@ -197,5 +200,5 @@ def _why(stability: Stability, everything: bool) -> str:
 
 
 def reason_sentence(reason: Reason) -> str:
-    """Code, what is wrong, and the way out."""
+    """Returns one sentence with the code, what is wrong, and what to do."""
     return f"{reason.code.value}: {reason.message}" + (f" → {reason.remedy}" if reason.remedy else "")

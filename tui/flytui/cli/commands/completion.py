@@ -1,4 +1,4 @@
-"""`flytui completion SHELL`: the script that teaches a shell flytui's commands, tools and sidecars."""
+"""`flytui completion SHELL`: prints the script that completes flytui's commands, tools and sidecars."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from flytui.cli.invocation import Invocation, common
 @click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
 @common
 def completion(invocation: Invocation, shell: str) -> int:
-    """Print what completes flytui's words in SHELL.
+    """Print the script that completes flytui's commands in SHELL.
 
     bash, zsh: eval "$(flytui completion bash)" in ~/.bashrc or ~/.zshrc.
     fish: flytui completion fish > ~/.config/fish/completions/flytui.fish
@@ -21,10 +21,12 @@ def completion(invocation: Invocation, shell: str) -> int:
     from flytui.cli.shell_completion import PROGRAM, VARIABLE
 
     if invocation.as_json:
-        raise click.UsageError("a shell's script is no JSON document: leave --json out")
+        raise click.UsageError("the script of a shell is not a JSON document: leave out --json")
     kind = get_completion_class(shell)
     if kind is None:
-        raise click.UsageError(f"{shell} is not known here")
+        raise click.UsageError(f"there is no completion for {shell}")
     script = kind(click.get_current_context().find_root().command, {}, PROGRAM, VARIABLE)
-    click.echo(ShellComplete.source(script))  # bash's own one starts a bash to ask for its version
+    click.echo(
+        ShellComplete.source(script)
+    )  # the method of bash's own class starts a bash to ask for its version
     return 0

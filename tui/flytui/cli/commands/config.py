@@ -1,4 +1,4 @@
-"""`flytui config`: which settings hold and where they come from, and where everything lies."""
+"""`flytui config`: prints the settings in use and where each is set, and the paths of this root."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_error, print_json, table
+from flytui.cli.output import print_error, print_json, print_table
 
 if TYPE_CHECKING:
     from flycore.registry.paths import RootPaths
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 @click.group()
 @common
 def config(invocation: Invocation) -> int:
-    """Show the settings in force, and the files and folders of this root. Changes nothing."""
+    """Show the settings in use and the paths of this root."""
     return 0
 
 
 @config.command("show")
 @common
 def show(invocation: Invocation) -> int:
-    """Every setting with its value and the line it comes from, or that it is the default."""
+    """Print every setting with its value and the line that sets it."""
     from flycore.offline.files import read_settings
     from flycore.registry.paths import SETTINGS_FILE
     from flytui.cli.documents import ConfigDocument
@@ -43,7 +43,7 @@ def show(invocation: Invocation) -> int:
         return 0
     if not present:
         print_error(f"{file} does not exist: every setting has its default")
-    table(invocation, ("SETTING", "VALUE", "FROM"), [_row(setting) for setting in settings])
+    print_table(invocation, ("SETTING", "VALUE", "FROM"), [_row(setting) for setting in settings])
     for problem in read.problems:
         print_error(f"{problem.severity.value}: {problem.position}: {problem.message} → {problem.remedy}")
     return 0
@@ -52,7 +52,7 @@ def show(invocation: Invocation) -> int:
 @config.command("path")
 @common
 def path(invocation: Invocation) -> int:
-    """Where the files people write and the folders of this root lie."""
+    """Print the paths of this root, and which of them exist."""
     from flytui.cli.documents import ConfigPathDocument, RootPath
 
     places = tuple(
@@ -63,7 +63,7 @@ def path(invocation: Invocation) -> int:
         print_json(ConfigPathDocument(places=places))
     else:
         rows = [(place.name, "there" if place.present else "not there", place.path) for place in places]
-        table(invocation, ("WHAT", "IS", "PATH"), rows)
+        print_table(invocation, ("WHAT", "IS", "PATH"), rows)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`flytui demo`: a console on a temporary root, and a separate process that calls tools there."""
+"""`flytui demo`: opens a console on a temporary root, where a separate process calls tools."""
 
 from __future__ import annotations
 
@@ -22,14 +22,18 @@ if TYPE_CHECKING:
     from flytui.cli.documents import DemoCall
 
 WAIT_SECONDS = "60"
-"""How long a call waits for the console to be drawn."""
+"""Seconds that a call waits for the console: it connects before the console has been drawn."""
 TITLE = "demo"
 
 
 @click.command()
 @common
 def demo(invocation: Invocation) -> int:
-    """See an approval without risk: an echo tool is called as allowed, medium and high."""
+    """See an approval without risk, in a temporary folder.
+
+    A separate process calls an echo tool three times: the first call is allowed, the second has medium
+    and the third has high risk.
+    """
     from flytui.cli.demo_root import prepare_demo
 
     if not at_terminal():
@@ -47,34 +51,39 @@ def demo(invocation: Invocation) -> int:
 
 
 def _play(root: DemoRoot) -> list[DemoCall]:
-    """Open the console and let the calls come; both end when the person leaves."""
+    """Opens the console and makes the calls; both end when the person quits. Returns the finished calls."""
     calls: list[DemoCall] = []
 
     @asynccontextmanager
-    async def opening(tell: Callable[[str], None]) -> AsyncIterator[tuple[Client, Approver]]:
+    async def opening(report: Callable[[str], None]) -> AsyncIterator[tuple[Client, Approver]]:
         import anyio
 
-        from flytui.cli.console import open_beside
+        from flytui.cli.console import open_kernel_beside
 
-        async with open_beside(root.places, tell) as at_kernel, anyio.create_task_group() as group:
+        async with open_kernel_beside(root.places, report) as at_kernel, anyio.create_task_group() as group:
             group.start_soon(make_calls, root, calls)
             yield at_kernel
             group.cancel_scope.cancel()
 
-    async def sit() -> None:
+    async def show_console() -> None:
         from flycore.client.audit_reader import AuditReader
         from flytui.cli.console import find_console_windows, until_terminal_closes
         from flytui.console.run import run_console
 
         async with until_terminal_closes():
-            await run_console(opening, TITLE, seat=find_console_windows, ledger=AuditReader.of(root.places))
+            await run_console(
+                opening,
+                TITLE,
+                find_own_windows=find_console_windows,
+                audit_reader=AuditReader.of(root.places),
+            )
 
-    run_async(sit)
+    run_async(show_console)
     return calls
 
 
 async def make_calls(root: DemoRoot, calls: list[DemoCall]) -> None:
-    """Call each tool from a process of its own, one after the other; `calls` grows with each answer."""
+    """Calls each tool from a process of its own, one after the other, and appends each result to `calls`."""
     import anyio
 
     from flytui.cli.demo_root import TOOLS
@@ -94,7 +103,7 @@ async def make_calls(root: DemoRoot, calls: list[DemoCall]) -> None:
 
 
 def _status(output: bytes) -> str:
-    """The status of the result that `flytui call --json` printed."""
+    """Returns the status in the result that `flytui call --json` printed."""
     import msgspec
 
     from flycore.model.call import ToolResult

@@ -11,9 +11,11 @@ from flytui.cli.shell_completion import sidecar_names
 
 @click.command()
 @click.argument("sidecar", metavar="SIDECAR", shell_complete=sidecar_names)
-@click.option("--reason", required=True, help="Why it is off, kept in the file and shown to whoever looks.")
+@click.option("--reason", required=True, help="Why it is off; kept in the file and shown beside the entry.")
 @common
 def disable(invocation: Invocation, sidecar: str, reason: str) -> int:
-    """Switch SIDECAR off in the file that declares it: nothing of it is started any more. Calls that run
-    end by themselves."""
+    """Switch SIDECAR off in the file that declares it.
+
+    flytui starts nothing of it any more. Running calls end by themselves.
+    """
     return set_enabled_and_print(invocation, sidecar, False, " ".join(reason.split()))

@@ -1,4 +1,5 @@
-"""`flytui doctor`: one line a check, with the fix."""
+"""`flytui doctor`: checks what flytui needs on this root, and prints one line for each check, with the
+fix."""
 
 from __future__ import annotations
 
@@ -22,15 +23,20 @@ EXIT_ERRORS = 5
 
 
 @click.command()
-@click.option("--fix", is_flag=True, help="Offer the fixes one by one, each shown before it is run.")
+@click.option(
+    "--fix", is_flag=True, help="Offer the fixes one by one; each is shown before you are asked to run it."
+)
 @common
 def doctor(invocation: Invocation, fix: bool) -> int:
-    """Check everything that flytui stands on. Exit 0, or 5 when something is written wrong."""
+    """Check everything that flytui needs.
+
+    Exit 0, or 5 if a check failed.
+    """
     from flycore.model.diagnostics import CheckState
     from flytui.cli.documents import DoctorDocument
 
     if fix and (invocation.as_json or not at_terminal()):
-        raise click.UsageError("--fix asks on a terminal, and prints no JSON")
+        raise click.UsageError("--fix asks you on a terminal: it needs one, and cannot print JSON")
     places = invocation.places()
     checks = run_checks(places)
     failed = sum(check.state is CheckState.FAIL for check in checks)
@@ -51,15 +57,15 @@ def doctor(invocation: Invocation, fix: bool) -> int:
 
 
 def check_lines(check: Check) -> list[str]:
-    """One check: its line, and the fix below it."""
+    """Returns the lines of one check, with the fix below it."""
     first, *rest = check.message.split("\n")
     lines = [f"{check.state.value:<4}  {check.name}: {first}", *(f"        {line}" for line in rest)]
     return [*lines, f"      → {check.fix}"] if check.fix else lines
 
 
 def run_checks(places: RootPaths) -> tuple[Check, ...]:
-    """Look at everything: the running kernel does, else it is done here. Spawns nothing but probes of
-    trusted sidecars."""
+    """Returns the checks of the running kernel, or without one those made in this process, and the checks of
+    the terminal. Starts nothing except the probes of trusted sidecars."""
     from flytui.console.doctor.terminal_checks import terminal_checks
 
     checks = query_kernel(places, _checks)

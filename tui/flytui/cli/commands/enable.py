@@ -1,5 +1,6 @@
-"""Switching an entry on or off from the command line: the same edit as the console's, and no trust with it,
-because nobody proves that a person ran it.
+"""`flytui enable`: switches a sidecar on in its registry file, with the edit that the console makes.
+
+The edit never trusts the entry, because the command line cannot prove that a person ran it.
 """
 
 from __future__ import annotations
@@ -15,20 +16,19 @@ from flytui.cli.shell_completion import sidecar_names
 
 if TYPE_CHECKING:
     from flycore.registry.paths import RootPaths
-    from flytui.cli.invocation import Invocation
-
 
 EXIT_REFUSED = 5
 SUCCESSFUL_OUTCOMES = ("switched", "unchanged")
-"""Outcomes after which the entry is as it was asked for."""
+"""Outcomes after which the entry is in the state that was asked for."""
 
 
-def set_enabled_and_print(told: Invocation, sidecar: str, enabled: bool, reason: str) -> int:
-    """Edit the file that declares the entry; 3 for one there is not, 5 where the file cannot be edited."""
+def set_enabled_and_print(invocation: Invocation, sidecar: str, enabled: bool, reason: str) -> int:
+    """Edits the file that declares the entry and prints what was done. Returns exit code 3 for an unknown
+    entry, 5 if the file cannot be edited."""
     from flycore.offline.files import set_enabled
     from flytui.cli.documents import SwitchDocument
 
-    places = told.places()
+    places = invocation.places()
     made = set_enabled(places, os.environ, sidecar, enabled, reason)
     document = SwitchDocument(
         sidecar=sidecar,
@@ -39,12 +39,12 @@ def set_enabled_and_print(told: Invocation, sidecar: str, enabled: bool, reason:
         waits=enabled and made.outcome in SUCCESSFUL_OUTCOMES and _waits(places, sidecar),
     )
     code = {"refused": EXIT_REFUSED, "unknown": EXIT_UNKNOWN}.get(made.outcome, 0)
-    if told.as_json:
+    if invocation.as_json:
         print_json(document)
         return code
     (print_line if code == 0 else print_error)(document.message)
     if document.waits:
-        print_error("what would run now has to be trusted first: flytui trust, or T in the console")
+        print_error("you have to trust what would run now: flytui trust, or T in the console")
     return code
 
 
@@ -54,13 +54,12 @@ def _waits(places: RootPaths, sidecar: str) -> bool:
     return any(item.sidecar == sidecar for item in read_pending_trust(places).items)
 
 
-# `flytui enable`: switches a sidecar on in its registry file.
-
-
 @click.command()
 @click.argument("sidecar", metavar="SIDECAR", shell_complete=sidecar_names)
 @common
 def enable(invocation: Invocation, sidecar: str) -> int:
-    """Switch SIDECAR on in the file that declares it. Nothing else in the file changes, and nothing is
-    trusted by it."""
+    """Switch SIDECAR on in the file that declares it.
+
+    Nothing else in the file changes. The entry is not trusted by this.
+    """
     return set_enabled_and_print(invocation, sidecar, True, "")

@@ -1,6 +1,6 @@
-"""`flytui grants`: leases, the person's own rules, and blocked tools; and taking one away.
+"""`flytui grants`: lists leases, the person's own rules and blocked tools, and removes a rule or a block.
 
-What lets more through than before is decided in the console, or on a terminal while no kernel runs.
+A change that lets more calls through is decided in the console, or on a terminal while no kernel runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flytui.cli.output import (
     print_error,
     print_json,
     print_line,
-    table,
+    print_table,
 )
 
 if TYPE_CHECKING:
@@ -32,15 +32,16 @@ if TYPE_CHECKING:
 EXIT_REFUSED = 4
 SHOWN_DIGEST = 12
 LEAST_DIGEST = 8
-"""Of a rule's digest, as its ID."""
+"""The fewest characters of a rule's digest that are accepted as its ID."""
 IN_CONSOLE = "open the screen Grants there (key 4) and press d"
 
 
 @dataclass(frozen=True, slots=True)
 class _Permissions:
     running: bool
-    for_good: bool
-    """Whether what runs is a console, or `flytui serve` with one: a person decides there."""
+    lasting: bool
+    """Whether a console or `flytui serve` runs, in which a person decides; a kernel of `flytui mcp` or
+    `flytui call` does not count."""
     leases: tuple[Lease, ...]
     rules: tuple[StandingRule, ...]
     blocks: tuple[Block, ...]
@@ -49,7 +50,7 @@ class _Permissions:
 @click.group(invoke_without_command=True)
 @common
 def grants(invocation: Invocation) -> int:
-    """Leases, your rules and blocked tools. What they give is given in the console, never here."""
+    """List leases, your rules and blocked tools, or remove one."""
     if click.get_current_context().invoked_subcommand is None:
         return list_grants(invocation)
     return 0
@@ -58,66 +59,72 @@ def grants(invocation: Invocation) -> int:
 @grants.command("list")
 @common
 def list_command(invocation: Invocation) -> int:
-    """Everything that stands."""
+    """List leases, your rules and blocked tools."""
     return list_grants(invocation)
 
 
 @grants.command("revoke")
-@click.argument("wanted", metavar="ID")
+@click.argument("requested_id", metavar="ID")
 @common
-def revoke(invocation: Invocation, wanted: str) -> int:
-    """Take out a rule, or unblock a tool.
+def revoke(invocation: Invocation, requested_id: str) -> int:
+    """Remove a rule, or unblock a tool.
 
-    A lease lives in the kernel that made it and is ended in its console. So is, while a kernel runs, what
-    lets more through: a rule that asks or denies, and a block. Without one a terminal is asked, y/N.
+    You can end a lease only in the console. Removing a block, or a rule that asks or denies, lets more
+    calls through: while a kernel runs, do that in the console; without a kernel, this command asks y/N on
+    the terminal.
     """
     places = invocation.places()
-    code = _revoke(places, wanted)
+    code = _revoke(places, requested_id)
     if invocation.as_json:
         _emit(_read_permissions(places))
     return code
 
 
-def _revoke(places: RootPaths, wanted: str) -> int:
-    stands = _read_permissions(places)
-    rules = [rule for rule in stands.rules if _matches_id(rule, wanted)]
-    if any(lease.id == wanted for lease in stands.leases):
-        print_error(f"a lease is ended in the console that gave it: {IN_CONSOLE}")
+def _revoke(places: RootPaths, requested_id: str) -> int:
+    permissions = _read_permissions(places)
+    rules = [rule for rule in permissions.rules if _matches_id(rule, requested_id)]
+    if any(lease.id == requested_id for lease in permissions.leases):
+        print_error(f"a lease can be ended only in the console that gave it: {IN_CONSOLE}")
         return EXIT_REFUSED
     if len({rule.digest for rule in rules}) > 1:
-        print_error(f"{wanted} stands for {len(rules)} rules: write more of the ID")
+        print_error(f"{requested_id} fits {len(rules)} rules: write more of the ID")
         return EXIT_UNKNOWN
     if rules:
-        return _remove_rule(places, rules[0], running=stands.for_good)
-    block = next((block for block in stands.blocks if block.tool == wanted), None)
+        return _remove_rule(places, rules[0], running=permissions.lasting)
+    block = next((block for block in permissions.blocks if block.tool == requested_id), None)
     if block is not None:
-        return _unblock(places, block, running=stands.for_good)
-    print_error(f"nothing stands under {wanted}: flytui grants lists it")
+        return _unblock(places, block, running=permissions.lasting)
+    print_error(f"no lease, rule or block has the ID {requested_id}: flytui grants lists them")
     return EXIT_UNKNOWN
 
 
 def list_grants(invocation: Invocation) -> int:
-    """Print what stands; always exit code 0."""
-    stands = _read_permissions(invocation.places())
+    """Prints leases, rules and blocks; the exit code is always 0."""
+    permissions = _read_permissions(invocation.places())
     if invocation.as_json:
-        _emit(stands)
-    elif not (stands.leases or stands.rules or stands.blocks):
-        print_line("nothing stands: every call that needs a person asks one")
+        _emit(permissions)
+    elif not (permissions.leases or permissions.rules or permissions.blocks):
+        print_line("no leases, rules or blocks: you are asked about every call that needs a person")
     else:
         headings = ("ID", "KIND", "WHAT", "WHO", "USED", "LAST", "ENDS", "FROM")
-        table(invocation, headings, list(_rows(stands)))
+        print_table(invocation, headings, list(_rows(permissions)))
     return 0
 
 
-def _emit(stands: _Permissions) -> None:
+def _emit(permissions: _Permissions) -> None:
     from flytui.cli.documents import GrantsDocument
 
     print_json(
-        GrantsDocument(running=stands.running, leases=stands.leases, rules=stands.rules, blocks=stands.blocks)
+        GrantsDocument(
+            running=permissions.running,
+            leases=permissions.leases,
+            rules=permissions.rules,
+            blocks=permissions.blocks,
+        )
     )
 
 
-def _rows(stands: _Permissions) -> list[tuple[str, ...]]:
+def _rows(permissions: _Permissions) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         (
             lease.id,
@@ -126,10 +133,10 @@ def _rows(stands: _Permissions) -> list[tuple[str, ...]]:
             str(lease.caller),
             f"{lease.used} of {lease.used + lease.calls_left}",
             _time_text(lease.last_used),
-            clock_time(lease.expires_at) if lease.expires_at else "when the caller leaves",
+            clock_time(lease.expires_at) if lease.expires_at else "when the caller ends",
             f"request {lease.from_request}",
         )
-        for lease in stands.leases
+        for lease in permissions.leases
     ]
     rows += [
         (
@@ -137,12 +144,12 @@ def _rows(stands: _Permissions) -> list[tuple[str, ...]]:
             "rule",
             f"{rule.decision} {rule.tool}",
             rule.caller or "every caller",
-            str(rule.used) if stands.running else "–",
+            str(rule.used) if permissions.running else "–",
             _time_text(rule.last_used),
             "faulty" if rule.note else _time_text(rule.expires, "never"),
             f"request {rule.from_request}" if rule.from_request else rule.where,
         )
-        for rule in stands.rules
+        for rule in permissions.rules
     ]
     return rows + [
         (
@@ -155,7 +162,7 @@ def _rows(stands: _Permissions) -> list[tuple[str, ...]]:
             "unblocked",
             block.reason,
         )
-        for block in stands.blocks
+        for block in permissions.blocks
     ]
 
 
@@ -169,20 +176,19 @@ def _time_text(moment: float | None, never: str = "–") -> str:
     return never if moment is None else clock_time(moment)
 
 
-def _matches_id(rule: StandingRule, wanted: str) -> bool:
-    return len(wanted) >= LEAST_DIGEST and rule.digest.startswith(wanted)
+def _matches_id(rule: StandingRule, requested_id: str) -> bool:
+    return len(requested_id) >= LEAST_DIGEST and rule.digest.startswith(requested_id)
 
 
 def _read_permissions(places: RootPaths) -> _Permissions:
-    """What the running kernel says; where none runs, what the files say: then there are no leases."""
+    """Returns what the running kernel says; without a kernel, what the files say, and then there are no
+    leases."""
     from flycore.offline.permissions import read_permissions
     from flycore.offline.root import LASTING_ROLES
 
     async def question(client: Client) -> _Permissions:
-        for_good = (await client.status()).role in LASTING_ROLES
-        return _Permissions(
-            True, for_good, await client.leases(), await client.rules(), await client.blocks()
-        )
+        lasting = (await client.status()).role in LASTING_ROLES
+        return _Permissions(True, lasting, await client.leases(), await client.rules(), await client.blocks())
 
     seen = query_kernel(places, question)
     if seen is not None:
@@ -194,13 +200,14 @@ def _read_permissions(places: RootPaths) -> _Permissions:
 
 
 def _remove_rule(places: RootPaths, rule: StandingRule, *, running: bool) -> int:
-    """A kernel with a person notices by itself, and writes down that the policy is another."""
+    """Removes the rule from its file and prints the outcome. Returns the exit code."""
     from flycore.model.enums import KernelRole
     from flycore.offline.permissions import edit_out_rule, remove_rule
 
     words = f"the rule {rule.decision} {rule.tool} ({rule.where})"
     if rule.decision != "allow" and not _confirm_loosening(words, running=running):
         return EXIT_REFUSED
+    # A kernel that runs watches the file and logs the change itself; without one, the change is logged here.
     if running:
         outcome = edit_out_rule(places, rule)
     else:
@@ -223,13 +230,17 @@ def _unblock(places: RootPaths, block: Block, *, running: bool) -> int:
 
 
 def _confirm_loosening(words: str, *, running: bool) -> bool:
-    """Whether a person at a terminal agrees that more is let through; where a kernel runs, its console is
-    the place to say so."""
+    """Returns whether a person at a terminal agrees that more calls are let through. While a kernel runs,
+    only its console can ask that."""
     if running:
-        print_error(f"without {words} more is let through, so that is done in the console: {IN_CONSOLE}")
+        print_error(
+            f"without {words} more calls get through, so you have to decide in the console: {IN_CONSOLE}"
+        )
         return False
     if not can_ask(err=True):
-        print_error(f"without {words} more is let through: run this on a terminal, or open the console")
+        print_error(
+            f"without {words} more calls get through: run this command on a terminal, or open the console"
+        )
         return False
-    print_error(f"Without {words} more is let through.")
-    return ask_yes_no("Take it away?", err=True)
+    print_error(f"Without {words} more calls get through.")
+    return ask_yes_no("Remove it?", err=True)

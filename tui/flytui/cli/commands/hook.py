@@ -1,4 +1,4 @@
-"""`flytui hook`: a coding agent's own commands, put into the same queue, card, policy and log."""
+"""`flytui hook`: asks about a coding agent's own commands, with the same queue, cards, policy and log."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from flytui.cli.agent_tools import AgentRequest
 
 BLOCKED = 2
-"""The exit code on which the agent does not run its tool, and reads standard error. Any other code would let
-it go on."""
+"""The exit code on which the agent does not run its tool, and reads standard error. Any other code lets
+the tool run."""
 MAX_EVENT_BYTES = 2 * 1024 * 1024
-"""More than this nobody judges on a card."""
+"""A larger event is refused, because nobody can read it on a card."""
 DEFAULT_WAIT = 50.0
-"""Below the 60 seconds after which agents gave up on a hook that named no time of its own."""
+"""Seconds; below the 60 after which agents end a hook whose settings name no time limit."""
 TO_THE_END_MS = 7 * 24 * 3_600_000
-"""Longer than any request waits for a person."""
+"""One week: longer than any request waits for a person."""
 SETTLE_SECONDS = 8.0
-"""How long beyond `--wait` finding a kernel and a console may take in all."""
+"""Seconds beyond `--wait` in which a kernel and a console have to be found."""
 NOBODY = ("no-approver", "approval-timeout", "approval-pending", "withdrawn")
-"""Ends for which nobody said no."""
+"""Codes of calls that ended without a decision; only these may be left to the agent's own prompt."""
 
 
 @click.group()
 def hook() -> None:
-    """Ask for a coding agent's own commands before it runs them."""
+    """Ask you about a coding agent's own commands before they run."""
 
 
 @hook.command("claude-code")
@@ -45,7 +45,7 @@ def hook() -> None:
     type=click.Choice(["deny", "ask"]),
     default="deny",
     show_default=True,
-    help="Where nobody decides in the console: refuse, or leave it to the agent's own prompt.",
+    help="What to answer if nobody decides in the console: deny, or ask at the agent's own prompt.",
 )
 @click.option(
     "--wait",
@@ -59,7 +59,7 @@ def hook() -> None:
 def claude_code(invocation: Invocation, print_config: bool, without_console: str, wait: float) -> int:
     """Answer a PreToolUse event of Claude Code on standard input.
 
-    Never `allow` but on a person's decision or a rule of yours; whatever goes wrong blocks the tool.
+    It answers `allow` only after a person's decision or by a rule of yours. Every error blocks the tool.
     """
     if print_config:
         from flytui.cli.client_configs import hook_settings
@@ -82,7 +82,8 @@ def claude_code(invocation: Invocation, print_config: bool, without_console: str
 
 
 def _print_answer(answer: str) -> None:
-    """Print it. Raises OSError where nobody gets it: no answer would leave the tool to the agent's rules."""
+    """Prints the answer. Raises OSError if nobody can read it."""
+    # Without an answer the agent's own rules decide, so a lost answer has to be an error, which blocks.
     sink, null = os.fstat(sys.stdout.fileno()), os.stat(os.devnull)
     if stat.S_ISCHR(sink.st_mode) and sink.st_rdev == null.st_rdev:
         raise OSError("standard output is closed or the null device, and the answer would be lost")
@@ -90,16 +91,16 @@ def _print_answer(answer: str) -> None:
 
 
 def _answer_event(invocation: Invocation, without_console: str, wait: float) -> JsonObject | None:
-    """The hook's answer; None leaves the tool to the agent's own rules."""
+    """Returns the hook's answer; None leaves the tool to the agent's own rules."""
     from flycore.model.json import read_strict
     from flytui.cli.agent_tools import read_agent_request
 
     data = _read_event()
-    asked = read_agent_request(read_strict(data))
-    if asked is None:
+    request = read_agent_request(read_strict(data))
+    if request is None:
         return None
-    result = run_async(lambda: _ask_kernel(invocation, asked, wait, keep=without_console == "deny"))
-    return _hook_answer(*decision(asked, result, without_console))
+    result = run_async(lambda: _ask_kernel(invocation, request, wait, keep=without_console == "deny"))
+    return _hook_answer(*decision(request, result, without_console))
 
 
 def _read_event() -> bytes:
@@ -114,18 +115,19 @@ def _read_event() -> bytes:
 
 
 async def _ask_kernel(
-    invocation: Invocation, asked: AgentRequest, wait: float, *, keep: bool
+    invocation: Invocation, request: AgentRequest, wait: float, *, keep: bool
 ) -> tuple[ToolResult, ...]:
-    """The call's result; none where nobody decided in time. With `keep` the request waits on then, for the
-    agent to come back to; else it is withdrawn, because the agent asks the person itself. Bounded whatever
-    happens to the kernel: a hook that is ended by the agent holds nothing back."""
+    """Returns the call's result, or an empty tuple if nobody decided within `wait` seconds. With `keep`
+    the request goes on waiting for the agent to ask again; without it the request is withdrawn, because
+    the agent then asks the person itself."""
     import anyio
 
     from flycore.client.connect import connect
 
+    # The hook must end by itself: the agent runs its tool if it has to end the hook at its own time limit.
     with anyio.move_on_after(wait + SETTLE_SECONDS):
         async with connect(invocation.places()) as kernel:
-            call = partial(kernel.call, asked.action, asked.input, said=asked.reason)
+            call = partial(kernel.call, request.action, request.input, purpose=request.reason)
             if keep:
                 return (await call(inline_wait_ms=int(wait * 1000)),)
             with anyio.move_on_after(wait):
@@ -133,8 +135,9 @@ async def _ask_kernel(
     return ()
 
 
-def decision(asked: AgentRequest, results: tuple[ToolResult, ...], without_console: str) -> tuple[str, str]:
-    """What the agent is told, and why. `allow` only for the very input that was asked for."""
+def decision(request: AgentRequest, results: tuple[ToolResult, ...], without_console: str) -> tuple[str, str]:
+    """Returns the answer for the agent and its reason. It is `allow` only for exactly the input that was
+    asked about."""
     from flycore.model.enums import Status
     from flycore.model.json import digest
 
@@ -143,31 +146,32 @@ def decision(asked: AgentRequest, results: tuple[ToolResult, ...], without_conso
     (result,) = results
     error = result.error
     if result.status is Status.SUCCESS and error is None:
-        if result.output == {"decision": "allow", "input": digest(asked.input)}:
+        # A person may have edited the input on the card, but the agent would still run its own: deny.
+        if result.output == {"decision": "allow", "input": digest(request.input)}:
             return "allow", "allowed in flytui"
         changed = "; ".join(result.warnings) or "it was allowed with another input"
         return "deny", f"flytui: {changed}. Nothing has run; ask again with exactly that input"
     if error is None:
-        return "deny", f"flytui: it ended {result.status.value}"
+        return "deny", f"flytui: the request ended {result.status.value}"
     why = f"flytui: {error.message}" + (f" ({error.hint})" if error.hint else "")
     return (without_console if error.code in NOBODY else "deny"), why
 
 
-def _hook_answer(decided: str, why: str) -> JsonObject:
+def _hook_answer(permission: str, why: str) -> JsonObject:
     return {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",
-            "permissionDecision": decided,
+            "permissionDecision": permission,
             "permissionDecisionReason": why,
         }
     }
 
 
 def _refuse(why: str) -> int:
-    """Say why on standard error. What of an answer could not be written is dropped: it would fail once more
-    at the end of the process, which would leave with another code then."""
+    """Prints the reason on standard error and returns the exit code that blocks the tool."""
     from flytui.cli.output import discard, print_error
 
+    # Python would try to write the rest of a failed answer when the process ends, and exit with another code.
     discard(sys.stdout)
     print_error(f"flytui hook: nothing is allowed: {why}")
     return BLOCKED

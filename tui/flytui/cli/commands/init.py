@@ -1,4 +1,4 @@
-"""`flytui init`: a first registry for a project that has none."""
+"""`flytui init`: writes a first registry for a project that has none."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ EXIT_REFUSED = 5
 
 
 @click.command()
-@click.option("--print", "only_print", is_flag=True, help="Print it, and write nothing.")
+@click.option("--print", "only_print", is_flag=True, help="Print the registry, and write nothing.")
 @common
 def init(invocation: Invocation, only_print: bool) -> int:
-    """Write a first registry, with every program that flytui brings. Never overwrites; nothing is trusted
-    by it."""
+    """Write a first registry, for a project that has none.
+
+    It has every program that comes with flytui. The command overwrites nothing and trusts nothing.
+    """
     from flycore.offline.files import starter_text, write_starter
     from flycore.registry.paths import REGISTRY_FILE
     from flytui.cli.documents import InitDocument

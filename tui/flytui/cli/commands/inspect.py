@@ -1,4 +1,5 @@
-"""`flytui inspect SIDECAR|TOOL`: everything that is known about it."""
+"""`flytui inspect NAME`: prints everything that is known about a tool, a sidecar, or a kit, skill, plugin
+or server."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import msgspec
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import read_catalog
-from flytui.cli.output import print_json, print_line, print_lines, width
+from flytui.cli.output import print_json, print_line, print_lines, terminal_width
 from flytui.cli.shell_completion import any_names
 
 if TYPE_CHECKING:
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="SIDECAR|TOOL", shell_complete=any_names)
 @common
 def inspect(invocation: Invocation, name: str) -> int:
-    """Show all of a tool or a sidecar: state, schemas, permissions, evidence; or of a kit, a skill, a
-    plugin or another client's MCP server, by its id or as KIND:ID."""
+    """Show everything about a tool or a sidecar.
+
+    This is its state, schemas, permissions and evidence. You can also name a kit, a skill, a plugin or
+    another client's MCP server, by its id or as KIND:ID.
+    """
     catalog = read_catalog(invocation.places(), probe=True)
     tool = catalog.capability(name)
     sidecar = catalog.sidecar((tool.sidecar or "") if tool else name)
@@ -59,7 +63,7 @@ def inspect(invocation: Invocation, name: str) -> int:
     )
     row = rows_of(shown, frozenset(), {})[0]
     usage = _tool_usage(invocation, name) if tool else None
-    print_lines(invocation, details_lines(row, time.time(), width(), usage))
+    print_lines(invocation, details_lines(row, time.time(), terminal_width(), usage))
     if tool is None and offered:
         print_line()
         print_line(f" tools: {', '.join(view.capability.name for view in offered)}")
@@ -67,7 +71,8 @@ def inspect(invocation: Invocation, name: str) -> int:
 
 
 def described_as(catalog: Catalog, name: str) -> tuple[Described, ...]:
-    """All that are described under that id, or under `kind:id`; the one that wins first."""
+    """Returns the kits, skills, plugins and servers with that id, or with that `kind:id`; the one in use
+    comes first."""
     return tuple(item for item in catalog.described if name in (item.id, item.key))
 
 
@@ -82,12 +87,13 @@ def _show_described(invocation: Invocation, name: str, described: tuple[Describe
     for at, item in enumerate(described):
         if at:
             print_line()
-        print_lines(invocation, source_lines(item, width()))
+        print_lines(invocation, source_lines(item, terminal_width()))
     return 0
 
 
 def _tool_usage(invocation: Invocation, tool: str) -> ToolUsage:
-    """What the log says of the tool, whether a kernel runs or not; of calls, those that have ended."""
+    """Returns what the log says about the tool, with or without a kernel; of its calls, only those that
+    ended."""
     from flycore.offline.audit_log import tool_history
     from flytui.console.catalog.details import MAX_RECENT_CALLS, usage_of
 

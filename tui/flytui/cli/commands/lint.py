@@ -1,4 +1,4 @@
-"""`flytui lint`: all that is wrong in registry, policy, settings and kits, with places a tool can jump to."""
+"""`flytui lint`: reports all problems in registry, policy, settings and kits as `file:line:column`."""
 
 from __future__ import annotations
 
@@ -24,18 +24,21 @@ EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
     "--as",
     "kind",
     type=click.Choice(("registry", "policy", "settings", "kits")),
-    help="What FILE is; else its name says it, or what stands in it.",
+    help="The kind of FILE; without it flytui looks at the name and the content.",
 )
 @common
 def lint(invocation: Invocation, file: Path | None, kind: str | None) -> int:
-    """Report what is wrong in the files of the root, or in FILE. Exit 0, or 5 for an error."""
+    """Report problems in the files of the root, or in FILE.
+
+    Exit 0, or 5 for an error.
+    """
     from flycore.model.diagnostics import Severity
     from flycore.offline.lint import lint_file, lint_root
     from flytui.cli.documents import LintDocument, LintedFile
     from flytui.cli.settings_text import settings_problems
 
     if kind is not None and file is None:
-        raise click.UsageError("--as says what FILE is: name the file, too")
+        raise click.UsageError("--as gives the kind of FILE: name the file, too")
     places = invocation.places()
     if file is None:
         result = lint_root(places, settings_problems)
@@ -57,7 +60,7 @@ def lint(invocation: Invocation, file: Path | None, kind: str | None) -> int:
 
 
 def finding_lines(item: Diagnostic) -> list[str]:
-    """`file:line:column: severity: what is wrong [rule]`, the line itself, and the way out."""
+    """Returns `file:line:column: severity: what is wrong [rule]`, then the line itself, then what to do."""
     where = f"{item.position}: " if item.position is not None else ""
     lines = [f"{where}{item.severity.value}: {item.message} [{item.rule}]"]
     lines += [f"    {line}" for line in item.excerpt.splitlines()]
@@ -65,7 +68,7 @@ def finding_lines(item: Diagnostic) -> list[str]:
 
 
 def summary(found: LintDocument) -> str:
-    """Which files were looked at, and how many findings there are."""
+    """Returns a line with the number of errors and warnings, and the files that were checked."""
     names = ", ".join(f"{file.kind} {file.file}" for file in found.files if file.present)
     counts = f"{count_of(found.errors, 'error')}, {count_of(found.warnings, 'warning')}"
     return f"{counts} in {names or 'no file: there is none yet'}"

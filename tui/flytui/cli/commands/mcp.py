@@ -1,4 +1,4 @@
-"""`flytui mcp`: the catalog as MCP tools, over standard input and output."""
+"""`flytui mcp`: serves the catalog as MCP tools over standard input and output."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from flytui.cli.invocation import Invocation, common
     type=click.FloatRange(min=0, max=86_400),
     default=0.0,
     metavar="SECONDS",
-    help="Where a person has to be asked and no console is open, wait so long for one to open.",
+    help="If a person has to be asked and no console is open, wait this long for one.",
 )
 @click.option(
     "--print-config",
     "client_name",
     type=click.Choice(["claude-code", "codex", "cursor"]),
-    help="Print what belongs in that client's settings, and where.",
+    help="Print what belongs in the settings of this client, and in which file.",
 )
 @common
 def mcp(invocation: Invocation, wait_approver: float, client_name: str | None) -> int:
-    """Serve the tools of this root to an MCP client on standard input and output.
+    """Serve the tools of this root to an MCP client over stdio.
 
-    An agent's program starts it; it ends when that program closes its standard input. Calls go to the
-    kernel that runs, and where none does to one of its own. What needs a person waits for a console
-    (flytui), opened beside the agent.
+    An agent's program starts this command, and it ends when that program closes its standard input.
+    Calls go to the kernel that runs on the root; if none runs, the command starts one of its own. A call
+    that needs a person waits in a console, which you open with flytui beside the agent.
     """
     places = invocation.places()
     if client_name is not None:

@@ -1,4 +1,4 @@
-"""`flytui metrics`: what the log says about tools and about how much a person is asked."""
+"""`flytui metrics`: prints what the log says about tools, and about how often a person is asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_error, print_json, print_line, table
+from flytui.cli.output import print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from flycore.model.audit import ApprovalMetrics, ApprovalReport, ToolMetrics
@@ -19,13 +19,20 @@ NO_PROMPT = "nobody was asked in that time"
 
 
 @click.command()
-@click.option("--approvals", is_flag=True, help="How much a person is asked, per caller and tool.")
+@click.option(
+    "--approvals", is_flag=True, help="Print how often a person is asked, for each caller and tool."
+)
 @click.option("--prometheus", is_flag=True, help="Print in the text format that Prometheus reads.")
-@click.option("--since", metavar="TIME", default="", help="From then on: 2026-06-01, 2026-06-01T12:00, 7d.")
-@click.option("--until", metavar="TIME", default="", help="Before then.")
+@click.option(
+    "--since",
+    metavar="TIME",
+    default="",
+    help="The earliest time: 2026-06-01, 2026-06-01T12:00, or 7d for seven days ago.",
+)
+@click.option("--until", metavar="TIME", default="", help="The time at which to stop.")
 @common
 def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: str, until: str) -> int:
-    """Per tool: calls, how they ended, how long they took. Made from the log, and nothing else."""
+    """Print calls, outcomes and times for each tool, from the log."""
     from flycore.offline.audit_log import read_numbers
 
     if prometheus and invocation.as_json:
@@ -47,7 +54,7 @@ def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: st
 
 
 def span_of(since: str, until: str) -> TimeRange:
-    """The time that was asked for. Raises UsageError where one of the words is no time."""
+    """Returns the time range of the two options. Raises UsageError if one of them is not a time."""
     from flycore.offline.audit_log import read_span
 
     try:
@@ -67,7 +74,7 @@ def _show_tools(invocation: Invocation, projection: Projection) -> None:
         *("TOOL", "CALLS", "SUCCESS", "FAILED", "DENIED", "UNAVAILABLE", "OPEN", "TOTAL", "AVERAGE", "P95"),
         *("LAST RUN", "LAST ERROR"),
     )
-    table(invocation, headings, [_tool_row(tool) for tool in found.tools])
+    print_table(invocation, headings, [_tool_row(tool) for tool in found.tools])
 
 
 def _tool_row(tool: ToolMetrics) -> tuple[str, ...]:
@@ -93,7 +100,7 @@ def _show_approvals(invocation: Invocation, report: ApprovalReport) -> None:
         *("CALLER", "PROMPTS", "APPROVED", "DENIED", "TIMED OUT", "WITHDRAWN", "PER HOUR", "AT ONCE"),
         *("MEDIAN", "P95", "TOOL"),
     )
-    table(invocation, headings, [_pair_row(pair) for pair in report.pairs])
+    print_table(invocation, headings, [_pair_row(pair) for pair in report.pairs])
 
 
 def _report_lines(total: ApprovalMetrics) -> list[str]:
@@ -127,7 +134,7 @@ def _pair_row(pair: ApprovalMetrics) -> tuple[str, ...]:
 
 
 def duration(ms: float) -> str:
-    """Milliseconds as people read them."""
+    """Returns milliseconds as a readable text, such as `1.5 s`."""
     if ms < 1_000:
         return f"{ms:.0f} ms"
     if ms < 60_000:
@@ -137,7 +144,7 @@ def duration(ms: float) -> str:
 
 
 def when(time: str) -> str:
-    """A time of the log as the person's own clock shows it; what is none stays as it stands there."""
+    """Returns a time of the log in the person's own time zone; a text that is not a time stays unchanged."""
     from flytui.cli.output import clock_time
 
     try:

@@ -1,4 +1,4 @@
-"""`flytui panic`: stops everything on a root, with a kernel and without; only a person releases it."""
+"""`flytui panic`: stops everything on a root, with or without a kernel. Only a person can release it."""
 
 from __future__ import annotations
 
@@ -19,25 +19,30 @@ if TYPE_CHECKING:
 EXIT_NOT_RELEASED = 4
 EXIT_NOT_SURE = 7
 SETTLE_SECONDS = 10.0
-"""How long a root may be held without its kernel answering yet, while it starts or ends."""
+"""Seconds in which a kernel that holds the root may not answer yet, because it starts or ends."""
 LOOK_AGAIN_SECONDS = 0.1
 IN_THE_CONSOLE = "release it in the console: ctrl+o"
-IN_A_CONSOLE = "release it in a console on flytui serve: flytui, then ctrl+o"
+IN_A_CONSOLE = "release it in a console attached to flytui serve: flytui, then ctrl+o"
 AT_A_TERMINAL = "release it in a console (flytui, then ctrl+o), or on a terminal with flytui panic --release"
 
 
 @click.command()
-@click.option("--release", is_flag=True, help="Take calls again, where no kernel runs; asks on the terminal.")
+@click.option(
+    "--release", is_flag=True, help="Accept calls again; asks on the terminal, and needs that no kernel runs."
+)
 @common
 def panic(invocation: Invocation, release: bool) -> int:
-    """Stop everything: calls end, leases end, nothing new is taken until a person releases it."""
+    """Stop everything until a person releases it.
+
+    Running calls and leases end, waiting requests are denied, and no new call is accepted.
+    """
     places = invocation.places()
     return _release(invocation, places) if release else _print_stop(invocation, places)
 
 
-def _print_stop(told: Invocation, places: RootPaths) -> int:
+def _print_stop(invocation: Invocation, places: RootPaths) -> int:
     document, code = _stop_root(places)
-    if told.as_json:
+    if invocation.as_json:
         print_json(document)
         return code
     if document.already:
@@ -55,7 +60,8 @@ def _print_stop(told: Invocation, places: RootPaths) -> int:
 
 
 def _stop_root(places: RootPaths) -> tuple[PanicDocument, int]:
-    """Through the kernel that runs; else in the file that the next one reads."""
+    """Stops through the kernel that runs; without one, in the file that the next kernel reads. Returns the
+    exit code."""
     from flycore.model.errors import RootBusy
     from flytui.cli.kernel_query import query_kernel
 
@@ -73,7 +79,7 @@ def _stop_root(places: RootPaths) -> tuple[PanicDocument, int]:
 
 
 async def _stop_running_kernel(client: Client) -> PanicDocument:
-    """Stop everything, and say what was there to be stopped."""
+    """Stops everything through the running kernel, and returns what there was to stop."""
     from flycore.model.enums import RequestState
     from flytui.cli.documents import EndedCall, PanicDocument
 
@@ -93,12 +99,12 @@ async def _stop_running_kernel(client: Client) -> PanicDocument:
 
 
 def _release_place(role: str) -> str:
-    """Where a person releases what a kernel of that role has stopped."""
+    """Returns where a person can release a stop, by the role of the kernel that runs."""
     return {"console": IN_THE_CONSOLE, "serve": IN_A_CONSOLE}.get(role, AT_A_TERMINAL)
 
 
 def _stop_offline(places: RootPaths) -> PanicDocument:
-    """Raises RootBusy while somebody holds the root."""
+    """Stops everything in the file. Raises RootBusy while another process holds the root."""
     from flycore.model.enums import KernelRole
     from flycore.offline.panic import stop_everything
     from flycore.offline.root import take_root
@@ -107,26 +113,27 @@ def _stop_offline(places: RootPaths) -> PanicDocument:
     with take_root(places, KernelRole.PANIC) as root:
         done = stop_everything(root)
     if done.unrecorded:
-        print_error(f"it is stopped, but the log does not take it: {done.unrecorded}")
+        print_error(f"everything is stopped, but the log could not be written: {done.unrecorded}")
     return PanicDocument(
         app_root=str(places.app_root), kernel=False, already=done.already, message=AT_A_TERMINAL
     )
 
 
 def _stop_unanswered(places: RootPaths, busy: RootBusy) -> PanicDocument:
-    """Somebody holds the root and does not answer: no kernel that starts after them takes a call."""
+    """Handles a process that holds the root and does not answer: every kernel that starts after it is
+    stopped."""
     from flycore.offline.panic import stop_next_kernel
     from flytui.cli.documents import PanicDocument
 
     stop_next_kernel(places)
     message = (
         f"pid {busy.pid} ({busy.role}) holds this root and does not answer: what it runs was not stopped. "
-        f"End it: kill {busy.pid}. Whatever starts next is stopped."
+        f"End it: kill {busy.pid}. The next kernel starts stopped."
     )
     return PanicDocument(app_root=str(places.app_root), kernel=False, already=False, message=message)
 
 
-def _release(told: Invocation, places: RootPaths) -> int:
+def _release(invocation: Invocation, places: RootPaths) -> int:
     from flycore.model.enums import KernelRole
     from flycore.model.errors import RootBusy
     from flycore.offline.panic import read_panic, release_everything
@@ -142,19 +149,19 @@ def _release(told: Invocation, places: RootPaths) -> int:
     holder = query_kernel(places, role)
     if holder is not None and holder in LASTING_ROLES:
         return _not_released(_release_place(holder))
-    if told.as_json or not can_ask():
-        return _not_released("not released: that is asked on a terminal, or in the console")
+    if invocation.as_json or not can_ask():
+        return _not_released("not released: this has to be confirmed on a terminal, or in the console")
     print_line(f"everything is stopped, by {stopped.by}")
-    if not ask_yes_no("Release it, so that calls are taken again?"):
+    if not ask_yes_no("Release it, so that calls run again?"):
         return _not_released("not released; everything stays stopped")
     try:
         with hold_root(places, KernelRole.PANIC) as root:
             outcome = release_everything(root, stopped)
     except RootBusy as busy:
-        return _not_released(f"not released: pid {busy.pid} ({busy.role}) holds this root by now")
+        return _not_released(f"not released: pid {busy.pid} ({busy.role}) holds this root now")
     if not outcome.accepted:
         return _not_released(f"not released: {outcome.why_not}")
-    print_error("released: calls are taken again")
+    print_error("released: calls run again")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`flytui policy`: the rules that decide which calls run, ask or are denied. Changes nothing."""
+"""`flytui policy`: checks, explains and tries the rules that decide about calls. It changes nothing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.group()
 @common
 def policy(invocation: Invocation) -> int:
-    """Check the rules, ask what they say of a call, and try a draft on calls that were made."""
+    """Check the rules, explain a decision, or try a draft."""
     return 0
 
 
@@ -38,7 +38,10 @@ def policy(invocation: Invocation) -> int:
 @click.argument("file", type=EXISTING, required=False)
 @common
 def check(invocation: Invocation, file: Path | None) -> int:
-    """Report what is wrong in the files in force, or in FILE. Exit 0, or 5 for an error."""
+    """Report problems in the policy files in use, or in FILE.
+
+    Exit 0, or 5 for an error.
+    """
     from flycore.model.diagnostics import Severity
     from flycore.offline.policy import read_offline_policy
     from flycore.policy.evaluate import expired_rules
@@ -65,13 +68,16 @@ def check(invocation: Invocation, file: Path | None) -> int:
 @policy.command("explain")
 @click.argument("tool", shell_complete=tool_names)
 @click.argument("words", metavar="[JSON | KEY=VALUE…]", nargs=-1)
-@click.option("--caller", "named", default="", metavar="NAME|PATH", help="As called by that program.")
+@click.option("--caller", "named", default="", metavar="NAME|PATH", help="Explain a call by this program.")
 @common
 def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: str) -> int:
-    """Say what is decided of a call of TOOL, by which rules, and what holds without them."""
+    """Explain the decision about a call of TOOL.
+
+    Prints the decision, the rules that concern the call, and the decision without rules.
+    """
     from flycore.offline.policy import read_offline_policy
     from flycore.policy.rules import caller_named
-    from flytui.cli.policy_text import explain_document, explain_lines
+    from flytui.cli.policy_text import explain_document, print_explanation
 
     offline = read_offline_policy(invocation.places())
     capability = offline.capability(tool)
@@ -79,44 +85,44 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
         from flytui.cli.output import nearest_names, print_not_found
         from flytui.cli.policy_text import unknown_document
 
-        near = nearest_names(offline.world.catalog, tool, sidecars=False)
+        near = nearest_names(offline.root_state.catalog, tool, sidecars=False)
         if invocation.as_json:
             print_json(unknown_document(tool, near, caller=named))
         return print_not_found(tool, near, sidecars=False)
-    given = _input(capability, words)
-    if isinstance(given, str):
-        print_error(f"the input would be refused before policy is asked: {given}")
+    tool_input = _input(capability, words)
+    if isinstance(tool_input, str):
+        print_error(f"the input would be refused before policy decides: {tool_input}")
         return EXIT_USAGE
     in_force = offline.files.policy
     if not in_force.ok:
         _print_findings(in_force.diagnostics, print_error)
-        print_error("a kernel that runs since before goes on with the last good rules of such a file")
-    judgement = offline.evaluate(in_force, tool, given, caller_named(named))
+        print_error("a kernel that is already running still uses the last good rules of such a file")
+    judgement = offline.evaluate(in_force, tool, tool_input, caller_named(named))
     sidecar = offline.sidecar(tool)
-    document = explain_document(tool, sidecar, judgement, input_known=given is not None, caller=named)
+    document = explain_document(tool, sidecar, judgement, input_known=tool_input is not None, caller=named)
     if invocation.as_json:
         print_json(document)
     else:
-        explain_lines(invocation, document)
+        print_explanation(invocation, document)
     return 0
 
 
 @policy.command("replay")
 @click.option(
     "--last", "count", type=click.IntRange(1, MOST_CALLS), default=DEFAULT_CALLS, show_default=True,
-    help="How many calls of the log.",
+    help="How many calls of the log to try.",
 )  # fmt: skip
 @click.option("--draft", type=EXISTING, help="Rules to try in place of your own policy.jsonc.")
 @common
 def replay_command(invocation: Invocation, count: int, draft: Path | None) -> int:
-    """Say which calls that were made the rules, or a draft, would have matched."""
+    """Show how earlier calls would be decided now, or by a draft."""
     from flycore.catalog.schemas import fill_defaults
     from flycore.model.approval import Verdict
     from flycore.offline.audit_log import last_lines
     from flycore.offline.policy import read_offline_policy
     from flycore.policy.replay import PastCall, past_calls, replay
     from flytui.cli.documents import PolicyReplayDocument
-    from flytui.cli.policy_text import replay_lines
+    from flytui.cli.policy_text import print_replay
 
     places = invocation.places()
     offline = read_offline_policy(places)
@@ -138,22 +144,23 @@ def replay_command(invocation: Invocation, count: int, draft: Path | None) -> in
         print_json(PolicyReplayDocument(draft=str(draft or ""), calls=found, diagnostics=tried.diagnostics))
         return 0
     _print_findings(tried.diagnostics, print_error)
-    replay_lines(invocation, found)
+    print_replay(invocation, found)
     return 0
 
 
 def _input(capability: Capability, words: tuple[str, ...]) -> JsonObject | str | None:
-    """The input as policy would see it; None for none given; why it would be refused."""
+    """Returns the input as policy would see it, None if no input is given, or a text that says why it
+    would be refused. Raises UsageError for words that cannot be read."""
     from flycore.catalog.schemas import check_input
-    from flytui.cli.call_input import BadInput, read_words, typed
+    from flytui.cli.call_input import BadInput, read_words, typed_input
 
     if not words:
         return None
     try:
-        given = read_words(words, None, _no_stdin)
+        parsed = read_words(words, None, _no_stdin)
     except BadInput as problem:
         raise click.UsageError(str(problem)) from None
-    raw = given if isinstance(given, dict) else typed(given, capability.input_schema)
+    raw = parsed if isinstance(parsed, dict) else typed_input(parsed, capability.input_schema)
     filled, violations = check_input(capability.input_schema, raw)
     return "; ".join(f"{item.pointer} {item.message}".strip() for item in violations) or filled
 
@@ -167,7 +174,7 @@ def _absolute(file: Path) -> Path:
 
 
 def _load_single_file(offline: OfflinePolicy, file: Path, invocation: Invocation) -> Policy:
-    """FILE as the only layer: the project's where it stands there, else a user's."""
+    """Returns a policy of FILE alone, as the project's file if FILE is that one, else as a user's file."""
     from flycore.policy.evaluate import Policy
     from flycore.policy.files import load_draft
     from flycore.policy.rules import RuleLayer
@@ -181,7 +188,8 @@ def _load_single_file(offline: OfflinePolicy, file: Path, invocation: Invocation
 
 
 def _with_draft(offline: OfflinePolicy, draft: Path) -> Policy:
-    """The files in force with the draft in the place of the user's; only its own diagnostics."""
+    """Returns the policy files in use, with the draft in place of the user's; the diagnostics are the
+    draft's alone."""
     from flycore.policy.evaluate import Policy
     from flycore.policy.files import load_draft
     from flycore.policy.rules import RuleLayer

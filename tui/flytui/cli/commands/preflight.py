@@ -1,4 +1,4 @@
-"""`flytui preflight TOOL…`: could these be called now? Runs none of them."""
+"""`flytui preflight TOOL…`: checks whether these tools could be called now, without running them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import read_catalog
-from flytui.cli.output import print_json, table
+from flytui.cli.output import print_json, print_table
 from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
@@ -22,7 +22,10 @@ EXIT_NOT_READY = 3
 @click.argument("tools", metavar="TOOL…", nargs=-1, required=True, shell_complete=tool_names)
 @common
 def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
-    """Exit 0 when every tool is available, 3 otherwise. Has no side effects."""
+    """Check whether each TOOL could be called now; runs none.
+
+    Exit 0 if every tool is available, else 3.
+    """
     from flycore.model.enums import Effective
     from flytui.cli.documents import PreflightDocument
 
@@ -33,7 +36,7 @@ def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
         print_json(PreflightDocument(ready=ready, tools=found))
     else:
         rows = [(tool.tool, tool.effective.value, tool.decision or "–", _why(tool)) for tool in found]
-        table(invocation, ("TOOL", "STATE", "POLICY", "WHY / FIX"), rows)
+        print_table(invocation, ("TOOL", "STATE", "POLICY", "WHY / FIX"), rows)
     return 0 if ready else EXIT_NOT_READY
 
 

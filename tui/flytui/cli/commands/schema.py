@@ -1,4 +1,5 @@
-"""`flytui schema NAME`: the JSON Schema of a file people write, or of what a command prints."""
+"""`flytui schema NAME`: prints the JSON Schema of a file, of the socket's messages, or of a command's
+output."""
 
 from __future__ import annotations
 
@@ -51,16 +52,17 @@ NAMES = (
 @click.argument("name", metavar="NAME", type=click.Choice(NAMES))
 @common
 def schema(invocation: Invocation, name: str) -> int:
-    """Print the JSON Schema of a file, of the socket's messages, or of what a command prints with --json.
+    """Print the JSON Schema of a file, of messages or of --json output.
 
-    NAME is registry, policy, result, protocol, catalog or another command that has --json.
+    NAME is registry, policy, result (of a call), protocol (the messages of the socket), or a command that
+    has --json.
     """
     print_json(schema_of(name))
     return 0
 
 
 def schema_of(name: str) -> JsonObject:
-    """The schema of that name, one of NAMES."""
+    """Returns the schema of that name, which is one of NAMES."""
     if name == "registry":
         from flycore.registry.schema import registry_schema
 

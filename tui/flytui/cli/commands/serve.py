@@ -1,4 +1,4 @@
-"""`flytui serve`: the kernel of a root without a console of its own; consoles and agents attach to it."""
+"""`flytui serve`: runs the kernel of a root without a console. Consoles and agents connect to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flycore.registry.paths import RootPaths
 
 HALVES = 4
-"""Characters of a code that are shown together."""
+"""Characters in each half of a code, which is shown with a dash in the middle."""
 
 
 @click.command()
@@ -30,14 +30,14 @@ HALVES = 4
     "--port",
     type=click.IntRange(0, 65_535),
     metavar="N",
-    help="Begin at this port; with both doors HTTP begins at the next one. 0 takes any.",
+    help="Use this port, or the next free one; with both options HTTP begins one above. 0 takes any.",
 )
 @common
 def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> int:
-    """Run the kernel of this root until it is told to stop: ctrl-c, or TERM.
+    """Run the kernel of this root until ctrl-c or TERM.
 
-    A console attaches with `flytui`; it asks for the code that is shown here, where this is a terminal.
-    Over TCP and HTTP only clients with a token come in: flytui token new.
+    `flytui` attaches a console to it. That console asks for a code, which is shown here if this is a
+    terminal. Over TCP and HTTP, clients need a token: flytui token new.
     """
     if port is not None and not (tcp or http):
         raise click.UsageError("--port needs --tcp or --http")
@@ -53,11 +53,11 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
         import anyio
 
         from flycore.client.connect import open_served_kernel
-        from flytui.cli.listeners import open_doors
+        from flytui.cli.listeners import open_listeners
 
         async with (
             open_served_kernel(places, on_wait=on_wait) as kernel,
-            open_doors(kernel, places, tcp=ports[0], http=ports[1]) as addresses,
+            open_listeners(kernel, places, tcp=ports[0], http=ports[1]) as addresses,
         ):
             _print_addresses(invocation, places, addresses)
             if waiting := len(kernel.pending_trust()):
@@ -73,7 +73,7 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
 
 
 def _ports(tcp: bool, http: bool, port: int | None) -> tuple[int | None, int | None]:
-    """Where TCP and HTTP begin to look for a port; None for a door that stays shut."""
+    """Returns the first ports to try for TCP and HTTP; None for one that is not served."""
     from flycore.server.http import HTTP_PORT
     from flycore.server.tcp import TCP_PORT
 
@@ -104,19 +104,20 @@ def _pending_trust_text(count: int) -> str:
 
 
 def own_terminal() -> TextIO | None:
-    """The stream of this process that a person sees and no file keeps; None where there is none."""
+    """Returns the stream of this process that is a terminal, or None. A code must never be written to a
+    file."""
     if not sys.stdin.isatty():
         return None
     return next((stream for stream in (sys.stderr, sys.stdout) if stream.isatty()), None)
 
 
 async def show_codes(kernel: Kernel, terminal: TextIO) -> None:
-    """Show on that terminal, and nowhere else, the codes of consoles that ask to come in, and who came and
-    left. Runs until cancelled."""
+    """Shows on that terminal alone the codes of consoles that ask to decide, and which consoles attached
+    and left. Runs until it is cancelled."""
     from flycore.model.events import EventClass
 
     with (
-        kernel.attaching.on_terminal(),
+        kernel.pairing.on_terminal(),
         kernel.bus.subscribe(frozenset((EventClass.APPROVAL,)), person=lambda: True) as events,
     ):
         async for event in events:
@@ -125,14 +126,14 @@ async def show_codes(kernel: Kernel, terminal: TextIO) -> None:
 
 
 def console_line(event: Event) -> str:
-    """What a person is told of a console that asks, comes or leaves; empty for other events."""
+    """Returns the line about a console that asks, attaches or leaves; an empty text for other events."""
     from flycore.model.events import PAIRING
     from flysafe.text import safe_text
 
-    said = event.payload
-    who = safe_text(str(said.get("who", "")))
+    payload = event.payload
+    who = safe_text(str(payload.get("who", "")))
     if event.type == PAIRING:
-        code, until = str(said["code"]), said["expiresAt"]
+        code, until = str(payload["code"]), payload["expiresAt"]
         halves = f"{code[:HALVES]}-{code[HALVES:]}"
         clock = clock_time(until)[-8:] if isinstance(until, float) else ""
         return f"a console asks to decide here ({who}). If it is yours, type there: {halves} (until {clock})"

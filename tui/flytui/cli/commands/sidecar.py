@@ -1,4 +1,4 @@
-"""`flytui sidecar`: for whoever writes one. `check` holds a program against the contract."""
+"""`flytui sidecar`: helps to write a sidecar. `check` tests a program against the contract."""
 
 from __future__ import annotations
 
@@ -19,52 +19,64 @@ if TYPE_CHECKING:
 
 EXIT_BROKEN = 1
 PASSED_ON = {"ignore_unknown_options": True}
-"""What no option here knows is the program's own."""
+"""An option that flytui does not know is passed to the program."""
 
 
 @click.group()
 @common
 def sidecar(invocation: Invocation) -> int:
-    """For writing sidecars: hold a program against the contract."""
+    """Test a sidecar that you write against the contract."""
     return 0
 
 
 @sidecar.command("check", context_settings=PASSED_ON)
 @click.argument("command")
 @click.argument("arguments", metavar="[ARGS…]", nargs=-1, type=click.UNPROCESSED)
-@click.option("--tool", default="", help="The tool to ask for; else the first that --schema names.")
-@click.option("--input", "given", default="{}", metavar="JSON", help="An input that works.")
-@click.option("--persistent", is_flag=True, help="Check also that it can stay and answer line after line.")
+@click.option("--tool", default="", help="The tool to call; without it the first that --schema names.")
+@click.option(
+    "--input", "input_text", default="{}", metavar="JSON", help="An input that works and may be acted on."
+)
+@click.option(
+    "--persistent", is_flag=True, help="Also check that it can stay and answer one request after another."
+)
 @common
 def check(
-    invocation: Invocation, command: str, arguments: tuple[str, ...], tool: str, given: str, persistent: bool
+    invocation: Invocation,
+    command: str,
+    arguments: tuple[str, ...],
+    tool: str,
+    input_text: str,
+    persistent: bool,
 ) -> int:
-    """Run COMMAND as the kernel would, and report how it keeps the contract. Exit 1 where it breaks it.
+    """Run COMMAND as the kernel would, and check the contract.
 
-    It is called about twenty times, as you and without a sandbox, and nobody is asked: give an input that
-    may be acted on. What follows -- goes to the program even where it looks like an option from here.
+    The program is called about twenty times, as your user and without a sandbox, and you are not asked:
+    give an input that may be acted on. All words after -- go to the program, also those that look like
+    options of flytui. Exit 1 if the program breaks the contract.
     """
     from flycore.model.diagnostics import CheckState
     from flytui.cli.commands.doctor import check_lines
     from flytui.cli.documents import SidecarCheckDocument
 
-    trial = _trial(invocation, (command, *arguments), tool, given, persistent)
-    print_error(f"runs {command} as you, outside any sandbox (level none), and asks nobody; the tool acts")
+    target = _check_target(invocation, (command, *arguments), tool, input_text, persistent)
+    print_error(
+        f"runs {command} as your user, without a sandbox (level none) and without asking you; the tool acts"
+    )
 
-    def tell(found: Check) -> None:
+    def print_check(found: Check) -> None:
         if not invocation.as_json:
             print_line("\n".join(check_lines(found)))
 
-    async def look() -> tuple[Check, ...]:
+    async def run_checks() -> tuple[Check, ...]:
         from flycore.conformance.check import check_contract
 
         checks = []
-        async for found in check_contract(trial):
+        async for found in check_contract(target):
             checks.append(found)
-            tell(found)
+            print_check(found)
         return tuple(checks)
 
-    checks = run_async(look)
+    checks = run_async(run_checks)
     failed = sum(found.state is CheckState.FAIL for found in checks)
     if invocation.as_json:
         print_json(SidecarCheckDocument(command=(command, *arguments), level="none", checks=checks))
@@ -74,16 +86,16 @@ def check(
     return EXIT_BROKEN if failed else 0
 
 
-def _trial(
-    invocation: Invocation, command: tuple[str, ...], tool: str, given: str, persistent: bool
+def _check_target(
+    invocation: Invocation, command: tuple[str, ...], tool: str, input_text: str, persistent: bool
 ) -> CheckTarget:
-    """What is to be checked. Raises UsageError for a program there is not, and an input that is none."""
+    """Returns what is to be checked. Raises UsageError for a missing program or an invalid input."""
     from flycore.conformance.harness import CheckTarget
     from flycore.conformance.program import find_program
     from flycore.model.json import StrictJsonError, read_strict
 
     try:
-        value = read_strict(os.fsencode(given))
+        value = read_strict(os.fsencode(input_text))
     except StrictJsonError as reason:
         raise click.UsageError(f"--input {reason}") from None
     if not isinstance(value, dict):

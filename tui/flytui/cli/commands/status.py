@@ -1,4 +1,4 @@
-"""`flytui status`: whether a kernel runs on this root, and what it is doing."""
+"""`flytui status`: prints whether a kernel runs on this root, and what it does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 MOST_NAME = 20
-"""Characters of the folder's name in a status bar."""
+"""The most characters of the folder's name in a status bar."""
 
 
 @click.command()
@@ -27,11 +27,11 @@ MOST_NAME = 20
     type=click.Choice(("text", "tmux")),
     default="text",
     show_default=True,
-    help="tmux: one short line for its status bar, empty where no kernel runs.",
+    help="tmux: one short line for its status bar, empty if no kernel runs.",
 )
 @common
 def status(invocation: Invocation, form: str) -> int:
-    """Show the kernel of this root: who holds it, what waits, what runs."""
+    """Show the kernel of this root: its process, and what waits."""
     if form == "tmux":
         if invocation.as_json:
             raise click.UsageError("--json and --format tmux are two formats: choose one")
@@ -58,7 +58,8 @@ def status(invocation: Invocation, form: str) -> int:
 
 
 def _for_tmux(invocation: Invocation) -> int:
-    """One line, exit 0 whatever there is: a status bar is no place for errors."""
+    """Prints one line and returns 0 also after an error, because a status bar would show the error for
+    good."""
     from flycore.model.errors import FlyError
 
     try:
@@ -74,8 +75,7 @@ async def _question(client: Client) -> Status:
 
 
 def tmux_line(kernel: Status) -> str:
-    """`shop: 2 waiting, high`, with tmux's own marks for colours. Short, ASCII; nothing of it but those
-    marks means anything to tmux, whatever the folder is called."""
+    """Returns a short ASCII line such as `shop: 2 waiting, high`, with tmux's own marks for colours."""
     from flycore.model.enums import Risk
 
     parts: list[str] = []
@@ -88,6 +88,7 @@ def tmux_line(kernel: Status) -> str:
         words = f"{kernel.waiting} waiting{f', {risk.value}' if risk is not None else ''}"
         loud = risk is not None and risk.at_least(Risk.HIGH)
         parts.append(_red_text(words) if loud else f"#[fg=yellow]{words}#[default]")
+    # tmux reads `#` as the start of a mark or a command, so the one in a folder's name has to be doubled.
     name = kernel.app_root.rstrip("/").rpartition("/")[2][:MOST_NAME]
     plain = "".join(letter if " " <= letter <= "~" else "?" for letter in name)
     return f"{plain.replace('#', '##')}: {' '.join(parts) or 'ok'}"
@@ -102,14 +103,14 @@ def _risk_text(kernel: Status) -> str:
 
 
 def consoles(kernel: Status) -> str:
-    """Who can decide."""
+    """Returns whether a person can decide, and in how many consoles."""
     if not kernel.approver:
         return "nobody can decide"
     return "a person can decide" + (f", in {kernel.consoles} consoles" if kernel.consoles > 1 else "")
 
 
 def status_lines(document: StatusDocument) -> list[str]:
-    """The status in plain lines."""
+    """Returns the status as plain lines."""
     lines = [f"root     {document.app_root}"]
     kernel = document.kernel
     if kernel is None:
@@ -129,7 +130,7 @@ def status_lines(document: StatusDocument) -> list[str]:
         if kernel.notify_problem:
             lines.append(f"notify   {kernel.notify_problem}")
         if kernel.hands_on:
-            lines.append("hands    a tool has its hands on the machine")
+            lines.append("hands    a tool controls the mouse or the keyboard")
     if document.panic:
         lines.append("panic    everything is stopped until a person releases it: flytui, then ctrl+o")
     lines.append(f"trust    {document.waiting_trust} waiting")

@@ -1,4 +1,4 @@
-"""`flytui token`: which clients may come in over TCP and HTTP. A token is shown once, when it is made."""
+"""`flytui token`: makes, lists and revokes the tokens of clients over TCP and HTTP."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import EXIT_UNKNOWN, clock_time, print_error, print_json, print_line, table
+from flytui.cli.output import EXIT_UNKNOWN, clock_time, print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from flycore.client.remote import RemoteClient
@@ -21,7 +21,7 @@ EXIT_REFUSED = 4
 @click.group(invoke_without_command=True)
 @common
 def token(invocation: Invocation) -> int:
-    """Let clients in over TCP and HTTP, each by a token of its own."""
+    """List, make or revoke tokens for clients over TCP and HTTP."""
     if click.get_current_context().invoked_subcommand is None:
         return _list_tokens(invocation)
     return 0
@@ -30,7 +30,10 @@ def token(invocation: Invocation) -> int:
 @token.command("list")
 @common
 def list_command(invocation: Invocation) -> int:
-    """Names, when they were made, and their last call. No token is ever shown again."""
+    """List the names of the tokens, when each was made, and its last call.
+
+    A token itself is never shown again.
+    """
     return _list_tokens(invocation)
 
 
@@ -38,9 +41,10 @@ def list_command(invocation: Invocation) -> int:
 @click.argument("name")
 @common
 def new(invocation: Invocation, name: str) -> int:
-    """Make a token for the client NAME and print it, this once.
+    """Make a token for the client NAME and print it, only this once.
 
-    NAME (1 to 32 of a-z 0-9 . _ -) is who calls, on cards, in rules and in the log. One token per client.
+    NAME (1 to 32 of a-z 0-9 . _ -) is the caller on cards, in rules and in the log. Make one token for
+    each client.
     """
     from flycore.offline.tokens import make_token
 
@@ -48,7 +52,7 @@ def new(invocation: Invocation, name: str) -> int:
     outcome = _change_token(places, name, made.digest)
     if not outcome.accepted:
         return _print_refusal(invocation, places, outcome.why_not, EXIT_REFUSED)
-    message = f"this is the token of {name}, shown this once: send it as Authorization: Bearer …"
+    message = f"this is the token of {name}, shown only this once: send it as Authorization: Bearer …"
     if invocation.as_json:
         _print_document(places, "made", token=made.token, message=message)
         return 0
@@ -61,7 +65,10 @@ def new(invocation: Invocation, name: str) -> int:
 @click.argument("name")
 @common
 def revoke(invocation: Invocation, name: str) -> int:
-    """Let the client NAME in no longer; its open connections end at once."""
+    """Revoke the token of the client NAME.
+
+    The client can no longer connect, and its open connections end at once.
+    """
     from flycore.offline.tokens import read_tokens
 
     places = invocation.places()
@@ -72,7 +79,7 @@ def revoke(invocation: Invocation, name: str) -> int:
     outcome = _change_token(places, name, None)
     if not outcome.accepted:
         return _print_refusal(invocation, places, outcome.why_not, EXIT_REFUSED)
-    message = f"the token of {name} is worth nothing any more"
+    message = f"the token of {name} is no longer valid"
     if invocation.as_json:
         _print_document(places, "revoked", message=message)
     else:
@@ -81,9 +88,9 @@ def revoke(invocation: Invocation, name: str) -> int:
 
 
 def _change_token(places: RootPaths, name: str, digest: str | None) -> Outcome:
-    """Let the client in by the token of that digest, or no longer where it is None: through the kernel that
-    runs, which writes all state; else in the file itself, under the root's lock. Raises RootBusy where a
-    kernel holds the root and does not answer."""
+    """Adds the token of that digest for the client, or revokes the client's token if the digest is None.
+    The kernel that runs makes the change; without one it is written to the file, under the root's lock.
+    Raises RootBusy if a kernel holds the root and does not answer."""
     import msgspec
 
     from flycore.model.approval import Outcome
@@ -91,14 +98,14 @@ def _change_token(places: RootPaths, name: str, digest: str | None) -> Outcome:
     from flycore.offline.tokens import add_token, revoke_token
     from flytui.cli.kernel_query import hold_root, query_kernel
 
-    async def asked(client: RemoteClient) -> Outcome:
+    async def request_change(client: RemoteClient) -> Outcome:
         if digest is None:
             answer = await client.ask_for("token.revoke", {"name": name})
         else:
             answer = await client.ask_for("token.add", {"name": name, "digest": digest})
         return msgspec.convert(answer, Outcome)
 
-    outcome = query_kernel(places, asked)
+    outcome = query_kernel(places, request_change)
     if outcome is not None:
         return outcome
     with hold_root(places, KernelRole.TOKEN) as root:
@@ -109,18 +116,20 @@ def _list_tokens(invocation: Invocation) -> int:
     from flycore.offline.tokens import read_tokens
 
     places = invocation.places()
-    book = read_tokens(places)
-    if book.problem:
-        print_error(f"the tokens cannot be relied on, so nobody is let in: {book.problem} ({book.path})")
+    store = read_tokens(places)
+    if store.problem:
+        print_error(
+            f"the list of tokens cannot be used, so no client can connect: {store.problem} ({store.path})"
+        )
     if invocation.as_json:
         _print_document(places, "listed")
         return 0
     shown = _listed_tokens(places)
     if not shown:
-        print_line("no client may come in over TCP or HTTP: flytui token new NAME lets one in")
+        print_line("no client may connect over TCP or HTTP: flytui token new NAME makes a token for one")
         return 0
     rows = [(one.name, clock_time(one.created_at), _time_text(one.last_call_at)) for one in shown]
-    table(invocation, ("NAME", "CREATED", "LAST CALL"), rows)
+    print_table(invocation, ("NAME", "CREATED", "LAST CALL"), rows)
     return 0
 
 

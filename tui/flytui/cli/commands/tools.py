@@ -1,4 +1,4 @@
-"""`flytui tools`: what an agent is shown."""
+"""`flytui tools`: lists the tools that agents see, and imports MCP servers into the registry."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import read_catalog
-from flytui.cli.output import print_json, print_line, table
+from flytui.cli.output import print_json, print_line, print_table
 
 
 @click.group(invoke_without_command=True)
 @common
 def tools(invocation: Invocation) -> int:
-    """The tools that agents are shown: available and degraded ones."""
+    """List the tools that agents see: available and degraded ones."""
     if click.get_current_context().invoked_subcommand is None:
         return list_visible(invocation)
     return 0
@@ -21,7 +21,7 @@ def tools(invocation: Invocation) -> int:
 @tools.command("list")
 @common
 def list_tools(invocation: Invocation) -> int:
-    """List them."""
+    """List the tools that agents see: available and degraded ones."""
     return list_visible(invocation)
 
 
@@ -30,16 +30,18 @@ def list_tools(invocation: Invocation) -> int:
 @click.option("--print", "only_print", is_flag=True, help="Show what would be written, and write nothing.")
 @common
 def import_tool(invocation: Invocation, name: str, only_print: bool) -> int:
-    """Take the MCP server NAME of another client's file (.mcp.json, .cursor/mcp.json, your own) over into the
-    project's registry. Shows every line first and asks y/N on the terminal; there is no other way to say
-    yes."""
+    """Copy an MCP server from another client's file into the registry.
+
+    NAME is a server of .mcp.json, .cursor/mcp.json or your own settings of Claude Code or Cursor. The
+    command shows every line first and asks y/N on the terminal; there is no other way to say yes.
+    """
     from flytui.cli.import_server import import_server
 
     return import_server(invocation, name, only_print=only_print)
 
 
 def list_visible(invocation: Invocation) -> int:
-    """Print the visible tools; always exit code 0."""
+    """Prints the tools that agents see; the exit code is always 0."""
     from flycore.catalog.document import visible_catalog
 
     views = visible_catalog(read_catalog(invocation.places(), probe=True))
@@ -68,5 +70,5 @@ def list_visible(invocation: Invocation) -> int:
         (view.capability.name, view.capability.risk.value, view.decision or "–", view.capability.summary)
         for view in views
     ]
-    table(invocation, ("TOOL", "RISK", "POLICY", "WHAT IT DOES"), rows)
+    print_table(invocation, ("TOOL", "RISK", "POLICY", "WHAT IT DOES"), rows)
     return 0

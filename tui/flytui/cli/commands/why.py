@@ -1,4 +1,4 @@
-"""`flytui why TOOL`: the stability ladder of one tool."""
+"""`flytui why TOOL`: prints the stability ladder of one tool."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import read_catalog
-from flytui.cli.output import print_json, print_line, print_lines, width
+from flytui.cli.output import print_json, print_line, print_lines, terminal_width
 from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("tool", shell_complete=tool_names)
 @common
 def why(invocation: Invocation, tool: str) -> int:
-    """Say how a tool is, dimension by dimension, with evidence and the way out."""
+    """Explain the state of TOOL, with evidence and what to do."""
     catalog = read_catalog(invocation.places(), probe=True)
     view = catalog.capability(tool)
     if view is None:
@@ -44,12 +44,12 @@ def why(invocation: Invocation, tool: str) -> int:
     from flytui.console.catalog.explanation import headline, ladder_lines
 
     print_lines(invocation, [headline(tool, view.stability), ()])
-    print_lines(invocation, ladder_lines(view.stability, time.time(), width()))
+    print_lines(invocation, ladder_lines(view.stability, time.time(), terminal_width()))
     if view.decision:
         because = f", because {view.because}" if view.because else ""
         print_line(f"policy says {view.decision}{because}")
     if sidecar is not None:
-        print_lines(invocation, changed_lines(sidecar, width()))
+        print_lines(invocation, changed_lines(sidecar, terminal_width()))
     return 0
 
 
