@@ -1,8 +1,7 @@
-"""Which network addresses are public: those that somebody else's text may make us connect to.
+"""Public network addresses: those that a program may connect to because foreign text names them.
 
-Everything is refused that IANA's special-purpose registries (IPv4: RFC 6890 and its updates; IPv6 likewise)
-do not give to the open internet, and everything that carries another address inside, whatever that is: a
-router or translator on the way would take it out again. Python's own `is_global` differs between versions.
+An address is not public where IANA's special-purpose registries (IPv4: RFC 6890 and its updates; IPv6
+likewise) do not give it to the open internet, or where it holds another address inside.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 
 Address = IPv4Address | IPv6Address
 
+# These tables replace Python's `is_global`, whose answers differ between versions of Python.
 _NOT_PUBLIC_4 = tuple(
     map(
         IPv4Network,
@@ -34,8 +34,10 @@ _NOT_PUBLIC_4 = tuple(
     )
 )
 _PUBLIC_6 = IPv6Network("2000::/3")
-"""The only part that is given to the open internet. Outside of it lie loopback, mapped and translated IPv4
-addresses, unique local, link-local and multicast ones."""
+"""The only part that is given to the open internet. Loopback, mapped and translated IPv4 addresses, unique
+local, link-local and multicast addresses are outside of it."""
+# An address with an IPv4 address inside is refused whatever that is: a router or a translator on the way
+# would take the inner address out and connect to it.
 _NOT_PUBLIC_6 = tuple(
     map(
         IPv6Network,
@@ -50,7 +52,7 @@ _NOT_PUBLIC_6 = tuple(
 
 
 def is_public(address: Address) -> bool:
-    """Whether the address belongs to the open internet. One with a scope (`%eth0`) never does."""
+    """Return whether the address belongs to the open internet. One with a scope (`%eth0`) never does."""
     if isinstance(address, IPv4Address):
         return not any(address in network for network in _NOT_PUBLIC_4)
     if address.scope_id is not None or address not in _PUBLIC_6:
@@ -63,12 +65,14 @@ _LOOPBACK_6 = IPv6Address("::1")
 
 
 def is_loopback(address: Address) -> bool:
-    """Whether the address is this machine itself, spelled as such: a mapped or scoped one is not."""
+    """Return whether the address is 127.0.0.0/8 or ::1. A mapped or scoped address is not loopback here."""
     return address in _LOOPBACK_4 or address == _LOOPBACK_6
 
 
 def parse_address(text: str) -> Address | None:
-    """The address that a resolver or a URL's host spells in the one canonical way; None for anything else."""
+    """Return the address that the text spells in standard form; None for every other text."""
+    # Forms such as `127.1` or `0x7f000001` are not addresses here, but some resolvers accept them. Callers
+    # treat them as names, so that what the resolver makes of them is checked.
     try:
         return ip_address(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Files that are either the old or the new one, and folders that are nobody else's."""
+"""Atomic writes of files, and folders that only this user can use."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Replace `path` by a file of exactly these bytes and mode, on disk when this returns.
+    """Replace `path` with a file of exactly these bytes and this mode, on disk when this returns.
 
-    A reader, and a machine that loses power, sees the whole old file or the whole new one. A link at `path`
-    is replaced, not followed. Raises OSError, and then leaves `path` as it was and nothing beside it.
+    Readers see the whole old file or the whole new one, also after a loss of power. A link at `path` is
+    replaced, not followed. Raises OSError; then `path` is as it was, and no other file is left.
     """
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -29,7 +29,8 @@ def write_atomic(path: Path, data: bytes, mode: int = 0o600) -> None:
 
 
 def write_in(folder: int, name: str, data: bytes, mode: int) -> None:
-    """The same in an open folder, whatever path leads to it by now."""
+    """Replace the file `name` of an open folder, as `write_atomic` does. The folder may have been moved."""
+    # The temporary file must be in the same folder: `rename` is atomic only within one file system.
     beside = f".{name[:128]}.{secrets.token_hex(8)}"
     try:
         _write_new(folder, beside, data, mode)
@@ -38,7 +39,7 @@ def write_in(folder: int, name: str, data: bytes, mode: int) -> None:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(beside, dir_fd=folder)
         raise
-    os.fsync(folder)
+    os.fsync(folder)  # without this, the rename may be lost with the power although the data is not
 
 
 def _write_new(folder: int, name: str, data: bytes, mode: int) -> None:
@@ -52,10 +53,10 @@ def _write_new(folder: int, name: str, data: bytes, mode: int) -> None:
 
 
 def private_folder(path: Path) -> None:
-    """Make sure of a folder 0700 that belongs to this user; missing parents are made the same way.
+    """Make a folder with mode 0700, and missing parents likewise, or check the one that exists.
 
-    PermissionError where it cannot be trusted: another's, a link or no folder, or one that others could have
-    written to. A folder that others could only read is closed to them.
+    Raises PermissionError where the folder is not safe: it belongs to another user, is a link or not a
+    folder, or other users could write to it. A folder that others could only read gets mode 0700.
     """
     missing = [path]
     while not os.path.lexists(missing[-1].parent):
@@ -67,20 +68,21 @@ def private_folder(path: Path) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise _untrusted(path, "is a link or no folder") from error
+            raise _untrusted(path, "is a link or not a folder") from error
         raise
     try:
-        _take(fd, path)
+        _make_private(fd, path)
     finally:
         os.close(fd)
 
 
-def _take(fd: int, path: Path) -> None:
+def _make_private(fd: int, path: Path) -> None:
+    # By the descriptor, not by the path: another folder could take its place between check and change.
     facts = os.fstat(fd)
     if facts.st_uid != os.geteuid():
         raise _untrusted(path, f"belongs to user {facts.st_uid}")
     if facts.st_mode & _OTHERS_WRITE:
-        raise _untrusted(path, "others may write to it")
+        raise _untrusted(path, "other users may write to it")
     if stat.S_IMODE(facts.st_mode) != stat.S_IRWXU:
         os.fchmod(fd, stat.S_IRWXU)
 
@@ -89,35 +91,36 @@ def _untrusted(path: Path, why: str) -> PermissionError:
     return PermissionError(errno.EPERM, why, str(path))
 
 
-# Replacing and making single files beneath an anchor, so that no link and no race leads out of it.
-
-
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
 def replace_beneath(anchor: Path, relative: str, before: bytes, data: bytes) -> None:
-    """Replace the file's bytes, which still have to be `before`; its mode stays. A link that stays below the
-    anchor is followed, and stays. A reader sees the whole old file or the whole new one.
+    """Replace the contents of a file below `anchor`, which must still be `before`. Its mode stays.
 
-    Raises OSError, EBUSY where the file is another by now; then it is as it was.
+    A link that stays below the anchor is followed and kept. Readers see the whole old file or the whole new
+    one. Raises OSError, with EBUSY where the contents are not `before`; then the file is as it was.
     """
     with _anchor(anchor) as anchor_fd:
         fd = open_beneath(anchor_fd, relative, os.O_RDONLY | os.O_NONBLOCK, links=True)
         with os.fdopen(fd, "rb"):
             mode = stat.S_IMODE(os.fstat(fd).st_mode)
+            # The rename below must replace the file that the link leads to, and not the link.
             real = os.path.relpath(real_path_of(fd), real_path_of(anchor_fd))
         folder = open_beneath(anchor_fd, os.path.dirname(real) or ".", _FOLDER)
         try:
             if read_beneath(anchor, real, len(before) + 1) != before:
-                raise OSError(errno.EBUSY, "it was changed meanwhile; try again")
+                raise OSError(errno.EBUSY, "it was changed in the meantime; try again")
             write_in(folder, os.path.basename(real), data, mode)
         finally:
             os.close(folder)
 
 
 def create_beneath(anchor: Path, relative: str, data: bytes, mode: int = 0o644) -> None:
-    """Make a file, and the one folder it lies in where that is missing. FileExistsError where anything has
-    that name, be it a link that leads nowhere; OSError otherwise, and then nothing of it stays."""
+    """Make a file below `anchor`, and its folder where that is missing.
+
+    Raises FileExistsError where anything has that name, even a broken link, and OSError for other failures.
+    No part of the file is left then.
+    """
     parent, name = os.path.split(relative)
     with _anchor(anchor) as anchor_fd:
         if parent:
@@ -144,7 +147,7 @@ def create_beneath(anchor: Path, relative: str, data: bytes, mode: int = 0o644) 
 
 
 def _make_folder(anchor_fd: int, name: str) -> None:
-    """One folder directly below the anchor."""
+    """Make one folder directly below the anchor, where it is missing."""
     with contextlib.suppress(FileExistsError):
         fd = open_beneath(anchor_fd, ".", _FOLDER)
         try:

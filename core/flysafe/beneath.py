@@ -1,11 +1,12 @@
-"""Opening files below an anchor's descriptor, so that no link and no race leads out of it.
+"""Opens files below the descriptor of a folder, the anchor, so that no link and no race leads outside.
 
-Resolving a path and then opening it loses the race against whoever swaps a link in between. Here the kernel
-resolves and opens in one step (`openat2` with RESOLVE_BENEATH); where it cannot, each component is opened by
-itself without following links (`walk`).
+A program that resolves a path and opens it afterwards can be tricked: somebody replaces a part of the path
+with a link in between. Here the operating system resolves and opens in one step (`openat2` with
+RESOLVE_BENEATH). Where it cannot, each component is opened by itself without following links (`walk`).
 
-Errors are OSError: `OutsideAnchor` (EXDEV) for a path that leaves, ELOOP for a link where links are not
-allowed, a magic link of /proc or a loop, EINVAL for a name that no file can have, else the system's own.
+Errors are OSError: `OutsideAnchor` (EXDEV) for a path that leads outside, ELOOP for a link where links are
+not allowed, for a magic link of /proc and for a loop, EINVAL for a name that no file can have, and the
+system's own errors.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 
 
 def open_anchor(path: str | Path) -> int:
-    """A descriptor of the folder, for nothing but opening below it. The caller closes it.
+    """Return a descriptor of the folder `path`, for opening files below it. The caller closes it.
 
-    Links in `path` itself are followed: the anchor is where the person pointed.
+    Links in `path` itself are followed, because a person named this path.
     """
     return os.open(path, _PATH_ONLY | os.O_DIRECTORY | os.O_CLOEXEC)
 
 
 def open_beneath(anchor_fd: int, relative: str, flags: int, mode: int = 0o600, *, links: bool = False) -> int:
-    """Open `relative`, resolved below the anchor; the caller closes the descriptor.
+    """Open `relative` below the anchor and return the descriptor, which the caller closes.
 
-    With `links`, links that stay below the anchor are followed (absolute ones never do). `..` is allowed as
-    long as it stays. `mode` counts where `flags` create. Never becomes the controlling terminal.
+    With `links`, links that stay below the anchor are followed; absolute links never do. `..` is allowed
+    while it stays below. `mode` is that of a new file. A terminal never becomes the controlling one.
     """
     if "\0" in relative:
         raise OSError(errno.EINVAL, "a NUL in the path", relative)
@@ -54,11 +55,14 @@ def open_beneath(anchor_fd: int, relative: str, flags: int, mode: int = 0o600, *
 def read_beneath(
     anchor: Path, relative: str, limit: int, *, links: bool = False, head: bool = False
 ) -> bytes:
-    """The whole of a regular file of at most `limit` bytes; with `head`, of a larger one its first bytes.
-    Else EFBIG for a larger one; EISDIR for a folder, EINVAL for a device, pipe or socket: none of these is
-    waited for."""
+    """Return the contents of a regular file of at most `limit` bytes.
+
+    With `head`, the result for a larger file is its first `limit` bytes. Raises OSError: EFBIG for a larger
+    file otherwise, EISDIR for a folder, and EINVAL for a device, a pipe or a socket.
+    """
     anchor_fd = open_anchor(anchor)
     try:
+        # Without O_NONBLOCK, opening a pipe would wait until somebody writes to it.
         fd = open_beneath(anchor_fd, relative, os.O_RDONLY | os.O_NONBLOCK, links=links)
     finally:
         os.close(anchor_fd)
@@ -68,19 +72,19 @@ def read_beneath(
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), relative)
         if not stat.S_ISREG(kind):
             raise OSError(errno.EINVAL, "not a regular file", relative)
-        data = file.read(limit + (not head))
+        data = file.read(limit + (not head))  # one byte more shows that the file is larger
     if len(data) > limit:
         raise OSError(errno.EFBIG, f"larger than {limit} bytes", relative)
     return data
 
 
 def real_path_of(fd: int) -> str:
-    """The absolute path the descriptor's file has now. FileNotFoundError where it has none any more."""
+    """Return the current absolute path of the descriptor's file. FileNotFoundError where it was deleted."""
     if sys.platform == "darwin":
         import fcntl
 
         return os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
-    path = os.readlink(f"/proc/self/fd/{fd}")
+    path = os.readlink(f"/proc/self/fd/{fd}")  # of a deleted file it ends in " (deleted)", hence the check
     if not os.path.samestat(os.stat(path, follow_symlinks=False), os.fstat(fd)):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     return path

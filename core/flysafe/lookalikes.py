@@ -1,14 +1,14 @@
-"""Letters that pass for ASCII ones, and where that misleads.
+"""Marks letters that look like ASCII letters, where they can mislead a person.
 
-A Russian or Greek text is left readable; `раypal`, a lone `сору`, a mathematical `𝐫𝐦` and a slash that is
-none are not. Three rules, on text that `safe_text` has been over:
+Russian or Greek text stays readable; `раypal`, a single word `сору`, a mathematical `𝐫𝐦` and a character that
+only looks like a slash are marked. The text must have passed `safe_text`. There are three rules:
 
-1. Some characters stand for ASCII whatever is around them: fullwidth and mathematical letters, Roman
-   numerals, other hyphens, slashes and dots, other spaces.
-2. In a word that holds a Latin letter, letters of another alphabet are tokens. Han, kana and Hangul mix with
-   Latin in ordinary writing and look like none of it.
-3. A word made only of look-alikes is all tokens, unless it has at most three letters and stands beside a word
-   of its alphabet that could not be Latin (`с`, `о`, `а` in a Russian sentence).
+1. Some characters are marked everywhere: fullwidth and mathematical letters, Roman numerals, and the hyphens,
+   slashes, dots and spaces that are not ASCII.
+2. In a word with a Latin letter, letters of other alphabets are marked. Han, kana and Hangul are not, because
+   they mix with Latin in ordinary writing and do not look like it.
+3. In a word made only of look-alikes all letters are marked, unless it has at most three letters and is next
+   to a word of its alphabet that cannot be Latin (`с`, `о`, `а` in a Russian sentence).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _LOOKALIKES = frozenset(
 _WORDS = re.compile(f"{OPEN}[^{CLOSE}]*{CLOSE}|(?P<word>(?:[^\\W_]|[\u0300-\u036f])+)")
 _SHORT = 3
 _BESIDE = re.compile(r'[,;:.!?»")]? (?:[—–-] )?[«"(]?')
-"""What may stand between two words of one sentence."""
+"""The characters between two words of one sentence."""
 
 _NEUTRAL = frozenset(
     (
@@ -82,7 +82,7 @@ def _token(character: str) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _alphabet(character: str) -> str:
-    """The first word of the character's name, which for a letter is its alphabet."""
+    """Return the first word of the character's Unicode name, which for a letter is its alphabet."""
     return unicodedata.name(character, "UNNAMED").partition(" ")[0]
 
 
@@ -91,24 +91,24 @@ def _is_latin(character: str) -> bool:
 
 
 def _mark_foreign(character: str) -> str:
-    """A token for a letter or digit that has no business beside Latin letters."""
+    """Return a token for a letter or digit that is not usual beside Latin letters, else the character."""
     if character.isascii() or not character.isalnum() or _alphabet(character) in _NEUTRAL:
         return character
     return _token(character)
 
 
 def _is_disguise(word: str) -> bool:
-    """Whether every letter of the word has an ASCII twin."""
+    """Return whether every letter of the word looks like an ASCII letter."""
     letters = [character for character in word if character.isalpha()]
     return bool(letters) and all(letter in _LOOKALIKES for letter in letters)
 
 
 def _in_sentence(text: str, words: list[re.Match[str]], index: int) -> bool:
-    """Whether a neighbouring word is of the same alphabet and could not be taken for Latin."""
-    here = words[index]
-    alphabet = _alphabet(here[0][0])
+    """Return whether a word next to it has the same alphabet and cannot be mistaken for Latin."""
+    word = words[index]
+    alphabet = _alphabet(word[0][0])
     for neighbour in words[max(index - 1, 0) : index] + words[index + 1 : index + 2]:
-        first, second = sorted((here, neighbour), key=lambda match: match.start())
+        first, second = sorted((word, neighbour), key=lambda match: match.start())
         between = _BESIDE.fullmatch(text, first.end(), second.start())
         plain = not any(map(_is_latin, neighbour[0])) and not _is_disguise(neighbour[0])
         if between and plain and _alphabet(neighbour[0][0]) == alphabet:

@@ -1,4 +1,4 @@
-"""Linux's `openat2`, which resolves a path below a descriptor in one step."""
+"""The system call `openat2` of Linux, which resolves a path below a descriptor in one step."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from collections.abc import Callable
 from flysafe.walk import OutsideAnchor
 
 _NUMBER = 437
-"""The same on every architecture."""
+"""Number of the system call, the same on every architecture."""
 _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 0x02, 0x04, 0x08
-_RACES = 64
-"""EAGAIN says that a folder was moved meanwhile; so many times in a row is an attack or a broken disk."""
+_MAX_TRIES = 64
+"""EAGAIN means that a folder was moved during the call. This often in a row, somebody does it on purpose."""
 _OpenAt2 = Callable[[int, bytes, int, int, int], int]
 
 
 @functools.cache
 def _syscall() -> _OpenAt2 | None:
-    """The call as a function of (descriptor, path, flags, mode, resolve), or None where there is none."""
+    """Return the call as a function of (descriptor, path, flags, mode, resolve); None where it is missing."""
     if not sys.platform.startswith("linux"):
         return None
-    import ctypes
+    import ctypes  # takes milliseconds to import, and most commands open no file this way
 
     class OpenHow(ctypes.Structure):
         _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
@@ -50,7 +50,8 @@ def _syscall() -> _OpenAt2 | None:
 
 @functools.cache
 def available() -> bool:
-    """Whether this machine has the call; an older kernel or a seccomp filter may not."""
+    """Return whether the call works on this machine."""
+    # Linux before 5.6 does not have it, and a seccomp filter may refuse it. Only a trial shows the latter.
     call = _syscall()
     if call is None:
         return False
@@ -65,14 +66,14 @@ def available() -> bool:
 
 
 def open_resolved(anchor_fd: int, path: bytes, flags: int, mode: int, links: bool) -> int:
-    """Open `path` below the anchor. OutsideAnchor where it leaves, OSError for everything else."""
+    """Open `path` below the anchor. Raises OutsideAnchor where it leads outside, and OSError."""
     call = _syscall()
     if call is None:
-        raise OSError(errno.ENOSYS, "openat2 is not there", os.fsdecode(path))
+        raise OSError(errno.ENOSYS, "openat2 is missing", os.fsdecode(path))
     resolve = _BENEATH | _NO_MAGICLINKS | (0 if links else _NO_SYMLINKS)
     if not flags & os.O_CREAT:
         mode = 0  # openat2 refuses a mode that would not be used
-    for _ in range(_RACES):
+    for _ in range(_MAX_TRIES):
         try:
             return call(anchor_fd, path, flags, mode, resolve)
         except OSError as error:

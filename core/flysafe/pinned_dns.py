@@ -1,8 +1,8 @@
-"""Addresses of a foreign host: resolved once within a time limit, each checked; the caller connects to these.
+"""Resolves foreign hosts once, within a time limit, and checks each address before a program connects to it.
 
-A name that is resolved again by the library that connects could lead elsewhere the second time (DNS
-rebinding), so nobody passes a name on: whoever connects takes an address of `pinned_addresses`. TLS and the
-`Host` header keep the name.
+A library that connects by name resolves the name again, and the second answer can lead elsewhere (DNS
+rebinding). So callers connect to an address of `pinned_addresses`, never to a name. TLS and the `Host` header
+keep the name.
 """
 
 from __future__ import annotations
@@ -17,42 +17,42 @@ from threading import Thread
 from flysafe.addresses import Address, is_loopback, is_public, parse_address
 
 MAX_ADDRESSES = 32
-"""A name with more is refused, because every one of them has to be checked."""
+"""Most addresses of one name, because each of them is checked."""
 
 Resolve = Callable[[str, int, float], list[str]]
 """Takes host, port and seconds and returns addresses as text. Raises OSError."""
 
 
 class HostUnresolved(OSError):
-    """The resolver gives no usable answer about the host in time."""
+    """The resolver gave no usable answer about the host in time."""
 
 
 class AddressRefused(OSError):
-    """The host leads to an address that is neither public nor allowed."""
+    """The host has an address that is neither public nor allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowList:
-    """What may be reached although it is not public.
+    """The hosts and addresses that are allowed although they are not public.
 
-    A host is allowed by its exact name, in any case and with or without the last dot, wherever it leads to.
-    An address is allowed by itself or by a network that holds it, also where a name leads to it.
+    A host is allowed by its exact name, in any case and with or without the last dot, whatever its addresses
+    are. An address is allowed by itself or by a network that contains it, also where it belongs to a name.
     """
 
     hosts: frozenset[str] = frozenset()
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     own_machine: bool = False
-    """Whether `localhost` and a loopback address written as the host mean this machine. Then `localhost`
-    leads nowhere else, and another name that leads here is still refused."""
+    """Whether `localhost`, and a loopback address that is written as the host, are allowed. `localhost` must
+    then have a loopback address, and any other name with a loopback address is still refused."""
 
     def lists(self, host: str, address: Address | None) -> bool:
-        """Whether the host's name, or the address, is in the list."""
+        """Return whether the name of the host, or the address, is in the list."""
         if host.lower().removesuffix(".") in self.hosts:
             return True
         return address is not None and any(address in network for network in self.networks)
 
     def permits(self, host: str, address: Address) -> bool:
-        """Whether a connection to the address, which was found for the host, may be made."""
+        """Return whether a program may connect to the address, which the host has."""
         if self.own_machine and host.lower() == "localhost":
             return is_loopback(address)
         if self.own_machine and is_loopback(address) and parse_address(host) == address:
@@ -61,9 +61,9 @@ class AllowList:
 
 
 def parse_allow_list(items: Iterable[object], *, own_machine: bool = False) -> tuple[AllowList, list[object]]:
-    """The allow-list of hosts, addresses and networks, and the items that are none of these.
+    """Return the allow-list of hosts, addresses and networks, and the items that are none of these.
 
-    An IPv6 address may stand in brackets. A network whose address has bits behind its prefix is none.
+    An IPv6 address may be in brackets. A network whose address has bits set behind its prefix is not valid.
     """
     hosts, networks, faulty = set[str](), list[IPv4Network | IPv6Network](), list[object]()
     for item in items:
@@ -73,7 +73,7 @@ def parse_allow_list(items: Iterable[object], *, own_machine: bool = False) -> t
         try:
             networks.append(ip_network(text))
         except ValueError:
-            # ip_network takes no address with a scope, which is a host like any other.
+            # `ip_network` refuses an address with a scope; such an address is treated like a host name.
             if not text.strip() or (parse_address(text) is None and ("/" in text or ":" in text)):
                 faulty.append(item)
             else:
@@ -82,7 +82,7 @@ def parse_allow_list(items: Iterable[object], *, own_machine: bool = False) -> t
 
 
 def resolve_host(host: str, port: int, seconds: float) -> list[str]:
-    """The addresses of the system's resolver, in its order. Raises OSError; TimeoutError after `seconds`."""
+    """Return the addresses from the system's resolver, in its order. Raises OSError, and TimeoutError."""
     answers: SimpleQueue[list[str] | OSError] = SimpleQueue()
 
     def resolve() -> None:
@@ -92,14 +92,14 @@ def resolve_host(host: str, port: int, seconds: float) -> list[str]:
         except OSError as failed:
             answers.put(failed)
         except UnicodeError:
-            answers.put(OSError("no name for the resolver"))
+            answers.put(OSError("the resolver does not accept this name"))
 
-    # getaddrinfo knows no time limit and cannot be interrupted. A daemon thread ends with the process.
+    # getaddrinfo has no time limit and cannot be interrupted. A daemon thread ends with the process.
     Thread(target=resolve, daemon=True).start()
     try:
         answer = answers.get(timeout=seconds)
     except Empty:
-        raise TimeoutError("the resolver does not answer") from None
+        raise TimeoutError(f"the resolver did not answer within {seconds:g} seconds") from None
     if isinstance(answer, OSError):
         raise answer
     return answer
@@ -108,15 +108,15 @@ def resolve_host(host: str, port: int, seconds: float) -> list[str]:
 def pinned_addresses(
     host: str, port: int, seconds: float, allowed: AllowList, resolve: Resolve = resolve_host
 ) -> list[Address]:
-    """All addresses of a host, each of which may be connected to; `host` is a name or an address.
+    """Return all addresses of a host, which is a name or an address. A program may connect to each of them.
 
-    Raises HostUnresolved, and AddressRefused where only one of them is not permitted: a name that leads both
-    outside and inside is a trick.
+    Raises HostUnresolved, and AddressRefused where one or more of the addresses are not permitted.
     """
     literal = parse_address(host)
     found = [literal] if literal is not None else _resolved(host, port, seconds, resolve)
+    # A name with public and private addresses together is an attack: the good one only hides the other.
     if not all(allowed.permits(host, address) for address in found):
-        raise AddressRefused(f"{host} leads to an address that is not public")
+        raise AddressRefused(f"{host} has an address that is not public")
     return found
 
 
@@ -124,15 +124,15 @@ def _resolved(host: str, port: int, seconds: float, resolve: Resolve) -> list[Ad
     try:
         texts = resolve(host, port, seconds)
     except OSError as failed:
-        raise HostUnresolved(f"no address is known for {host}") from failed
+        raise HostUnresolved(f"no address was found for {host}") from failed
     found = [address for address in map(parse_address, texts) if address is not None]
     if not found or len(found) != len(texts) or len(found) > MAX_ADDRESSES:
-        raise HostUnresolved(f"no usable answer about {host}")
+        raise HostUnresolved(f"the resolver gave no usable answer about {host}")
     return found
 
 
 def connect_pinned(addresses: Sequence[Address], port: int, seconds: float) -> socket.socket:
-    """A TCP connection to the first of the addresses that answers; each has `seconds`. Raises OSError."""
+    """Return a TCP connection to the first address that answers. Each gets `seconds`. Raises OSError."""
     last: OSError = ConnectionError("no address")
     for address in addresses:
         try:

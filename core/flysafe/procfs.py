@@ -1,8 +1,8 @@
 """Facts about processes from Linux's /proc: parents, sessions, start times, programs, environments.
 
 A process can end between any two reads; then a function returns None or an empty value and does not raise.
-A pid is given out again after its process has been reaped, so only pid and start time together name one.
-`proc` is another folder in tests of hostile contents.
+The kernel uses a pid again after its process was reaped, so only pid and start time together identify one.
+The parameter `proc` is another folder in tests with hostile contents.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import NamedTuple
 PROC = "/proc"
 MAX_ANCESTORS = 64
 _MAX_READ = 1 << 22
-"""Bytes of one file. The kernel's own limit for arguments and environment together is below it by default."""
+"""Most bytes of one file. By default the kernel's limit for arguments and environment together is lower."""
 _PAGE = 4096
 _CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
 _DELETED = b" (deleted)"
@@ -49,19 +49,20 @@ class Process(NamedTuple):
 
     @property
     def ended(self) -> bool:
-        """Whether the process only waits to be reaped, or has threads that outlived its first one."""
+        """Whether the process has ended. Threads may still run after its first thread has ended."""
         return self.state in "ZX"
 
 
 def ticks_now() -> int:
-    """The clock ticks since boot, in the unit of `Process.started` and rounded down like it."""
+    """Return the clock ticks since boot, in the unit of `Process.started` and rounded down like it."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _CLOCK_TICKS)
 
 
 def read_process(pid: int, proc: ProcFolder = PROC) -> Process | None:
-    """The process with this pid; None where there is none or its `stat` cannot be understood."""
+    """Return the process with this pid; None where there is none or its `stat` cannot be parsed."""
     stat = _read_file(f"{os.fspath(proc)}/{pid}/stat")
-    # The name may hold brackets, spaces and line ends, so only the last bracket ends it.
+    # A process chooses its own name, which may hold brackets, spaces and newlines: only the last bracket
+    # ends it.
     opening, closing = stat.find(b"("), stat.rfind(b")")
     fields = stat[closing + 1 :].split()
     if opening < 0 or closing < opening or len(fields) < _FIELDS_NEEDED:
@@ -81,13 +82,13 @@ def read_process(pid: int, proc: ProcFolder = PROC) -> Process | None:
 
 
 def process_table(proc: ProcFolder = PROC) -> dict[int, Process]:
-    """Every process that this one may see, by pid."""
+    """Return every process that this process may see, by pid."""
     found = (read_process(int(name), proc) for name in os.listdir(proc) if name.isdecimal())
     return {process.pid: process for process in found if process is not None}
 
 
 def descendants(roots: Iterable[int], table: Mapping[int, Process]) -> list[int]:
-    """The roots and every pid of the table below them, each once, parents before their children."""
+    """Return the roots and all their descendants in the table, each once, parents before their children."""
     children: dict[int, list[int]] = {}
     for process in table.values():
         children.setdefault(process.parent, []).append(process.pid)
@@ -101,13 +102,14 @@ def descendants(roots: Iterable[int], table: Mapping[int, Process]) -> list[int]
 
 
 def own_children() -> set[int]:
-    """Pids of the children of this process's main thread and of the calling thread, zombies included.
+    """Return the pids of the children of the main thread and of the calling thread, zombies included.
 
-    The main thread adopts orphans, and a child belongs to the thread that started it, so the result lacks
-    only the children of other threads. Where the kernel keeps no such list, the whole table is searched.
+    Children that other threads started are missing, except where the kernel keeps no list for each thread
+    and the whole process table is searched.
     """
     own = os.getpid()
     children: set[int] = set()
+    # A child belongs to the thread that started it, and the main thread adopts orphans.
     for thread in {own, threading.get_native_id()}:
         try:
             children.update(map(int, _read_whole(f"{PROC}/self/task/{thread}/children").split()))
@@ -117,7 +119,7 @@ def own_children() -> set[int]:
 
 
 def executable_of(pid: int, proc: ProcFolder = PROC) -> str:
-    """Absolute path of the file that the process runs; empty where it cannot be read."""
+    """Return the absolute path of the file that the process runs; empty where it cannot be read."""
     try:
         path = os.fsencode(os.readlink(f"{os.fspath(proc)}/{pid}/exe"))
     except OSError:
@@ -126,32 +128,33 @@ def executable_of(pid: int, proc: ProcFolder = PROC) -> str:
 
 
 def command_line(pid: int, proc: ProcFolder = PROC) -> tuple[str, ...]:
-    """The arguments as the process shows them; empty for a kernel thread and for a process that is gone."""
+    """Return the arguments that the process shows; empty for a kernel thread and for an ended process."""
     raw = _read_file(f"{os.fspath(proc)}/{pid}/cmdline").rstrip(b"\0")
     return tuple(map(_text, raw.split(b"\0"))) if raw else ()
 
 
 def environment_of(pid: int, proc: ProcFolder = PROC) -> list[bytes]:
-    """The `NAME=value` entries that the process was started with; empty where they cannot be read.
+    """Return the `NAME=value` entries that the process was started with; empty where they cannot be read.
 
-    A process can rewrite this memory: an entry may show whose a process is, and a missing one proves nothing.
+    A process can overwrite this memory: an entry may show to whom a process belongs, and a missing entry
+    proves nothing.
     """
     return _read_file(f"{os.fspath(proc)}/{pid}/environ").split(b"\0")
 
 
 def environment_value(pid: int, name: str, proc: ProcFolder = PROC) -> str:
-    """One variable of `environment_of`, the first of that name; empty where it is absent or unreadable."""
+    """Return the first variable of that name in `environment_of`; empty where there is none."""
     prefix = os.fsencode(name) + b"="
     values = (entry[len(prefix) :] for entry in environment_of(pid, proc) if entry.startswith(prefix))
     return _text(next(values, b""))
 
 
 def ancestors(pid: int, proc: ProcFolder = PROC) -> tuple[int, ...]:
-    """Pids of the parents, nearest first, without pid 1; at most `MAX_ANCESTORS`, whatever /proc holds."""
+    """Return the pids of the ancestors, nearest first, without pid 1; at most `MAX_ANCESTORS`."""
     found: list[int] = []
     current = read_process(pid, proc)
     while current is not None and current.parent > 1 and len(found) < MAX_ANCESTORS:
-        # Parents are read one after the other, so a pid that is reused meanwhile can close a circle.
+        # The parents are read one after the other, so a pid that is reused in between can close a circle.
         if current.parent in found or current.parent == pid:
             break
         found.append(current.parent)
@@ -160,13 +163,13 @@ def ancestors(pid: int, proc: ProcFolder = PROC) -> tuple[int, ...]:
 
 
 def ancestor_names(pid: int, proc: ProcFolder = PROC) -> tuple[str, ...]:
-    """The parents, nearest first, each as its name and pid: `bash 4121`."""
+    """Return the ancestors, nearest first, each as its name and pid: `bash 4121`."""
     found = (read_process(parent, proc) for parent in ancestors(pid, proc))
     return tuple(f"{process.name} {process.pid}" for process in found if process is not None)
 
 
 def terminal_of(pid: int, proc: ProcFolder = PROC) -> str:
-    """The controlling terminal, `pts/3` or `tty2`, another by its numbers; empty where there is none."""
+    """Return the controlling terminal: `pts/3`, `tty2`, or `major:minor`; empty where there is none."""
     process = read_process(pid, proc)
     if process is None or not process.terminal:
         return ""
@@ -177,13 +180,14 @@ def terminal_of(pid: int, proc: ProcFolder = PROC) -> str:
 
 
 def send_signal(process: Process, *numbers: signal.Signals) -> None:
-    """Send signals to exactly this process. One that has gone, or may not be signalled, is left alone."""
+    """Send signals to exactly this process. Nothing happens where it ended or may not be signalled."""
     try:
         descriptor = os.pidfd_open(process.pid)
     except OSError:
         return
     try:
-        # The descriptor pins the process before the start times are compared: a reused pid is never hit.
+        # The descriptor refers to one process for good. It is opened before the start times are compared, so
+        # that a process which got the pid in the meantime is never signalled.
         now = read_process(process.pid)
         if now is not None and now.started == process.started:
             for number in numbers:
@@ -195,7 +199,7 @@ def send_signal(process: Process, *numbers: signal.Signals) -> None:
 
 
 def _read_file(path: str) -> bytes:
-    """The contents of a file of /proc; empty where it cannot be read."""
+    """Return the contents of a file of /proc; empty where it cannot be read."""
     try:
         return _read_whole(path)
     except OSError:
@@ -203,11 +207,11 @@ def _read_file(path: str) -> bytes:
 
 
 def _read_whole(path: str) -> bytes:
-    """The contents of a file of /proc, at most `_MAX_READ` bytes. Raises OSError."""
+    """Return the contents of a file of /proc, at most `_MAX_READ` bytes. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = bytearray()
-        # The kernel may answer a read of `environ` with one page, whatever was asked for.
+        # A read of `environ` may return one page only, however many bytes were requested.
         while len(data) < _MAX_READ and (part := os.read(descriptor, _PAGE)):
             data += part
         return bytes(data)
@@ -216,5 +220,5 @@ def _read_whole(path: str) -> bytes:
 
 
 def _text(data: bytes) -> str:
-    """The bytes as text without surrogates, which no JSON and no digest can hold."""
+    """Return the bytes as text without surrogates, which JSON and digests cannot represent."""
     return data.decode("utf-8", "replace")

@@ -1,8 +1,8 @@
-"""Which code points may not reach a terminal as they are.
+"""Makes text from outside safe to draw on a terminal.
 
-Three tiers, so that ordinary text costs next to nothing: `PLAIN` accepts whole blocks known to be harmless,
-`CONTROLS` names what is never drawn, and `dangerous()` is the exact answer for everything else. It is built
-on first use (some 20 ms) from this Python's Unicode tables and the names below, which are newer than them.
+Every string of a sidecar, a caller or a file passes through here on its way to a terminal. A character that
+the terminal would obey, or that a person could not see, becomes a visible token such as `⟦U+202E⟧`. `⟦` in
+the text becomes a token too: different texts stay different, and every token on the screen was made here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import unicodedata
 from functools import cache
 
 OPEN, CLOSE = "\u27e6", "\u27e7"
-"""The brackets of a visible token. OPEN in the text itself becomes a token, so tokens cannot be forged."""
+"""The brackets of a token."""
+
+# Three tables, so that ordinary text costs little: PLAIN accepts whole blocks that are harmless, CONTROLS has
+# what is never drawn, and `dangerous()` decides exactly on everything else.
 
 PLAIN = re.compile(
     "[ -~\u00a0-\u00ac\u00ae-\u02ff\u0388-\u038a\u038e-\u03a1\u03a3-\u0482\u048a-\u052f\u1e00-\u1eff"
@@ -21,31 +24,31 @@ PLAIN = re.compile(
     "\u3000-\u3029\u3030-\u303f\u3041-\u3096\u309b-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff9f"
     "\U0001f300-\U0001f64f\U0001f900-\U0001f9ff]*"
 )
-"""Text wholly of these needs no further look. Only assigned, visible, spacing characters."""
+"""Text of these characters only is safe. They are all assigned, visible, and advance the cursor."""
 
 CONTROLS = re.compile(
     "[\0-\x1f\x7f-\x9f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
 )
-"""Control, format, bidi and separator characters, surrogates and the whole block of tags."""
+"""Control, format, bidirectional and separator characters, surrogates and the whole block of tags."""
 
 _INVISIBLE = (
     "\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00016fe4\U000133fc-\U000133ff"
 )
-"""Assigned, and drawn as nothing: joiners, fillers, the empty Braille cell, variation selectors."""
+"""Assigned characters that draw nothing: joiners, fillers, the empty Braille cell, variation selectors."""
 
 _JAMO = "\u1160-\u11ff\ud7b0-\ud7ff"
-"""Hangul vowels and finals: letters that terminals stack on the one before, like marks."""
+"""Hangul vowels and finals: letters that terminals draw over the one before, like marks."""
 
 _FIRST_MARK = 0x300
 _PLANES = 0x40000
-"""Above the first four planes nothing may pass: private use, tags, and what is not assigned."""
+"""End of the first four planes. Above are only private use, tags, and unassigned code points."""
 
 
 def _ranges(points: list[int]) -> str:
-    """The code points as the inside of a character class."""
+    """Return the code points as the inside of a character class."""
     spans: list[tuple[int, int]] = []
     for point in points:
         if spans and spans[-1][1] == point - 1:
@@ -57,10 +60,13 @@ def _ranges(points: list[int]) -> str:
 
 @functools.cache
 def dangerous() -> re.Pattern[str]:
-    """Matches each character that has to become a token, the third mark on a base and later ones included.
+    """Return a pattern that matches each character that must become a token.
 
-    Covered: Cc, Cf, Cs, Co, Cn, Zl, Zp, the invisible ones, and OPEN. Linear in the text.
+    These are Cc, Cf, Cs, Co, Cn, Zl, Zp, the invisible characters, OPEN, and the third and later marks on one
+    base. Matching is linear in the length of the text.
     """
+    # The tables of this Python may be older than the characters that are named above, so both are used.
+    # Building takes about 20 ms, which only text beyond PLAIN has to wait for.
     points = range(_PLANES)
     hidden = [
         point for point in points if not chr(point).isprintable() and unicodedata.category(chr(point)) != "Zs"
@@ -75,24 +81,17 @@ def dangerous() -> re.Pattern[str]:
     return re.compile(f"{never}|{CONTROLS.pattern}|(?<={stacking}{{2}}){stacking}")
 
 
-# Text from outside, made safe to draw.
-#
-# Every string a sidecar, a caller or a file brought along passes through here on its way to a terminal.
-# What a terminal would obey, and what a person could not see, becomes a visible token such as `⟦U+202E⟧`.
-# `⟦` itself becomes one too: different texts stay different, and a token on the screen is always ours.
-
-
 FILLER = "·"
-"""What `line_filter` puts in place of a character that must not reach the terminal; one cell wide."""
+"""The character, one cell wide, that `line_filter` writes in place of a dangerous one."""
 
 _ASCII_CONTROL = re.compile("[\0-\x1f\x7f]")
 _TAB = f"{OPEN}U+0009{CLOSE}"
 _LONGEST_RUN = 8
-"""More spaces than this in a row can push what follows off the screen."""
+"""More spaces than this in a row could move what follows off the screen."""
 
 
 def token(character: str) -> str:
-    """The visible name of one character."""
+    """Return the token of one character."""
     return f"{OPEN}U+{ord(character):04X}{CLOSE}"
 
 
@@ -101,11 +100,11 @@ def _token_of(match: re.Match[str]) -> str:
 
 
 def safe_text(text: str) -> str:
-    """One line that can be drawn anywhere: nothing in it is obeyed by a terminal, nothing is hidden.
+    """Return the text as one line that is safe to draw: a terminal obeys none of it, and nothing is hidden.
 
-    Control (newline and tab too), format, bidi, zero-width and invisible characters, line and paragraph
-    separators, surrogates, private and unassigned code points become tokens; so does each combining mark
-    after the second in a row. Injective: replacing each token by its character gives the text back.
+    Control characters (also newline and tab), format, bidirectional, zero-width and invisible characters,
+    line and paragraph separators, surrogates, private and unassigned code points become tokens, and so does
+    each combining mark after the second in a row. Replacing each token by its character gives the text back.
     """
     if text.isascii():
         return text if text.isprintable() else _ASCII_CONTROL.sub(_token_of, text)
@@ -115,16 +114,16 @@ def safe_text(text: str) -> str:
 
 
 def safe_lines(text: str) -> list[str]:
-    """The text split at its newlines, each line safe to draw. An empty text is one empty line."""
+    """Return the lines of the text, each safe to draw. An empty text is one empty line."""
     return [safe_text(line) for line in text.split("\n")]
 
 
 def strict_text(text: str) -> str:
-    """`safe_text` for what a person approves: what only looks like something else is a token as well.
+    """Return `safe_text` of a text that a person approves, with look-alikes and long gaps as tokens too.
 
-    In addition to `safe_text`: letters that pass for ASCII ones where they can mislead (see `scripts`),
-    spaces that are not the ASCII one, and runs of more than 8 spaces or tabs, drawn as `⟦U+0020×12⟧`.
-    Injective like `safe_text`.
+    Also marked are letters that look like ASCII letters where they can mislead (`lookalikes`), spaces other
+    than the ASCII one, and runs of more than 8 spaces or tabs, as `⟦U+0020×12⟧`. Different texts stay
+    different.
     """
     safe = safe_text(text)
     if not safe.isascii():
@@ -150,10 +149,10 @@ def _draw_run(match: re.Match[str]) -> str:
 
 
 def line_filter(text: str) -> str:
-    """The last line of defence, for text that is about to be written to a terminal.
+    """Return the text with `·` for each character that controls a terminal or changes the direction of text.
 
-    Whatever controls a terminal or turns text round is replaced, one for one, by `·`. Text that went through
-    `safe_text` holds none of it and comes back unchanged. Newlines are replaced as well: segments hold none.
+    This is the last check before text is written to a terminal. Text that passed `safe_text` stays unchanged.
+    Newlines are replaced as well, because the caller writes lines one by one.
     """
     if text.isascii():
         return text if text.isprintable() else _ASCII_CONTROL.sub(FILLER, text)

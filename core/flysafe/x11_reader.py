@@ -1,8 +1,8 @@
-"""Reads the windows of an X11 display through libX11, by ctypes: the window tree, titles, focus and places.
+"""Reads the windows of an X11 display through libX11 with ctypes: the window tree, titles, focus, positions.
 
-One connection answers each question in microseconds, so a caller can look right before it acts. Window ids
-are plain integers, and 0 is no window. Titles and process ids are what a program says of its own windows:
-text from outside. Nothing here changes the display.
+Each request over the open connection takes microseconds, so a caller can check immediately before it acts.
+Window ids are integers, and 0 is no window. Titles and process ids are what programs state about their own
+windows, so they are text from outside. Nothing here changes the display.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     """Name of a function of libX11 to the types of its result and its arguments."""
 
 MAX_DEPTH = 64
-"""Deeper window trees are cut: no toolkit comes near, and a hostile client must not hold the caller."""
+"""Depth at which window trees are cut. No toolkit needs as much, and a hostile client must not block the
+caller."""
 MAX_WINDOWS = 256
 MAX_VISITED = 20_000
 
@@ -88,8 +89,8 @@ def _ignore(_display: int, _event: int) -> int:
     return 0
 
 
-# libX11's own handler ends the program when a window has just gone; a failed request returns 0 to its caller
-# anyway. The object is kept here because ctypes does not keep it alive.
+# The default handler of libX11 ends the program for a request about a window that was just closed. A failed
+# request returns 0 anyway. The object is kept here because ctypes does not keep it alive.
 _ignore_errors = ctypes.CFUNCTYPE(c_int, c_void_p, c_void_p)(_ignore)
 
 
@@ -122,17 +123,17 @@ class Geometry:
         self.height = height
 
     def contains(self, x: int, y: int) -> bool:
-        """Whether the point lies inside."""
+        """Return whether the point is inside."""
         return self.x <= x < self.x + self.width and self.y <= y < self.y + self.height
 
     def meets(self, other: Geometry) -> bool:
-        """Whether the two have a pixel in common."""
+        """Return whether the two rectangles have a pixel in common."""
         across = self.x < other.x + other.width and other.x < self.x + self.width
         return across and self.y < other.y + other.height and other.y < self.y + self.height
 
 
 class Window:
-    """A window that exists now. `title` and `pid` are what its program says; 0 is no process."""
+    """A window at the time when it was read. `title` and `pid` are as its program states; 0 is no process."""
 
     __slots__ = ("geometry", "id", "pid", "title")
 
@@ -144,7 +145,7 @@ class Window:
 
 
 def display_name() -> str:
-    """The display of this process's environment. Raises DisplayUnavailable where it names none."""
+    """Return the display from the environment of this process. Raises DisplayUnavailable."""
     name = os.environ.get("DISPLAY", "")
     if name:
         return name
@@ -160,9 +161,10 @@ def display_name() -> str:
 
 
 class X11Reader:
-    """A context manager: the connection is open between enter and exit.
+    """A connection to the display, open while this context manager is.
 
-    Raises DisplayUnavailable on entering where there is no display, none that answers, or no libX11.
+    Entering raises DisplayUnavailable where there is no display, the X server does not answer, or libX11 is
+    missing.
     """
 
     def __enter__(self) -> X11Reader:
@@ -191,13 +193,13 @@ class X11Reader:
         self.library.XCloseDisplay(self.handle)
 
     def window(self, number: int) -> Window | None:
-        """The window with this id, or None where there is none."""
+        """Return the window with this id, or None where there is none."""
         geometry = self.geometry(number) if 0 < number < 2**32 else None
         return Window(number, self.title(number), self.pid(number), geometry) if geometry else None
 
     def visible_windows(self) -> list[Window]:
-        """The windows on the screen that have a title, outer ones first, at most `MAX_WINDOWS`. The frames
-        and buttons of a window manager have none, and its own helper windows lie outside the screen."""
+        """Return the windows on the screen that have a title, outer ones first, at most `MAX_WINDOWS`."""
+        # Frames and buttons of a window manager have no title, and its helper windows are outside the screen.
         screen = self.geometry(self.root)
         found: list[Window] = []
         waiting = [self.root]
@@ -213,7 +215,7 @@ class X11Reader:
         return found
 
     def focused_window(self) -> Window | None:
-        """The window with the focus, or the nearest one around it that has a title."""
+        """Return the window with the focus, or the nearest window around it that has a title."""
         focus = self.focused()
         for number in (focus, *self.ancestors(focus)) if focus else ():
             window = self.window(number)
@@ -222,7 +224,7 @@ class X11Reader:
         return None
 
     def tree(self, window: int) -> tuple[int, tuple[int, ...]] | None:
-        """Parent (0 for the root) and children of a window, or None where there is no such window."""
+        """Return the parent (0 for the root) and the children of a window; None where it does not exist."""
         root, parent, count = c_ulong(), c_ulong(), c_uint()
         children = POINTER(c_ulong)()
         if not self.library.XQueryTree(
@@ -235,7 +237,7 @@ class X11Reader:
         return parent.value, found
 
     def ancestors(self, window: int) -> tuple[int, ...]:
-        """The windows that hold this one, innermost first, without the root."""
+        """Return the windows that contain this one, innermost first, without the root."""
         found: list[int] = []
         while len(found) < MAX_DEPTH and (known := self.tree(window)) is not None:
             window = known[0]
@@ -245,14 +247,14 @@ class X11Reader:
         return tuple(found)
 
     def focused(self) -> int:
-        """The window that gets the keys. 0 where none has the focus, also where the server is set to
-        follow the pointer (its `PointerRoot`), because then nobody can say who will get them."""
+        """Return the window that gets the keys; 0 where none has the focus."""
+        # With `PointerRoot` (1) the focus follows the pointer, so nobody can say which window gets the keys.
         window, revert = c_ulong(), c_int()
         self.library.XGetInputFocus(self.handle, byref(window), byref(revert))
         return 0 if window.value in (0, 1, self.root) else window.value
 
     def geometry(self, window: int) -> Geometry | None:
-        """Where a window is on the root window, or None where there is no such window."""
+        """Return the rectangle of a window on the root window; None where it does not exist."""
         attributes = self._attributes(window)
         x, y, child = c_int(), c_int(), c_ulong()
         if attributes is None or not self.library.XTranslateCoordinates(
@@ -262,17 +264,17 @@ class X11Reader:
         return Geometry(x.value, y.value, attributes.width, attributes.height)
 
     def visible(self, window: int) -> bool:
-        """Whether the window and all around it are mapped."""
+        """Return whether the window and all windows around it are mapped."""
         attributes = self._attributes(window)
         return attributes is not None and attributes.map_state == _VIEWABLE
 
     def title(self, window: int) -> str:
-        """`_NET_WM_NAME`, else `WM_NAME`; empty where it has none."""
+        """Return `_NET_WM_NAME` of the window, else `WM_NAME`; empty where it has neither."""
         modern = self.library.XInternAtom(self.handle, b"_NET_WM_NAME", 0)
         return self._text(window, modern) or self._text(window, _WM_NAME)
 
     def at_point(self, x: int, y: int) -> tuple[int, ...]:
-        """The windows under a point of the root window, outermost first."""
+        """Return the windows under a point of the root window, outermost first."""
         found: list[int] = []
         window = self.root
         while len(found) < MAX_DEPTH:
@@ -287,7 +289,7 @@ class X11Reader:
         return tuple(found)
 
     def pid(self, window: int) -> int:
-        """The process that a window says it belongs to (`_NET_WM_PID`); 0 where it says nothing."""
+        """Return the process that a window states (`_NET_WM_PID`); 0 where it states none."""
         atom = self.library.XInternAtom(self.handle, b"_NET_WM_PID", 0)
         kind, form, count, left = c_ulong(), c_int(), c_ulong(), c_ulong()
         data = POINTER(c_ulong)()
@@ -304,11 +306,9 @@ class X11Reader:
         return attributes if found else None
 
     def _text(self, window: int, atom: int) -> str:
-        """One title property as text; empty where the window does not have it.
-
-        Programs write UTF-8 into properties of every type, so UTF-8 is tried first, Latin-1 (the type
-        STRING) after it; compound text is translated by libX11.
-        """
+        """Return one title property as text; empty where the window does not have it."""
+        # Programs write UTF-8 into properties of every type, so UTF-8 is tried first and Latin-1 (the type
+        # STRING) after it. libX11 translates compound text.
         found = _TextProperty()
         if not self.library.XGetTextProperty(self.handle, window, byref(found), atom) or not found.value:
             return ""

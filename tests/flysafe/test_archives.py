@@ -326,7 +326,7 @@ def test_nothing_that_is_there_is_replaced(ground: Path) -> None:
 
 def test_a_target_that_is_a_link_is_refused(ground: Path) -> None:
     os.symlink(ground / "out", ground / "in" / "target")
-    with pytest.raises(ArchiveRefused, match="a link or no folder"):
+    with pytest.raises(ArchiveRefused, match="a link or not a folder"):
         run(ground, zipped(("new.txt", b"x")), Format.ZIP)
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from flysidecars.browser import endpoint as endpoint_module
-from flysidecars.browser.accessibility_tree import listing, make_ref, parse_ref
-from flysidecars.browser.endpoint import VARIABLE, endpoint_of, pages, require_browser
+from flysidecars.browser.accessibility_tree import list_elements, make_ref, parse_ref
+from flysidecars.browser.endpoint import ENDPOINT_VARIABLE, endpoint_of, pages, require_browser
 from flysidecars.sdk import ToolFailed, Unavailable
 from kits.private_addresses import NOT_PUBLIC
 
@@ -58,11 +58,11 @@ def answering(answer: Any, status: int = 200) -> Iterator[dict[str, Any]]:
     ],
 )
 def test_this_machine(named: str, place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(VARIABLE, named)
-    assert endpoint_of({}).place == place
-    assert endpoint_of({"endpoint": "http://127.0.0.1:9"}).place == "127.0.0.1:9"
-    monkeypatch.delenv(VARIABLE)
-    assert endpoint_of({}).place == "127.0.0.1:9222"
+    monkeypatch.setenv(ENDPOINT_VARIABLE, named)
+    assert endpoint_of({}).authority == place
+    assert endpoint_of({"endpoint": "http://127.0.0.1:9"}).authority == "127.0.0.1:9"
+    monkeypatch.delenv(ENDPOINT_VARIABLE)
+    assert endpoint_of({}).authority == "127.0.0.1:9222"
 
 
 @pytest.mark.parametrize(
@@ -90,9 +90,9 @@ def test_elsewhere_is_refused(named: object) -> None:
 
 def test_another_host_when_config_lists_it() -> None:
     config = {"endpoint": "http://browser.lan:9222", "allowHosts": ["browser.lan"]}
-    assert endpoint_of(config).place == "browser.lan:9222"
+    assert endpoint_of(config).authority == "browser.lan:9222"
     for place, listed in (("10.0.0.1:9222", "10.0.0.0/8"), ("[fd00::1]:80", "[fd00::1]")):
-        assert endpoint_of({"endpoint": f"http://{place}", "allowHosts": [listed]}).place == place
+        assert endpoint_of({"endpoint": f"http://{place}", "allowHosts": [listed]}).authority == place
 
 
 @pytest.mark.suite
@@ -114,7 +114,7 @@ def test_a_name_is_resolved_within_the_time_and_the_address_is_what_is_connected
     release = threading.Event()
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: release.wait() and [])
     elsewhere = {"endpoint": "http://browser.lan:9", "allowHosts": ["browser.lan"]}
-    with pytest.raises(Unavailable, match="no address is known"):
+    with pytest.raises(Unavailable, match="no address was found"):
         require_browser(endpoint_of(elsewhere))
     release.set()
     with answering([]) as config:
@@ -228,17 +228,17 @@ def test_the_list_follows_reading_order_and_drops_what_says_nothing() -> None:
         ax(3, "StaticText", "plain", parentId="2"),
         ax(4, "none", "", (4, 99), parentId="2", ignored=True),
     ]
-    nodes = listing([tree], "00000000").nodes
+    nodes = list_elements([tree], "00000000").nodes
     assert [(row["target"], row["role"], row.get("name")) for row in nodes] == [
         ("e1-00000000", "RootWebArea", "Title"),
         ("e2-00000000", "text", "plain"),
         ("e5-00000000", "button", "Go"),
     ]
     assert nodes[2]["states"] == ["disabled", "not expanded", "half checked"]
-    assert [row["target"] for row in listing([tree], "00000000", within=5).nodes] == ["e5-00000000"]
+    assert [row["target"] for row in list_elements([tree], "00000000", within=5).nodes] == ["e5-00000000"]
 
 
 def test_a_tree_of_nonsense_is_an_empty_list() -> None:
     assert (
-        listing([[{}, {"nodeId": 1, "childIds": "x", "role": 3}, {"properties": [1, {}]}]], "0").nodes == []
+        list_elements([[{}, {"nodeId": 1, "childIds": "x", "role": 3}, {"properties": [1, {}]}]], "0").nodes == []
     )

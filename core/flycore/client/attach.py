@@ -45,7 +45,7 @@ class AttachedClient(ForwardingClient):
         input: JsonObject,
         *,
         timeout_ms: int | None = None,
-        said: str = "",
+        purpose: str = "",
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
@@ -55,7 +55,7 @@ class AttachedClient(ForwardingClient):
                 tool,
                 input,
                 timeout_ms=timeout_ms,
-                said=said,
+                purpose=purpose,
                 inline_wait_ms=inline_wait_ms,
                 on_progress=on_progress,
             )
@@ -67,9 +67,9 @@ class Attachment:
     `client` reads everything from the start. The decisions of `approver` are refused before the pairing.
     """
 
-    def __init__(self, places: RootPaths, connection: RemoteClient, seat: WindowsAndPids) -> None:
+    def __init__(self, places: RootPaths, connection: RemoteClient, windows_and_pids: WindowsAndPids) -> None:
         self._connection = connection
-        self._windows, self._pids = seat
+        self._windows, self._pids = windows_and_pids
         self.kernel = connection.kernel
         """State of the kernel at the time of the connection."""
         self.client: Client = AttachedClient(places, connection)
@@ -100,7 +100,9 @@ class Attachment:
 
 
 @asynccontextmanager
-async def attach_console(places: RootPaths, seat: WindowsAndPids = ((), ())) -> AsyncIterator[Attachment]:
+async def attach_console(
+    places: RootPaths, windows_and_pids: WindowsAndPids = ((), ())
+) -> AsyncIterator[Attachment]:
     """Attach to the running kernel, as a viewer until the console is paired.
 
     `seat` holds the windows and processes of the console, which no tool may touch after the pairing. Raises
@@ -110,7 +112,7 @@ async def attach_console(places: RootPaths, seat: WindowsAndPids = ((), ())) -> 
         kernel = connection.kernel
         if kernel.version != flycore.__version__:
             raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {kernel.version}", kernel.pid)
-        yield Attachment(places, connection, seat)
+        yield Attachment(places, connection, windows_and_pids)
 
 
 @asynccontextmanager
@@ -118,8 +120,8 @@ async def open_attached_console(
     places: RootPaths,
     *,
     code: ReadCode,
-    seat: WindowsAndPids = ((), ()),
-    told: Callable[[str], None] = lambda why_not: None,
+    windows_and_pids: WindowsAndPids = ((), ()),
+    on_refused_code: Callable[[str], None] = lambda why_not: None,
 ) -> AsyncIterator[tuple[Client, Approver]]:
     """Attach to the running kernel, pair the console, and give its client and its approver.
 
@@ -127,13 +129,15 @@ async def open_attached_console(
     accepted, before `code` is called again. Raises what `attach_console` raises, ConnectionLost, and
     NotPaired where no code is shown, after three wrong codes, and after two minutes.
     """
-    async with attach_console(places, seat) as attachment:
+    async with attach_console(places, windows_and_pids) as attachment:
         await attachment.request_code()
-        await _pair_by_code(attachment, code, told)
+        await _pair_by_code(attachment, code, on_refused_code)
         yield attachment.client, attachment.approver
 
 
-async def _pair_by_code(attachment: Attachment, code: ReadCode, told: Callable[[str], None]) -> None:
+async def _pair_by_code(
+    attachment: Attachment, code: ReadCode, on_refused_code: Callable[[str], None]
+) -> None:
     until = time.monotonic() + VALID_SECONDS
     for left in reversed(range(TRIES)):
         typed = await code()
@@ -142,6 +146,6 @@ async def _pair_by_code(attachment: Attachment, code: ReadCode, told: Callable[[
         except NotPaired as error:
             if not left or time.monotonic() >= until:
                 raise
-            told(str(error))
+            on_refused_code(str(error))
         else:
             return

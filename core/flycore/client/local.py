@@ -42,7 +42,7 @@ class LocalClient(ClientProxy):
         input: JsonObject,
         *,
         timeout_ms: int | None = None,
-        said: str = "",
+        purpose: str = "",
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
@@ -53,7 +53,7 @@ class LocalClient(ClientProxy):
             input=input,
             caller=self._caller,
             timeout_ms=timeout_ms,
-            said=said,
+            said=purpose,
             inline_wait_ms=self._kernel.inline_wait_ms if inline_wait_ms is None else inline_wait_ms,
         )
         return await self._kernel.call(request, on_progress)

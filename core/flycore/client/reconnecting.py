@@ -171,7 +171,7 @@ class ReconnectingClient(ForwardingClient):
         input: JsonObject,
         *,
         timeout_ms: int | None = None,
-        said: str = "",
+        purpose: str = "",
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
@@ -184,7 +184,7 @@ class ReconnectingClient(ForwardingClient):
                     tool,
                     input,
                     timeout_ms=timeout_ms,
-                    said=said,
+                    purpose=purpose,
                     inline_wait_ms=inline_wait_ms,
                     on_progress=on_progress,
                 )

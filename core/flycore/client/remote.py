@@ -150,7 +150,7 @@ class RemoteClient(ClientProxy):
         input: JsonObject,
         *,
         timeout_ms: int | None = None,
-        said: str = "",
+        purpose: str = "",
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
@@ -164,7 +164,7 @@ class RemoteClient(ClientProxy):
             "tool": tool,
             "input": input,
             "timeoutMs": timeout_ms,
-            "say": said,
+            "say": purpose,
             "waitApproverMs": self._wait_approver_ms,
             "inlineWaitMs": inline_wait_ms,
         }

@@ -188,7 +188,7 @@ class Client(Protocol):
         input: JsonObject,
         *,
         timeout_ms: int | None = None,
-        said: str = "",
+        purpose: str = "",
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:

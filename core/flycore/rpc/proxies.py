@@ -75,7 +75,7 @@ class ForwardingClient(ClientProxy):
         input: JsonObject,
         *,
         timeout_ms: int | None = None,
-        said: str = "",
+        purpose: str = "",
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
@@ -85,7 +85,7 @@ class ForwardingClient(ClientProxy):
             tool,
             input,
             timeout_ms=timeout_ms,
-            said=said,
+            purpose=purpose,
             inline_wait_ms=inline_wait_ms,
             on_progress=on_progress,
         )

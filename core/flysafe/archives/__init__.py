@@ -1,8 +1,8 @@
-"""Archives from outside, extracted so that nothing lands outside its folder, and archives made.
+"""Extracts archives from outside, so that no file lands outside the target folder, and creates archives.
 
-`extract` writes into a new folder beside the target and moves it there when all of it is good: an archive is
-there whole or not at all. `create` writes to a new name and gives it the final one at the end. Both work
-below descriptors and follow no link. Formats: zip (stored, deflated), tar, tar.gz.
+`extract` writes into a new folder beside the target and moves the contents there when the whole archive was
+good. `create` writes to a temporary name and gives the archive its final name at the end. Both work below
+descriptors and follow no links. The formats are zip (stored, deflated), tar and tar.gz.
 """
 
 from __future__ import annotations

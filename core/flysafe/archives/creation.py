@@ -1,4 +1,4 @@
-"""Making an archive of files below an anchor, in a fixed order, under its name only when it is whole."""
+"""Creates archives of files below an anchor, in a fixed order. The final name appears when all is written."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _CHUNK = 1 << 16
 _OLDEST_IN_ZIP = 315_532_800
-"""1980-01-01: a zip knows no earlier time."""
+"""1980-01-01 as Unix time, the earliest time that a zip can hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What the archive holds. `skipped` names links, devices, pipes and sockets, which it does not."""
+    """The contents of a new archive."""
 
     files: int
     folders: int
     bytes: int
-    """Of the files, before packing."""
+    """Bytes of all files before packing."""
     archive_bytes: int
     skipped: tuple[str, ...]
+    """Paths of links, devices, pipes and sockets, which are left out."""
 
 
 def create(
@@ -46,8 +47,9 @@ def create(
 ) -> Created:
     """Pack the files and folders `paths`, relative to `anchor_fd`, into the new file `name` of `folder_fd`.
 
-    Raises `Refused` (`exists` where the name is taken, `too-many`, `too-big`, `unsafe-entry`), and OSError
-    of the system; no archive is left then. `on_progress` is told entries and bytes so far, and may raise.
+    `on_progress` is called with the entries and bytes so far, and may raise an exception to stop. Raises
+    ArchiveRefused (`exists` where the name is in use, `too-many`, `too-big`, `unsafe-entry`) and OSError; no
+    archive is left then.
     """
     beside = f".{secrets.token_hex(8)}.part"
     fd = os.open(beside, _NEW_FILE, 0o666, dir_fd=folder_fd)
@@ -60,16 +62,17 @@ def create(
             packer.close()
             archive_bytes = file.seek(0, os.SEEK_END)
         try:
+            # A link fails where the name exists, unlike a rename, which would replace that file.
             os.link(beside, name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd, follow_symlinks=False)
         except FileExistsError as error:
-            raise ArchiveRefused("exists", "is there already", name) from error
+            raise ArchiveRefused("exists", "exists already", name) from error
     finally:
         os.unlink(beside, dir_fd=folder_fd)
     return Created(work.files, work.folders, work.bytes, archive_bytes, tuple(work.skipped))
 
 
 class _Work:
-    """What was packed so far. Does not pack the archive into itself."""
+    """Packs files and folders, and counts them."""
 
     def __init__(
         self,
@@ -85,7 +88,7 @@ class _Work:
         self.skipped: list[str] = []
 
     def add(self, anchor_fd: int, path: str) -> None:
-        """A file, or a folder with all that is in it, sorted by name."""
+        """Pack a file, or a folder with its contents, sorted by name."""
         fd = open_beneath(anchor_fd, path or ".", _READ)
         try:
             self._add_open(fd, path)
@@ -94,6 +97,7 @@ class _Work:
 
     def _add_open(self, fd: int, path: str) -> None:
         found = os.fstat(fd)
+        # The archive may lie in the folder that it packs; packing itself, it would never end.
         if os.path.samestat(found, self._itself):
             return
         if stat.S_ISDIR(found.st_mode):
@@ -116,6 +120,7 @@ class _Work:
             self.folders += 1
         for item in sorted(os.listdir(fd)):
             inner_path = f"{path}/{item}" if path else item
+            # The type is looked at before opening, because opening some devices has effects of its own.
             mode = os.stat(item, dir_fd=fd, follow_symlinks=False).st_mode
             if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 self.skipped.append(inner_path)
@@ -174,8 +179,8 @@ class _TarPacker:
 
 
 def _chunks(content: IO[bytes], size: int) -> Iterator[bytes]:
-    """At most `size` bytes: a file that grows meanwhile is packed as it was when it was looked at."""
-    left = size
-    while left and (chunk := content.read(min(left, _CHUNK))):
-        left -= len(chunk)
+    """Yield at most `size` bytes of the content. What is added to the file in the meantime is left out."""
+    bytes_left = size
+    while bytes_left and (chunk := content.read(min(bytes_left, _CHUNK))):
+        bytes_left -= len(chunk)
         yield chunk

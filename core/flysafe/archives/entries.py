@@ -1,7 +1,8 @@
-"""The entries of an archive one after the other, checked as far as reading them can tell.
+"""Reads the entries of an archive one after the other.
 
-Standard library readers do the parsing; what they would trust is checked before or while they read: the size
-of a zip's directory and whether its entries overlap, the size of a tar's headers, how much a gzip unpacks to.
+The readers of the standard library do the parsing. What they trust is checked before they read, or while they
+do: the size of the directory of a zip and whether its entries overlap, the size of the headers of a tar, and
+how much a gzip unpacks to.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ _BROKEN = (
     NotImplementedError,
     ValueError,
 )
-"""What the readers raise for bytes that are no good archive; nothing else of theirs is expected."""
+"""The exceptions that the readers raise for a broken archive."""
 _ENCRYPTED = 0x1 | 0x40 | 0x2000
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _LOCAL_HEADER = 30
 _DIRECTORY_BYTES_PER_ENTRY = 512
-"""A zip's directory is read at once; so much for each entry there may be."""
+"""Bytes of the directory of a zip for each entry that the limits allow."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveEntry:
-    """One file or folder. `open` gives a file's content, once, before the next entry is asked for."""
+    """One file or folder. `open` may be called once, before the next entry is read."""
 
     name: str
     folder: bool
@@ -54,18 +55,18 @@ class ArchiveEntry:
 
 @contextmanager
 def broken_as_refused() -> Iterator[None]:
-    """Turn what the readers raise for a broken archive into `Refused` (`broken`)."""
+    """Turn the exceptions of the readers into ArchiveRefused (`broken`)."""
     try:
         yield
     except _BROKEN as error:
-        raise ArchiveRefused("broken", f"not a good archive ({type(error).__name__})") from error
+        raise ArchiveRefused("broken", f"the archive is damaged ({type(error).__name__})") from error
 
 
 def entries(source: IO[bytes], kind: Format, limits: ArchiveLimits) -> Iterator[ArchiveEntry]:
-    """The archive's entries in their order. `source` is seekable, opened for reading; its owner closes it.
+    """Yield the entries of an archive in their order. `source` must be seekable; the caller closes it.
 
-    Raises `Refused`: `encrypted`, `unsupported`, `too-many`, `unsafe-entry` for links, devices and pipes.
-    The readers' own errors come through: use it within `broken_as_refused`.
+    Raises ArchiveRefused: `encrypted`, `unsupported`, `too-many`, and `unsafe-entry` for links, devices and
+    pipes. Use it within `broken_as_refused`, because the exceptions of the readers are not changed here.
     """
     size = os.fstat(source.fileno()).st_size
     if kind is Format.ZIP:
@@ -102,7 +103,8 @@ def _zip_entry(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> ArchiveEntry:
 
 
 def _check_directory(source: IO[bytes], size: int, limits: ArchiveLimits) -> None:
-    """The directory's size as its end record tells it: a reader takes all of it into memory."""
+    """Refuse a zip whose end record states a directory that is too large."""
+    # zipfile reads the whole directory into memory before anything of it can be checked.
     tail_at = max(0, size - (1 << 16) - 22)
     source.seek(tail_at)
     tail = source.read()
@@ -118,7 +120,7 @@ def _check_directory(source: IO[bytes], size: int, limits: ArchiveLimits) -> Non
 
 
 def _check_overlap(infos: list[zipfile.ZipInfo]) -> None:
-    """Each entry's bytes are its own: entries that share them unpack to far more than is there."""
+    """Refuse a zip whose entries share bytes: such a zip bomb unpacks to far more than its size suggests."""
     ordered = sorted(infos, key=lambda info: info.header_offset)
     if ordered and ordered[0].header_offset < 0:
         raise ArchiveRefused("broken", "an entry before the archive's first byte", ordered[0].orig_filename)
@@ -150,13 +152,13 @@ def _opener(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Callable[[], I
 
 
 class _CountingFile(io.RawIOBase):
-    """A tar's bytes, read forwards; the last few can be read again, which is all that the reader does.
+    """The bytes of a tar, read forwards. Only the last `_BACK` bytes can be read again.
 
-    Weighs what comes against the archive's size, and refuses to read more at once than a header may have:
-    what a tar calls a header is read into memory whole.
+    Checks the bytes so far against the limits, and refuses a single read of more than a header may have.
     """
 
     _BACK = 1 << 12
+    """Enough for tarfile, which only steps back within the header that it just read."""
 
     def __init__(self, plain: IO[bytes] | gzip.GzipFile, archive_bytes: int, limits: ArchiveLimits) -> None:
         super().__init__()
@@ -174,7 +176,7 @@ class _CountingFile(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Forwards by reading, backwards within the last bytes."""
+        """Move forwards by reading, or backwards within the last bytes."""
         if whence != os.SEEK_SET or offset < self._end - len(self._recent):
             raise io.UnsupportedOperation("a tar is read forwards")
         if offset <= self._end:
@@ -186,7 +188,8 @@ class _CountingFile(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """So many bytes, fewer only at the end."""
+        """Return `size` bytes, fewer only at the end."""
+        # tarfile reads extended headers into memory whole, with a size that the archive states.
         if not 0 <= size <= self._limits.header_bytes:
             raise ArchiveRefused("too-big", f"a header of more than {self._limits.header_bytes} bytes")
         again = (

@@ -1,4 +1,4 @@
-"""Extraction: all of an archive or nothing of it, below a descriptor, following no link."""
+"""Extracts archives below a descriptor, without following links: the whole archive or nothing of it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _CHUNK = 1 << 16
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """What is there now."""
+    """The result of an extraction."""
 
     files: int
     folders: int
     bytes: int
-    """Of all files together."""
+    """Bytes of all files together."""
 
 
 def extract(
@@ -38,13 +38,14 @@ def extract(
     limits: ArchiveLimits = LIMITS,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Extracted:
-    """Extract into the folder `name` of `parent_fd`, which is made, or already there: then nothing in it is
-    replaced. `on_progress` is told entries and bytes so far, and may raise to give up.
+    """Extract an archive into the folder `name` of `parent_fd`, which may exist; nothing in it is replaced.
 
-    Raises `Refused`, and OSError of the system (a full disk); nothing of the archive is left then. Files get
-    the mode of new files, executable where the archive says so for its owner; no owner, time or special bit
-    is taken over.
+    `on_progress` is called with the entries and bytes so far, and may raise an exception to stop. Files get
+    the mode of new files, and are executable where the archive says so for their owner. Owners, times and
+    special bits of the archive are ignored. Raises ArchiveRefused, and OSError, for example for a full disk;
+    nothing of the archive is left then.
     """
+    # Beside the target, so that the entries can be moved there by `rename`, which needs one file system.
     beside = f".{secrets.token_hex(8)}.part"
     os.mkdir(beside, 0o700, dir_fd=parent_fd)
     try:
@@ -63,7 +64,7 @@ def extract(
 
 
 class _Writer:
-    """Writes entries below a folder that is new."""
+    """Writes entries below a new folder."""
 
     def __init__(
         self,
@@ -78,10 +79,10 @@ class _Writer:
         self.files = self.folders = self.bytes = 0
 
     def write(self, entry: ArchiveEntry) -> None:
-        """One file or folder, with the folders it lies in."""
+        """Write one file or folder, and the folders that contain it."""
         parts = self._names.take(entry.name, folder=entry.folder)
-        holder = parts if entry.folder else parts[:-1]
-        fd = self._open_folders(holder)
+        folders = parts if entry.folder else parts[:-1]
+        fd = self._open_folders(folders)
         try:
             if not entry.folder:
                 self._write_file(entry, fd, parts[-1])
@@ -108,29 +109,30 @@ class _Writer:
         fd = os.open(name, _NEW_FILE, 0o777 if entry.executable else 0o666, dir_fd=folder_fd)
         with os.fdopen(fd, "wb") as file, entry.open() as content:
             while chunk := content.read(_CHUNK):
+                # The bytes that are really unpacked count, not the size that the archive states.
                 self.bytes += len(chunk)
                 self._limits.weigh(self.bytes, self._archive_bytes)
                 file.write(chunk)
 
 
 def _move(beside_fd: int, parent_fd: int, name: str) -> None:
-    """Everything in the new folder to where it belongs; what is there already is refused before one moves."""
+    """Move everything from the new folder to the target. Nothing is moved where one of the names exists."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o777, dir_fd=parent_fd)
     try:
         target_fd = open_beneath(parent_fd, name, _FOLDER)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            raise ArchiveRefused("exists", "the target is a link or no folder", name) from error
+            raise ArchiveRefused("exists", "the target is a link or not a folder", name) from error
         raise
     try:
-        arriving = sorted(os.listdir(beside_fd))
-        taken = set(os.listdir(target_fd)).intersection(arriving)
-        if taken:
-            raise ArchiveRefused("exists", "is there already; nothing was extracted", min(taken))
+        new_items = sorted(os.listdir(beside_fd))
+        conflicts = set(os.listdir(target_fd)).intersection(new_items)
+        if conflicts:
+            raise ArchiveRefused("exists", "exists already; nothing was extracted", min(conflicts))
         moved: list[str] = []
         try:
-            for item in arriving:
+            for item in new_items:
                 os.rename(item, item, src_dir_fd=beside_fd, dst_dir_fd=target_fd)
                 moved.append(item)
         except OSError:
@@ -142,6 +144,6 @@ def _move(beside_fd: int, parent_fd: int, name: str) -> None:
 
 
 def _remove(name: str, parent_fd: int) -> None:
-    """What was written for nothing; `rmtree` follows no link out of it."""
+    """Remove the temporary folder, which may be gone. `rmtree` follows no links."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(name, dir_fd=parent_fd)

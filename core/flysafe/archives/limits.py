@@ -1,4 +1,4 @@
-"""How much an archive may hold, and the one error that says why it is refused."""
+"""Limits of archives, the names of entries that are accepted, and the error for a refused archive."""
 
 from __future__ import annotations
 
@@ -9,8 +9,11 @@ from enum import Enum
 
 
 class ArchiveRefused(Exception):
-    """The archive is not extracted, or not made. `code` is one of `unsafe-entry`, `too-many`, `too-big`,
-    `broken`, `encrypted`, `unsupported`, `exists`; `entry` is the name it is about, as it was written."""
+    """The archive is not extracted, or not created.
+
+    `code` is one of `unsafe-entry`, `too-many`, `too-big`, `broken`, `encrypted`, `unsupported`, `exists`.
+    `entry` is the name of the entry that caused it, as the archive spells it.
+    """
 
     def __init__(self, code: str, message: str, entry: str = "") -> None:
         super().__init__(f"{entry}: {message}" if entry else message)
@@ -21,28 +24,28 @@ class ArchiveRefused(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArchiveLimits:
-    """What is refused beyond."""
+    """The limits beyond which an archive is refused."""
 
     entries: int = 10_000
     bytes: int = 1 << 30
-    """Of all files together, as they are written."""
+    """Unpacked bytes of all files together."""
     ratio: int = 100
-    """Bytes written for each byte of the archive, once `ratio_from` bytes are written."""
+    """Unpacked bytes for each byte of the archive. Applies once `ratio_from` bytes are unpacked."""
     ratio_from: int = 10 << 20
-    """Less than this fills no disk: text that repeats itself may pack better than `ratio`."""
+    """Unpacked bytes below which the ratio is not checked: a small text may pack better than `ratio`."""
     depth: int = 32
-    """Folders in each other."""
+    """Nested folders."""
     path_bytes: int = 1_024
     header_bytes: int = 1 << 20
-    """Of one entry's names and attributes, which are read at once."""
+    """Bytes of the names and attributes of one entry, which are read into memory at once."""
 
     def count(self, entries: int) -> None:
-        """Raise `Refused` for more entries than there may be."""
+        """Raise ArchiveRefused where there are too many entries."""
         if entries > self.entries:
             raise ArchiveRefused("too-many", f"more than {self.entries} entries")
 
     def weigh(self, written: int, archive_bytes: int) -> None:
-        """Raise `Refused` where so many bytes are too many, in all or for an archive of that size."""
+        """Raise ArchiveRefused where the bytes are too many, in total or for an archive of that size."""
         if written > self.bytes:
             raise ArchiveRefused("too-big", f"more than {self.bytes} bytes unpacked")
         if written > self.ratio_from and written > archive_bytes * self.ratio:
@@ -51,19 +54,15 @@ class ArchiveLimits:
 
 LIMITS = ArchiveLimits()
 
-
-# Which names of entries are taken, and which archive a file's name promises.
-
-
 _DRIVE = re.compile(r"[A-Za-z]:")
 _TURNING = frozenset("\u200e\u200f\u061c\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-"""Characters that turn the order of what stands beside them."""
+"""Characters that change the direction of the text beside them."""
 _HIDDEN = frozenset(("Cc", "Cs", "Zl", "Zp"))
 _COMPONENT_BYTES = 255
 
 
 class Format(Enum):
-    """The archives that are read and written."""
+    """The formats of archives that can be read and written."""
 
     ZIP = "zip"
     TAR = "tar"
@@ -71,7 +70,7 @@ class Format(Enum):
 
 
 def format_of(name: str) -> Format | None:
-    """The format that the end of a file's name promises; None for any other."""
+    """Return the format that belongs to the ending of a file name; None for any other ending."""
     lowered = name.lower()
     if lowered.endswith(".zip"):
         return Format.ZIP
@@ -81,8 +80,11 @@ def format_of(name: str) -> Format | None:
 
 
 def parts_of(name: str, limits: ArchiveLimits) -> tuple[str, ...]:
-    """The folders and the last name of an entry; empty for the top itself. `Refused` (`unsafe-entry`) for a
-    name that leads out, means something else on another system, hides what it is, or is too long."""
+    """Return the folders and the last name of an entry; empty for the top folder itself.
+
+    Raises ArchiveRefused (`unsafe-entry`) for a name that leads outside, means something else on another
+    system, hides a part of itself, or is too long.
+    """
     why = _why_unsafe(name, limits)
     if why:
         raise ArchiveRefused("unsafe-entry", why, name)
@@ -100,7 +102,7 @@ def _why_unsafe(name: str, limits: ArchiveLimits) -> str:
     if ".." in parts:
         return "leads upwards"
     if any(character in _TURNING or unicodedata.category(character) in _HIDDEN for character in name):
-        return "a control character, or one that is no text"
+        return "a control character, or one that is not text"
     if len(parts) > limits.depth + 1:
         return f"more than {limits.depth} folders deep"
     too_long = any(len(part.encode()) > _COMPONENT_BYTES for part in parts)
@@ -110,7 +112,7 @@ def _why_unsafe(name: str, limits: ArchiveLimits) -> str:
 
 
 class EntryNames:
-    """The names taken so far, told apart as the pickiest file system would."""
+    """The names of the entries so far. Two names that some file system treats as equal are equal here."""
 
     def __init__(self, limits: ArchiveLimits) -> None:
         self._limits = limits
@@ -118,8 +120,11 @@ class EntryNames:
         self._files: set[tuple[str, ...]] = set()
 
     def take(self, name: str, *, folder: bool) -> tuple[str, ...]:
-        """The parts of a name that may be written; `Refused` for a file named twice, a file where a folder is
-        or the other way round, and names that differ in case or composition alone."""
+        """Add a name and return its parts.
+
+        Raises ArchiveRefused for a file with a name that is in use, for a file in the place of a folder or
+        the other way round, and for names that differ only in case or in the composition of letters.
+        """
         parts = parts_of(name, self._limits)
         if not parts and not folder:
             raise ArchiveRefused("unsafe-entry", "a file without a name", name)
@@ -128,7 +133,7 @@ class EntryNames:
         if not folder:
             key = _key(parts)
             if key in self._files or key in self._folders:
-                raise ArchiveRefused("unsafe-entry", "its name is taken by another entry", name)
+                raise ArchiveRefused("unsafe-entry", "another entry has its name", name)
             self._files.add(key)
             self._limits.count(len(self._files) + len(self._folders))
         return parts
@@ -136,9 +141,10 @@ class EntryNames:
     def _folder(self, parts: tuple[str, ...], name: str) -> None:
         key = _key(parts)
         if key in self._files or self._folders.setdefault(key, parts) != parts:
-            raise ArchiveRefused("unsafe-entry", "its name is taken by another entry", name)
+            raise ArchiveRefused("unsafe-entry", "another entry has its name", name)
         self._limits.count(len(self._files) + len(self._folders))
 
 
 def _key(parts: tuple[str, ...]) -> tuple[str, ...]:
+    # Case, composition, and dots and spaces at the end are what macOS and Windows ignore.
     return tuple(unicodedata.normalize("NFKC", part).casefold().rstrip(". ") for part in parts)

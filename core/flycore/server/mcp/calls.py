@@ -96,7 +96,10 @@ class ToolRequests:
         async def run() -> ToolResult | FlyError:
             try:
                 return await self._client.call(
-                    tool_list.names.tool_for(name), arguments, said=client_name(ctx), on_progress=on_progress
+                    tool_list.names.tool_for(name),
+                    arguments,
+                    purpose=client_name(ctx),
+                    on_progress=on_progress,
                 )
             except FlyError as problem:
                 return problem  # raised below: the task groups in between would wrap it in a group
