@@ -239,7 +239,7 @@ def three_wrong(agent: Agent) -> None:
     """As many wrong codes as a code allows."""
     agent.after(f"{WRONG}\r", "tries left: 2")
     agent.after(f"{WRONG}\r", "tries left: 1")
-    agent.after(f"{WRONG}\r", "counts no longer")
+    agent.after(f"{WRONG}\r", "now invalid")
 
 
 @pytest.mark.parametrize("kind", ["console", "serve"])

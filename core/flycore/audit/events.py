@@ -309,7 +309,7 @@ def panic_released(by: str) -> JsonObject:
 
 
 def question_asked(question: Question) -> JsonObject:
-    """Fields for a question that waits for a person. Its lines, which only that person may see, are left out."""
+    """Fields for a question that waits for a person, without its lines, which only that person may see."""
     return {
         "questionId": question.id,
         "kind": question.kind.value,

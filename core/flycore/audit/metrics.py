@@ -141,7 +141,7 @@ class _PairTally:
 
     def end(self, line: LogRecord, asked: str) -> None:
         if line.decision == RequestState.DENIED and not line.choice:
-            # Denied without a person's choice: no card was ever shown, so this was no prompt.
+            # Denied without a choice: refused because too many requests waited. No card was shown for it.
             self.not_shown += 1
             self.hours[asked] -= 1
             return

@@ -1,4 +1,4 @@
-"""The person's hand on the kernel: what the console in this process is given, and a paired one in another."""
+"""The approver: the decisions of a person at one console, in this process or paired from another."""
 
 from __future__ import annotations
 
@@ -18,125 +18,127 @@ AnswerQuestion = Callable[[str, str, str, str], Awaitable[Outcome]]
 
 
 class ApproverDeps(NamedTuple):
-    """What every console of one kernel has its hand on."""
+    """The parts of a kernel that the approvers of all its consoles act on."""
 
     queue: ApprovalQueue
-    upkeep: StateRefresher
+    refresher: StateRefresher
     answer: AnswerQuestion
-    seats: OpenConsoles
+    consoles: OpenConsoles
     revocations: Callable[[str], RevocationHistory]
-    """A console takes back what it has revoked itself; named for the log."""
+    """Makes the undo history of one console, which is named for the log."""
 
 
 class KernelApprover:
-    """See flycore.client.protocol.Approver. One console's; `who` names it to other consoles and in the log's
-    lines on requests, `by` in its other lines."""
+    """The approver of one console, for `flycore.client.protocol.Approver`.
+
+    `who` names the console to other consoles and in log lines on requests, `by` in all other log lines.
+    """
 
     def __init__(
         self,
-        reach: ApproverDeps,
+        deps: ApproverDeps,
         who: str,
         by: str,
         *,
         refuse: Callable[[int], bool],
         opened: Callable[[], None] | None = None,
     ) -> None:
-        """`refuse` refuses the pairing codes that a process asked for; `opened` is called when the console
-        takes its seat."""
-        self._queue = reach.queue
-        self._revocations = reach.revocations(by)
-        self._upkeep = reach.upkeep
-        self._answer = reach.answer
-        self._seats = reach.seats
+        """`refuse` refuses the pairing codes of a process; `opened` is called when the console opens."""
+        self._queue = deps.queue
+        self._revocations = deps.revocations(by)
+        self._refresher = deps.refresher
+        self._answer = deps.answer
+        self._consoles = deps.consoles
         self._refuse = refuse
         self.who, self._by = who, by
         self._opened = opened
 
     def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
-        """See Approver."""
-        opened = self._seats.open(self, ProtectedWindows(window_ids=window_ids, pids=pids))
+        """Open the console, or replace its windows and processes, which no tool may touch."""
+        opened = self._consoles.open(self, ProtectedWindows(window_ids=window_ids, pids=pids))
         if opened and self._opened is not None:
             self._opened()
 
     def detach(self) -> None:
-        """See Approver. Where it was the only console, whoever waits inline is told that nobody is there."""
+        """Close the console. If it was the last one, waiting calls end, as nobody can decide."""
         self.disconnect()
-        if not self._seats:
+        if not self._consoles:
             self._queue.approver_left()
 
     def disconnect(self) -> None:
-        """The console is gone without a word, and may come back: whoever waits, waits on."""
-        self._seats.close(self)
+        """Close a console whose connection broke. It may come back, so waiting calls go on waiting."""
+        self._consoles.close(self)
 
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
-        """See Approver. While a tool has its hands on the machine only refusals count."""
-        outcome = self._queue.decide(request_id, subject_digest, answer, by=self.who, hand=self._by)
+        """Decide a request. While a tool controls the desktop only a refusal is accepted."""
+        outcome = self._queue.decide(request_id, subject_digest, answer, by=self.who, author=self._by)
         return await self._refreshed(outcome) if answer.choice == Choice.RULE else outcome
 
     async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
-        """See Approver."""
+        """Change the input of a request before it is decided."""
         return await self._queue.edit(request_id, subject_digest, input)
 
     async def hold(self, request_id: str, held: bool) -> bool:
-        """See Approver."""
+        """Stop or resume the time limit of a request, while its person reads it."""
         return self._queue.set_paused(request_id, held)
 
     async def revoke(self, lease_id: str) -> bool:
-        """See Approver."""
+        """Revoke a lease; return False if it is no longer active."""
         return self._revocations.revoke(lease_id)
 
     async def remove_rule(self, where: str, digest: str) -> Outcome:
-        """See Approver."""
+        """Remove a rule of the person's policy file, if it is still as it was shown."""
         return await self._refreshed(self._revocations.remove_rule(where, digest))
 
     async def unblock(self, tool: str) -> bool:
-        """See Approver."""
+        """Let a blocked tool be called again; return False if it is not blocked."""
         return self._revocations.unblock(tool)
 
     async def undo(self) -> Outcome:
-        """See Approver."""
+        """Restore what this console revoked last."""
         return await self._refreshed(self._revocations.undo())
 
     async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
-        """See Approver."""
+        """Answer a question."""
         return await self._answer(question_id, option, text, self._by)
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
-        """See Approver."""
-        return await self._upkeep.trust(accepted, self._by)
+        """Trust the entries that are still as they were shown."""
+        return await self._refresher.trust(accepted, self._by)
 
     async def enable(self, sidecar: str, enabled: bool, reason: str) -> Outcome:
-        """See Approver. Nothing is switched on while a tool may be pressing keys."""
-        if enabled and self._revocations.hands():
+        """Switch an entry of the registry on or off."""
+        # Nothing is switched on while a tool controls the desktop: it could press the keys for it.
+        if enabled and self._revocations.desktop_controlled():
             return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
-        return await self._upkeep.apply_edit(
-            lambda trusting, now: trusting.set_enabled(sidecar, enabled, reason, now, self._by)
+        return await self._refresher.apply_edit(
+            lambda registry, now: registry.set_enabled(sidecar, enabled, reason, now, self._by)
         )
 
     async def refuse_pairing(self, pid: int) -> bool:
-        """See Approver."""
+        """Refuse the pairing codes of that process; return False if it has none."""
         return self._refuse(pid)
 
     async def write_starter(self) -> Outcome:
-        """See Approver."""
-        if self._revocations.hands():
+        """Write the starter registry and trust its entries."""
+        if self._revocations.desktop_controlled():
             return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
-        return await self._upkeep.apply_edit(lambda trusting, now: trusting.write_starter(now, self._by))
+        return await self._refresher.apply_edit(lambda registry, now: registry.write_starter(now, self._by))
 
     async def import_server(self, path: str, name: str, digest: str) -> Outcome:
-        """See Approver. What the file says now counts, and only if that is what was shown."""
-        if self._revocations.hands():
+        """Import a server of another client's file, if the file still has what was shown."""
+        if self._revocations.desktop_controlled():
             return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
-        offered = await self._upkeep.describing.find_import(path, name)
+        offered = await self._refresher.source_watcher.find_import(path, name)
         if offered is None or offered.digest != digest:
-            said = "it is not what was shown any more: look at it again"
-            return Outcome(accepted=False, why_not=said)
-        return await self._upkeep.apply_edit(
-            lambda trusting, now: trusting.import_server(offered, now, self._by)
+            why_not = "the file has changed since it was shown: look at it again"
+            return Outcome(accepted=False, why_not=why_not)
+        return await self._refresher.apply_edit(
+            lambda registry, now: registry.import_server(offered, now, self._by)
         )
 
     async def _refreshed(self, outcome: Outcome) -> Outcome:
-        """The outcome, once the next call finds the rules as they are written now."""
+        """Wait until calls use the changed rules, and return the outcome."""
         if outcome.accepted:
-            await self._upkeep.refresh()
+            await self._refresher.refresh()
         return outcome

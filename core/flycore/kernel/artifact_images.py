@@ -1,4 +1,4 @@
-"""Reads an image that a call made, for whoever may see the call."""
+"""The reader of images that calls made, for clients that may see the call."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from flysafe.beneath import read_beneath
 
 
 class ArtifactImages:
-    """One image at a time is decoded, in a thread, so that many callers cannot fill the memory."""
+    """The images among the artifacts of a root's calls."""
 
     def __init__(self, places: RootPaths) -> None:
         self._places = places
+        # One image is decoded at a time, as a small file can become a large image: many readers at once could
+        # fill the memory.
         self._turn = anyio.Lock()
 
     async def read(self, call: Activity, index: int, owners: tuple[str, ...]) -> Picture | None:
-        """See Client. `owners` are the calls whose folders it may lie in: its own, and those of its steps."""
+        """Read an artifact of the call as an image; None if it is not there or is no image.
+
+        `owners` are the calls whose artifact folders it may lie in: the call and its steps.
+        """
         artifacts = call.result.artifacts if call.result is not None else ()
         if not 0 <= index < len(artifacts):
             return None
@@ -35,13 +40,13 @@ class ArtifactImages:
         return decode_image(data) if data is not None else None
 
     def _bytes(self, owners: tuple[str, ...], path: str) -> bytes | None:
-        """The file, opened below the folder of one of the calls or the project's and through no link: what
-        was checked when the call ended may be another file now."""
+        """Read the file, which must lie in the artifact folder of one of the calls or in the project."""
         made = self._places.artifacts_dir
         for anchor, within in (*((made, owner) for owner in owners), (self._places.app_root, "")):
             start = os.path.realpath(anchor)
             if not path.startswith(os.path.join(start, within, "")):
                 continue
+            # Checked again, and through no link: the path was valid when the call ended, not now.
             try:
                 return read_beneath(Path(start), os.path.relpath(path, start), MAX_IMAGE_BYTES)
             except OSError:

@@ -17,28 +17,28 @@ _MAY_CHANGE_KEYS = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
 
 @dataclass(frozen=True, slots=True)
 class BackgroundProcesses:
-    """All of them, for whoever stops everything and lets it go on."""
+    """All background processes of one kernel, to be stopped and resumed together."""
 
-    instances: ProcessPool
-    upstreams: McpServers
-    upkeep: StateRefresher
+    pool: ProcessPool
+    mcp_servers: McpServers
+    refresher: StateRefresher
 
     async def watch(self, bus: Bus) -> None:
-        """End persistent processes that rest for too long, and those whose entry is another, disabled or no
-        longer trusted. Runs until cancelled."""
+        """End persistent processes that idle too long, or whose entry changed or lost its trust; until
+        cancelled."""
         async with anyio.create_task_group() as group:
-            group.start_soon(self.instances.run)
+            group.start_soon(self.pool.run)
             with bus.subscribe(_MAY_CHANGE_KEYS) as changes:
                 async for _ in changes:
-                    self.instances.review()
+                    self.pool.review()
 
     async def halt(self) -> None:
-        """End every persistent process and every session; returns when none is left."""
+        """End every persistent process and every MCP session, and wait until none is left."""
         async with anyio.create_task_group() as ending:
-            ending.start_soon(self.instances.halt)
-            ending.start_soon(self.upstreams.halt)
+            ending.start_soon(self.pool.halt)
+            ending.start_soon(self.mcp_servers.halt)
 
     def resume(self) -> None:
-        """Start the probes and the sessions that are wanted; persistent processes start with their calls."""
-        self.upkeep.start_probes()
-        self.upstreams.review()
+        """Start the waiting probes and MCP sessions again; a persistent process starts with its next call."""
+        self.refresher.start_probes()
+        self.mcp_servers.review()

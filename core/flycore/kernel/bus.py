@@ -1,4 +1,4 @@
-"""The event bus: plain values, told upward, never holding up whoever tells."""
+"""The event bus, which never blocks a publisher, and the recorder that logs and publishes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from flycore.model.events import FOR_PERSONS, MISSED, Event, EventClass, Publish
 from flycore.model.json import JsonObject
 
 BACKLOG = 1000
-"""Events kept for a listener that is behind; then it loses the oldest, and is told that it did."""
+"""Events queued for a slow subscriber; beyond this it loses the oldest and gets a MISSED event."""
 
 
 class Subscription:
-    """One listener's view of the bus."""
+    """One subscriber's queue of events, iterated with `async for`."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class Subscription:
         self._missed = False
 
     def offer(self, event: Event) -> None:
-        """Queue the event, dropping the oldest where the listener is `BACKLOG` behind."""
+        """Queue the event; drop the oldest if the queue is full."""
         if self._classes is not None and event.cls not in self._classes:
             return
         if event.type in FOR_PERSONS and not self._person():
@@ -62,13 +62,13 @@ class Subscription:
 
 
 class Bus:
-    """Hands every event to every subscription whose classes it is in."""
+    """The event bus of one kernel: every event goes to every subscription of its class."""
 
     def __init__(self) -> None:
         self._subscriptions: list[Subscription] = []
 
     def publish(self, event: Event) -> None:
-        """Tell everybody; never blocks, never raises."""
+        """Queue the event for all subscribers. Never blocks and never raises."""
         for subscription in self._subscriptions:
             subscription.offer(event)
 
@@ -76,8 +76,11 @@ class Bus:
     def subscribe(
         self, classes: frozenset[EventClass] | None = None, person: Callable[[], bool] = lambda: False
     ) -> Iterator[Subscription]:
-        """Listen until the block ends; None means every class. `person` says, event by event, whether what
-        is for a person's eyes alone may be told here."""
+        """Subscribe while the block runs; None means every class.
+
+        `person` is called for each event that only a person may see, and says whether this subscriber may get
+        it at that moment.
+        """
         send, receive = anyio.create_memory_object_stream[Event](BACKLOG)
         subscription = Subscription(classes, send, receive, person)
         self._subscriptions.append(subscription)
@@ -88,25 +91,28 @@ class Bus:
             subscription.close()
 
 
-# Lines of the log that nothing runs because of, and the events beside them.
+# Recording.
 
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Writes down and publishes what has happened. A full disk stops only the line: calls are refused by
-    lines of their own."""
+    """A writer of log lines and events about things that have already happened.
+
+    A line that cannot be written stops nothing here. Calls are refused by the lines of their own, which the
+    pipeline writes before each effect.
+    """
 
     clock: Clock
     send: Publish
     audit: AuditLog
 
     def record(self, event: str, fields: JsonObject, *, sync: bool = False) -> None:
-        """Write one line; one that cannot be written is published as `audit.unwritable`."""
+        """Log one line; if it cannot be written, publish `audit.unwritable`."""
         try:
             self.audit.append(event, fields, sync=sync)
         except AuditUnwritable as error:
             self.publish(EventClass.AUDIT, "audit.unwritable", {"cause": error.cause})
 
     def publish(self, cls: EventClass, kind: str, payload: JsonObject) -> None:
-        """Publish one event, stamped with the time."""
+        """Publish one event with the current time."""
         self.send(Event(cls=cls, type=kind, at=self.clock.now(), payload=payload))

@@ -1,4 +1,4 @@
-"""A call as the log remembers it, in the shape in which running ones are shown."""
+"""The history of calls from the log: earlier calls, metrics, and a person's past decisions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 
-from flycore.audit.projection import MOST_KEPT, CallRecord, Projection
+from flycore.audit.projection import MOST_VALUE_CHARS, CallRecord, Projection
 from flycore.model.approval import Checks, Subject
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, CallError, ToolResult
@@ -25,7 +25,7 @@ NOT_ENDED = "the kernel ended before this call did"
 
 
 def activity_of(record: CallRecord) -> Activity:
-    """The record of a call that no longer runs. What the log does not know is left out."""
+    """Return a call that no longer runs in the form of a running one, without what the log does not have."""
     return Activity(
         call_id=record.call_id,
         tool=record.tool,
@@ -62,7 +62,7 @@ def _result(record: CallRecord) -> ToolResult:
 
 
 def _input(text: str) -> str:
-    if len(text) >= MOST_KEPT:
+    if len(text) >= MOST_VALUE_CHARS:
         return f"{text}… (flytui audit show has all of it)"
     try:
         return canonical_json(_parsed(text)) if text else ""
@@ -71,7 +71,7 @@ def _input(text: str) -> str:
 
 
 def _parsed(text: str) -> Json:
-    """The JSON, None where it is cut or not there."""
+    """Parse the JSON; None if it is cut or empty."""
     try:
         return json.loads(text) if text else None
     except (ValueError, RecursionError):
@@ -85,37 +85,39 @@ def _unix(time: str) -> float:
         return 0.0
 
 
-# What happened before, beside a running kernel: the log's projection, read once, then fed by the line.
+# The history in a running kernel.
 
 
 class CallHistory:
-    """History, metrics and earlier answers. Until `run` has read the log, `ready` waits and the rest is
-    empty; lines written meanwhile are kept and taken afterwards, each exactly once."""
+    """The log's projection: read once at the start, then fed with each new line.
+
+    Until `run` has read the log, `ready` waits and all other results are empty.
+    """
 
     def __init__(self, folder: Path, clock: Clock, publish: Publish) -> None:
         self._folder, self._clock, self._publish = folder, clock, publish
-        self._made = Projection(folder, kept=FINISHED_KEPT)
+        self._projection = Projection(folder, kept=FINISHED_KEPT)
         self._backlog: list[tuple[int, bytes]] = []
         self._read = anyio.Event()
         self._shown: dict[str, tuple[CallRecord, Activity]] = {}
 
     def on_line(self, seq: int, line: bytes) -> None:
-        """A line was written."""
+        """Take a line that was just written."""
         if self._read.is_set():
-            self._made.take(line)
+            self._projection.add_line(line)
         else:
             self._backlog.append((seq, line))
 
     async def run(self) -> None:
-        """Read what earlier kernels wrote, beside the loop. A log that cannot be read begins empty here:
-        the log itself says what is wrong with it."""
+        """Read the lines of earlier kernels, in a thread."""
         try:
-            await anyio.to_thread.run_sync(self._made.update, abandon_on_cancel=True)
-        except OSError:
-            self._made = Projection(self._folder, kept=FINISHED_KEPT)
+            await anyio.to_thread.run_sync(self._projection.update, abandon_on_cancel=True)
+        except OSError:  # the history starts empty; the log itself reports what is wrong with its files
+            self._projection = Projection(self._folder, kept=FINISHED_KEPT)
+        # The thread may have read some of the lines written meanwhile; their numbers show which ones.
         for seq, line in self._backlog:
-            if seq > self._made.seq:
-                self._made.take(line)
+            if seq > self._projection.seq:
+                self._projection.add_line(line)
         self._backlog.clear()
         self._read.set()
         self._publish(Event(cls=EventClass.AUDIT, type="history.read", at=self._clock.now()))
@@ -125,12 +127,14 @@ class CallHistory:
         await self._read.wait()
 
     def calls(self, besides: Container[str]) -> tuple[Activity, ...]:
-        """Calls that no longer run, newest first, but for those `besides`. One whose end no kernel wrote is
-        among them: whoever ran it is gone."""
+        """Return the calls of the log, newest first, except those in `besides`.
+
+        A call without an end is returned, too: its kernel was killed.
+        """
         if not self._read.is_set():
             return ()
         shown: dict[str, tuple[CallRecord, Activity]] = {}
-        for record in self._made.history(FINISHED_KEPT):
+        for record in self._projection.history(FINISHED_KEPT):
             if record.call_id in besides:
                 continue
             known = self._shown.get(record.call_id)
@@ -141,18 +145,17 @@ class CallHistory:
         return tuple(sorted(calls, key=lambda call: call.started_at, reverse=True))
 
     def unfinished(self) -> tuple[CallRecord, ...]:
-        """Calls that have started and not ended, of this kernel and of earlier ones, oldest first; none
-        before the log has been read."""
-        return self._made.unfinished() if self._read.is_set() else ()
+        """Return the calls of all kernels that started and have no end, oldest first; none before the log was
+        read."""
+        return self._projection.unfinished() if self._read.is_set() else ()
 
     def metrics(self, caller_key: str = "") -> Metrics:
-        """Per tool; over the calls of one caller where it is named."""
-        return self._made.metrics_of(caller_key) if caller_key else self._made.metrics()
+        """Return the metrics per tool, over all calls or those of one caller."""
+        return self._projection.metrics_of(caller_key) if caller_key else self._projection.metrics()
 
     def checks(self, subject: Subject) -> Checks:
-        """How a person answered the same call of the same program since this day began, by the clock on
-        the person's wall."""
+        """Count a person's decisions on the same call of the same program today, in the local time zone."""
         today = datetime.fromtimestamp(self._clock.now(), UTC).astimezone()
         day = today.replace(hour=0, minute=0, second=0, microsecond=0)
         since = f"{day.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-        return self._made.answers(subject.caller, subject.tool, digest(subject.input), since)
+        return self._projection.past_decisions(subject.caller, subject.tool, digest(subject.input), since)

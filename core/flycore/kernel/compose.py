@@ -1,7 +1,7 @@
-"""Puts a kernel together: opens every part, hands each what it needs, and closes them in reverse.
+"""The composition of a kernel: its parts are opened in order, connected, and closed in reverse.
 
-Parts are built in the order of what they need, so each gets all of it when it is made. Where two need each
-other, a value is between them: the panic switch, the question events, the processes of the background.
+Each part gets everything it needs in its constructor, so the parts are built in the order of their needs. Two
+parts that need each other share a third: the panic switch, the question events, or the background processes.
 """
 
 from __future__ import annotations
@@ -64,39 +64,48 @@ from flycore.sandbox.secret_masks import Masks
 from flysafe.atomic import private_folder
 
 AUDIT_GROUP_SECONDS = 0.05
-"""Result lines are synced together within this time; lines before an effect are synced at once."""
+"""The time after which result lines are synced together. Lines before an effect are synced at once."""
 
 
 @asynccontextmanager
 async def open_kernel(
     places: RootPaths, holder: LockHolder, environ: Mapping[str, str] | None = None
 ) -> AsyncIterator[Kernel]:
-    """A kernel for one root. The caller holds the root's lock."""
-    surroundings = dict(os.environ if environ is None else environ)
+    """Open the kernel of one root and close it when the block ends. The caller holds the root's lock."""
+    variables = dict(os.environ if environ is None else environ)
     private_folder(places.state_dir)
     clock, bus = SystemClock(), Bus()
-    past = CallHistory(places.audit_dir, clock, bus.publish)
-    audit = _open_log(places, clock, past)
+    call_history = CallHistory(places.audit_dir, clock, bus.publish)
+    audit = _open_log(places, clock, call_history)
     cache = ProbeCache(places.cache_dir)
     try:
+        # First: the processes that a killed kernel left are ended before this one starts any.
         session = await begin_session(places.state_dir, audit)
-        root = await _load_root(places, surroundings, cache, session, Recorder(clock, bus.publish, audit))
-        parts = _composed(root, bus, past, holder)
+        root = await _load_root(places, variables, cache, session, Recorder(clock, bus.publish, audit))
+        parts = _build_parts(root, bus, call_history, holder)
         kernel, context = Kernel(parts), parts.context
         async with anyio.create_task_group() as group:
             queue = context.ask.queue
-            for beside in (root.upkeep.run, context.run.hands.run, queue.leases.watch, queue.run, past.run):
-                group.start_soon(beside)
+            for service in (
+                root.refresher.run,
+                context.run.hands.run,
+                queue.leases.watch,
+                queue.run,
+                call_history.run,
+            ):
+                group.start_soon(service)
             group.start_soon(_group_sync, audit)
-            group.start_soon(record_unfinished, past, audit, session, bus, clock)
+            group.start_soon(record_unfinished, call_history, audit, session, bus, clock)
             group.start_soon(parts.background.watch, bus)
-            await group.start(parts.background.upstreams.run, bus)
+            # `start` waits until the MCP servers have subscribed: a catalog event before that would be lost.
+            await group.start(parts.background.mcp_servers.run, bus)
             if holder.role in LASTING_ROLES:
                 group.start_soon(parts.notifier.run)
             try:
                 yield kernel
             finally:
-                root.upkeep.stop()
+                # The group is cancelled last: its tasks are needed while the calls end.
+                root.refresher.stop()
                 await kernel.stop()
                 context.run.folders.close()
                 group.cancel_scope.cancel()
@@ -106,173 +115,191 @@ async def open_kernel(
             audit.close()
 
 
-def _open_log(places: RootPaths, clock: SystemClock, past: CallHistory) -> AuditLog:
+def _open_log(places: RootPaths, clock: SystemClock, call_history: CallHistory) -> AuditLog:
     return AuditLog.open(
         places.audit_dir,
         places.anchors_file,
         clock=clock.now,
         monotonic=clock.monotonic,
-        on_line=past.on_line,
+        on_line=call_history.on_line,
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Root:
-    """What everything else is built on: the root as it was read, and what keeps that true."""
+    """The root as it was read, and the refresher that keeps it current: the base of all other parts."""
 
-    ground: RootEnvironment
+    environment: RootEnvironment
     recorder: Recorder
     session: str
     blocks: ToolBlockStore
-    switch: PanicSwitch
-    upkeep: StateRefresher
+    panic_switch: PanicSwitch
+    refresher: StateRefresher
 
     @property
     def limits(self) -> LiveLimits:
-        return LiveLimits(self.upkeep.state)
+        return LiveLimits(self.refresher.state)
 
 
 async def _load_root(
     places: RootPaths, environ: Mapping[str, str], cache: ProbeCache, session: str, recorder: Recorder
 ) -> _Root:
-    ground = find_environment(places, environ)
+    environment = find_environment(places, environ)
     blocks = ToolBlockStore.load(places.blocks_file)
     now = recorder.clock.now()
-    # Before anything is started: what is swept away belongs to nobody yet.
+    # Before any call: a folder that is removed here cannot belong to one.
     await anyio.to_thread.run_sync(remove_expired, places.state_dir, places.data_dir, now)
-    loaded = await anyio.to_thread.run_sync(load_state, ground, blocks, cache, now)
+    loaded = await anyio.to_thread.run_sync(load_state, environment, blocks, cache, now)
     switch = PanicSwitch(places.state_dir)
-    upkeep = StateRefresher(loaded, recorder, cache, session, switch.active)
-    return _Root(ground, recorder, session, blocks, switch, upkeep)
+    refresher = StateRefresher(loaded, recorder, cache, session, switch.active)
+    return _Root(environment, recorder, session, blocks, switch, refresher)
 
 
-def _composed(root: _Root, bus: Bus, past: CallHistory, holder: LockHolder) -> KernelParts:
-    ground, recorder, upkeep = root.ground, root.recorder, root.upkeep
-    clock, switch = recorder.clock, root.switch
-    seats = OpenConsoles(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}), holder.role)
-    hands = DesktopControl(clock, bus.publish)
-    standing = StandingPermissions(
-        ground.places.policy_file,
+def _build_parts(root: _Root, bus: Bus, call_history: CallHistory, holder: LockHolder) -> KernelParts:
+    environment, recorder, refresher = root.environment, root.recorder, root.refresher
+    clock, switch = recorder.clock, root.panic_switch
+    consoles = OpenConsoles(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}), holder.role)
+    desktop_control = DesktopControl(clock, bus.publish)
+    permissions = StandingPermissions(
+        environment.places.policy_file,
         root.blocks,
         recorder,
-        names=lambda: frozenset(upkeep.world.index),
-        changed=upkeep.reload,
+        names=lambda: frozenset(refresher.root_state.index),
+        changed=refresher.reload,
     )
-    queue = _queue(root, standing, hands)
-    if switch.active():
+    queue = _approval_queue(root, permissions, desktop_control)
+    if switch.active():  # a stop outlives a restart, so what an earlier kernel granted must not
         revoke_permissions(queue)
-    instances = ProcessPool(clock.monotonic, lambda key: key_is_current(upkeep.world, key))
-    upstreams = McpServers(ground, clock, upkeep, switch.active, root.session)
-    background = BackgroundProcesses(instances, upstreams, upkeep)
+    pool = ProcessPool(clock.monotonic, lambda key: key_is_current(refresher.root_state, key))
+    mcp_servers = McpServers(environment, clock, refresher, switch.active, root.session)
+    background = BackgroundProcesses(pool, mcp_servers, refresher)
     activity = ActivityLog(clock, bus.publish)
     panic = Panic(switch, recorder, queue, activity, background)
     events = QuestionEvents(recorder)
-    loops = LoopGuard(clock, seats.present, asked=events.publish_asked, ended=events.publish_ended)
-    trust = TrustQuestions(clock, upkeep.pending_trust, upkeep.trust)
-    questions = QuestionRegistry(recorder.audit, events, (panic, loops, trust))
-    reach = ApproverDeps(
-        queue,
-        upkeep,
-        questions.answer,
-        seats,
-        lambda by: RevocationHistory(standing, queue.leases, hands.active, by),
+    loops = LoopGuard(
+        clock, consoles.present, on_question=events.publish_asked, on_question_end=events.publish_ended
     )
-    context = _pipeline_context(root, reach, background, standing, hands, loops, activity, past)
+    trust = TrustQuestions(clock, refresher.pending_trust, refresher.trust)
+    questions = QuestionRegistry(recorder.audit, events, (panic, loops, trust))
+    approver_deps = ApproverDeps(
+        queue,
+        refresher,
+        questions.answer,
+        consoles,
+        lambda by: RevocationHistory(permissions, queue.leases, desktop_control.active, by),
+    )
+    context = _pipeline_context(
+        root, approver_deps, background, permissions, desktop_control, loops, activity, call_history
+    )
     return KernelParts(
         context=context,
         bus=bus,
         background=background,
-        past=past,
+        call_history=call_history,
         notifier=Notifier(
-            bus, clock, ground.environ, queue.asks, lambda: upkeep.world.settings.notify_command
+            bus, clock, environment.environ, queue.asks, lambda: refresher.root_state.settings.notify_command
         ),
         holder=holder,
-        standing=standing,
+        permissions=permissions,
         panic=panic,
         questions=questions,
-        attaching=ConsolePairing(reach, recorder, holder.role),
+        pairing=ConsolePairing(approver_deps, recorder, holder.role),
         session=root.session,
     )
 
 
 def _pipeline_context(
     root: _Root,
-    reach: ApproverDeps,
+    approver_deps: ApproverDeps,
     background: BackgroundProcesses,
-    standing: StandingPermissions,
-    hands: DesktopControl,
+    permissions: StandingPermissions,
+    desktop_control: DesktopControl,
     loops: LoopGuard,
     activity: ActivityLog,
-    past: CallHistory,
+    call_history: CallHistory,
 ) -> PipelineContext:
-    """What each step of a call gets."""
-    ground, recorder, state = root.ground, root.recorder, root.upkeep.state
-    clock, queue, seats, switch = recorder.clock, reach.queue, reach.seats, root.switch
-    desktop = X11Desktop(ground.environ)
+    """Build the dependencies of each step of a call."""
+    environment, recorder, state = root.environment, root.recorder, root.refresher.state
+    clock, queue, consoles, switch = (
+        recorder.clock,
+        approver_deps.queue,
+        approver_deps.consoles,
+        root.panic_switch,
+    )
+    desktop = X11Desktop(environment.environ)
     return PipelineContext(
         clock=clock,
         audit=recorder.audit,
         activity=activity,
         judge=JudgeContext(
-            ground, clock, state, root.blocks, desktop, seats.protected_windows, standing.count_rules
+            environment,
+            clock,
+            state,
+            root.blocks,
+            desktop,
+            consoles.protected_windows,
+            permissions.count_rules,
         ),
-        admission=AdmissionContext(ground.places.app_root, switch.active, loops, Quota(clock, root.limits)),
+        admission=AdmissionContext(
+            environment.places.app_root, switch.active, loops, Quota(clock, root.limits)
+        ),
         ask=AskContext(
-            ground.places.app_root,
+            environment.places.app_root,
             clock,
             recorder.audit,
             queue,
-            past,
+            call_history,
             desktop,
-            seats.approver_within,
+            consoles.approver_within,
         ),
-        slots=SlotContext(
-            GroupLocks(), queue.leases, queue.grants, background.instances, background.upstreams
-        ),
+        slots=SlotContext(GroupLocks(), queue.leases, queue.grants, background.pool, background.mcp_servers),
         run=RunContext(
-            ground=ground,
+            ground=environment,
             state=state,
             audit=recorder.audit,
-            folders=ArtifactFolders(ground.places.artifacts_dir),
-            hands=hands,
-            seat=seats.protected_windows,
-            note_run=root.upkeep.record_run,
+            folders=ArtifactFolders(environment.places.artifacts_dir),
+            hands=desktop_control,
+            seat=consoles.protected_windows,
+            note_run=root.refresher.record_run,
         ),
     )
 
 
-def _queue(root: _Root, standing: StandingPermissions, hands: DesktopControl) -> ApprovalQueue:
-    """The queue, with what an earlier kernel left in it."""
-    ground, recorder = root.ground, root.recorder
+def _approval_queue(
+    root: _Root, permissions: StandingPermissions, desktop_control: DesktopControl
+) -> ApprovalQueue:
+    """Build the queue, with the tickets that an earlier kernel saved."""
+    environment, recorder = root.environment, root.recorder
 
-    def unsaved(fields: JsonObject) -> None:
+    def publish_unsaved(fields: JsonObject) -> None:
         recorder.publish(EventClass.APPROVAL, "tickets.unwritable", fields)
 
-    def unattended(ask: Ask) -> None:
-        """Nothing runs because of this line; a log that takes none refuses the call that comes back."""
-        entry = root.upkeep.world.entries.get(ask.request.sidecar)
-        masks = Masks({}) if entry is None else masks_for(entry, ground.environ)
+    def record_unattended(ask: Ask) -> None:
+        """Log the end of a request whose caller no longer waits."""
+        entry = root.refresher.root_state.entries.get(ask.request.sidecar)
+        masks = Masks({}) if entry is None else masks_for(entry, environment.environ)
         took_ms = int((recorder.clock.now() - ask.request.asked_at) * 1000)
+        # Nothing runs because of this line: a call that comes back needs a start line of its own.
         with suppress(AuditUnwritable):
             record_decision(recorder.audit, ask, ask.request.call_id, took_ms, masks)
 
-    state_dir = ground.places.state_dir
+    state_dir = environment.places.state_dir
     queue = ApprovalQueue(
         recorder.clock,
         recorder.send,
         root.limits,
-        hands,
-        first=standing.write_for_answer,
-        told=standing.record_lease,
-        keep=ticket_writer(state_dir, unsaved),
-        unattended=unattended,
+        desktop_control,
+        write_permission=permissions.write_for_answer,
+        on_lease_change=permissions.record_lease,
+        save_tickets=ticket_writer(state_dir, publish_unsaved),
+        on_unattended=record_unattended,
     )
     queue.restore(load_tickets(state_dir))
     return queue
 
 
 async def _group_sync(audit: AuditLog) -> None:
-    """Sync result lines that were written without."""
+    """Sync, again and again, the result lines that were written without a sync."""
     while True:
         await anyio.sleep(AUDIT_GROUP_SECONDS)
         if audit.dirty and not audit.stopped:

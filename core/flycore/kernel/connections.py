@@ -1,4 +1,4 @@
-"""Who is connected to a kernel: programs that may call, and viewers, which only look on or decide."""
+"""The connections to a kernel, and the consoles that are open on it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flycore.pipeline.targets.window import ProtectedWindows
 
 
 class ConnectionInfo:
-    """One connection. Whatever has not said that it is a viewer may call."""
+    """One connection. It may make calls until it declares itself a viewer, which only watches or decides."""
 
     def __init__(self) -> None:
         self.viewer = False
@@ -23,84 +23,85 @@ class Connections:
     """The connections of one kernel."""
 
     def __init__(self) -> None:
-        self._here: set[ConnectionInfo] = set()
+        self._connections: set[ConnectionInfo] = set()
 
     @contextmanager
     def enter(self) -> Iterator[ConnectionInfo]:
-        """Around one connection."""
+        """Count one connection while the block runs."""
         present = ConnectionInfo()
-        self._here.add(present)
+        self._connections.add(present)
         try:
             yield present
         finally:
-            self._here.remove(present)
+            self._connections.remove(present)
 
     @property
     def clients(self) -> int:
-        """How many connections there are."""
-        return len(self._here)
+        """The number of connections."""
+        return len(self._connections)
 
     @property
     def agents(self) -> int:
-        """How many of them may call."""
-        return sum(not present.viewer for present in self._here)
+        """The number of connections that may make calls."""
+        return sum(not present.viewer for present in self._connections)
 
 
-# The consoles that are open on one kernel: where a person is, and what no tool may touch.
+# Consoles.
 
 
 CONSOLE_SETTLES_MS = 10_000
-"""How long a console that holds the root may take to be ready for its first card."""
+"""How long a call waits for the console of the kernel's own process, which opens just after the kernel."""
 
 
 class OpenConsoles:
-    """The open consoles. `moved` is called whenever they are others; `role` is as what the kernel holds its
-    root."""
+    """The consoles that are open on one kernel, with their windows and processes, which no tool may touch.
+
+    `moved` is called whenever a console opens or closes; `role` is the kernel's role.
+    """
 
     def __init__(self, moved: Callable[[], None], role: KernelRole) -> None:
-        self._moved = moved
+        self._on_change = moved
         self._role = role
-        self._taken: dict[Hashable, ProtectedWindows] = {}
+        self._windows: dict[Hashable, ProtectedWindows] = {}
         self._arrived = anyio.Event()
 
     def open(self, console: Hashable, seat: ProtectedWindows) -> bool:
-        """A console is open; where it was already, that is its seat now, and this gives False."""
-        opened = console not in self._taken
-        self._taken[console] = seat
+        """Add a console, or replace its windows and return False if it was already open."""
+        opened = console not in self._windows
+        self._windows[console] = seat
         self._arrived.set()
-        self._moved()
+        self._on_change()
         return opened
 
     def close(self, console: Hashable) -> bool:
-        """A console is gone; False where it was none."""
-        if self._taken.pop(console, None) is None:
+        """Remove a console; return False if it was not open."""
+        if self._windows.pop(console, None) is None:
             return False
-        if not self._taken:
+        if not self._windows:
             self._arrived = anyio.Event()
-        self._moved()
+        self._on_change()
         return True
 
     def __len__(self) -> int:
-        return len(self._taken)
+        return len(self._windows)
 
     def present(self) -> bool:
-        """Whether any is open."""
-        return bool(self._taken)
+        """Whether a console is open."""
+        return bool(self._windows)
 
     def protected_windows(self) -> ProtectedWindows:
-        """Windows and processes of all of them."""
-        taken = self._taken.values()
+        """Return the windows and processes of all consoles."""
+        taken = self._windows.values()
         return ProtectedWindows(
             window_ids=tuple(window for seat in taken for window in seat.window_ids),
             pids=tuple(pid for seat in taken for pid in seat.pids),
         )
 
     async def approver_within(self, milliseconds: int) -> bool:
-        """Whether a console can decide, waiting so long at most for one to open. A console that holds the
-        root is there in a moment; to others a caller has to give the time."""
+        """Whether a console can decide, after waiting at most that long for one to open."""
         settles = CONSOLE_SETTLES_MS if self._role == KernelRole.CONSOLE else 0
         waits_ms = max(milliseconds, settles) if self._role in LASTING_ROLES else 0
-        if not self._taken and waits_ms > 0:
+        if not self._windows and waits_ms > 0:
             with anyio.move_on_after(waits_ms / 1000):
                 await self._arrived.wait()
-        return bool(self._taken)
+        return bool(self._windows)

@@ -1,10 +1,11 @@
-"""One-time codes by which another console proves that its person sits before one that counts already.
+"""Pairing: a console of another process proves by a one-time code that its person sits at this kernel.
 
-Pure: the clock is handed in with every question, and who shows a code is no matter of this room.
+A code is shown where a person already sits, and typed at the new console. It leaves the kernel in one event,
+which the bus passes on only to consoles that can decide and to the terminal of `flytui serve`.
 
-    attach ──▶ open ── right code ──▶ used up: the connection decides from then on
-                 ├──── third wrong code, two minutes, connection gone ──▶ used up
-                 └──── attach again ──▶ another code, the earlier is worth nothing
+    attach ──▶ issued ── right code ──▶ used: the connection can decide from now on
+                 ├────── third wrong code, two minutes, connection closed ──▶ invalid
+                 └────── attach again ──▶ a new code; the earlier one is invalid
 """
 
 from __future__ import annotations
@@ -32,26 +33,26 @@ from flycore.pipeline.targets.window import ProtectedWindows
 from flysafe.procfs import ancestor_names, terminal_of
 
 ALPHABET = "ABCDEFGHJKMNPQRSTUVWXYZ23456789"
-"""Letters and digits that are not taken for one another."""
+"""Letters and digits without those that look alike."""
 LENGTH = 8
 VALID_SECONDS = 120.0
 TRIES = 3
 WINDOW_SECONDS = 120.0
 MOST_OF_ONE = 4
-"""Codes that one program is shown within WINDOW_SECONDS."""
+"""Codes that are shown for one program within WINDOW_SECONDS."""
 MOST_SHOWN = 12
-"""Codes that a person is shown within WINDOW_SECONDS, whoever asks for them."""
+"""Codes that are shown to a person within WINDOW_SECONDS, for all programs together."""
 
 
 class CodeCheck(StrEnum):
-    """What became of a code."""
+    """The result of checking a code."""
 
     PAIRED = "paired"
     WRONG = "wrong"
     SPENT = "spent"
-    """Wrong, and for the last time: the right one counts no longer either."""
+    """The code was wrong for the last time: the right one is now invalid as well."""
     NONE = "none"
-    """There is no code for this connection, or none that still counts."""
+    """The connection has no valid code."""
 
 
 @dataclass(slots=True)
@@ -62,14 +63,14 @@ class _IssuedCode:
 
 
 class PairingCodes:
-    """The codes of one kernel. A connection is whatever stands for it; times are monotonic seconds."""
+    """The codes of one kernel, by connection, which is any hashable value. Times are monotonic seconds."""
 
     def __init__(self) -> None:
         self._open: dict[Hashable, _IssuedCode] = {}
         self._shown: deque[tuple[float, str]] = deque()
 
     def issue(self, connection: Hashable, program: str, now: float) -> str | None:
-        """A fresh code for that connection; None where the program, or everybody, has asked too often."""
+        """Issue a new code; None if the program, or all programs together, requested too many."""
         while self._shown and now - self._shown[0][0] >= WINDOW_SECONDS:
             self._shown.popleft()
         of_one = sum(name == program for _, name in self._shown)
@@ -81,88 +82,80 @@ class PairingCodes:
         return code
 
     def check(self, connection: Hashable, code: str, now: float) -> CodeCheck:
-        """Try a code; letters count in either case, spaces and hyphens not at all. Compared in constant
-        time, and only with the connection's own."""
-        open_ = self._open.get(connection)
-        if open_ is None or now >= open_.until:
+        """Check a code against that of the connection. Case, spaces and hyphens do not matter."""
+        issued = self._open.get(connection)
+        if issued is None or now >= issued.until:
             self._open.pop(connection, None)
             return CodeCheck.NONE
-        given = "".join(code.split()).replace("-", "").upper()
-        if hmac.compare_digest(given.encode("utf-8", "replace"), open_.code.encode("ascii")):
+        typed = "".join(code.split()).replace("-", "").upper()
+        # In constant time, so that the time of an answer does not show how much of a guess was right.
+        if hmac.compare_digest(typed.encode("utf-8", "replace"), issued.code.encode("ascii")):
             del self._open[connection]
             return CodeCheck.PAIRED
-        open_.tries -= 1
-        if open_.tries:
+        issued.tries -= 1
+        if issued.tries:
             return CodeCheck.WRONG
         del self._open[connection]
         return CodeCheck.SPENT
 
     def tries_left(self, connection: Hashable) -> int:
-        """How many more codes that connection may present before its own counts no longer."""
-        open_ = self._open.get(connection)
-        return open_.tries if open_ is not None else 0
+        """Return how many more wrong codes the connection may send before its code is invalid."""
+        issued = self._open.get(connection)
+        return issued.tries if issued is not None else 0
 
     def forget(self, connection: Hashable) -> None:
-        """The connection is gone, its code with it."""
+        """Drop the code of a closed connection."""
         self._open.pop(connection, None)
 
 
-# How a console in another process comes in: a code is shown where a person sits already, and typed there.
-#
-# A code leaves this room by one event, which the bus tells nobody but consoles that decide, and the terminal
-# of `flytui serve`.
-
-
-PROVISIONAL_KERNEL = "this kernel lives for one command only: ask it to yield, and open a console"
-NO_CONSOLE_OPEN = (
-    "nobody could see the code: no console is open here, and flytui serve has no terminal of its own"
-)
-TOO_MANY_CODES = "too many codes were asked for: try again in two minutes"
+PROVISIONAL_KERNEL = "this kernel runs for one command only: ask it to yield, and open a console"
+NO_CONSOLE_OPEN = "nobody could see the code: no console is open, and flytui serve has no terminal"
+TOO_MANY_CODES = "too many codes were requested: try again in two minutes"
 OWN_CONSOLE = "console"
-"""What the log calls the console in the kernel's own process where its line has no pid."""
+"""The name of the kernel's own console in log lines that have no pid."""
 _WHY_NOT = {
     CodeCheck.WRONG: "this is not the code that was shown; tries left: {}",
-    CodeCheck.SPENT: "this is not the code that was shown, and it counts no longer; attach again",
-    CodeCheck.NONE: "no code counts here: it was refused, or its two minutes are over; attach again",
+    CodeCheck.SPENT: "this is not the code that was shown, and that code is now invalid; attach again",
+    CodeCheck.NONE: "there is no valid code: it was refused, or its two minutes are over; attach again",
 }
 
 
 class ConsolePairing:
-    """The consoles of one kernel: its own, and the way in for those of other processes."""
+    """The pairing of consoles with one kernel: its own one, and those of other processes."""
 
-    def __init__(self, reach: ApproverDeps, recorder: Recorder, role: KernelRole) -> None:
-        self._reach = reach
+    def __init__(self, deps: ApproverDeps, recorder: Recorder, role: KernelRole) -> None:
+        self._deps = deps
         self.own = KernelApprover(
-            reach,
+            deps,
             f"the console on pid {os.getpid()}",
             OWN_CONSOLE,
             refuse=self.refuse,
             opened=self._record_opened,
         )
-        """Of the console in this process."""
+        """The approver of the console in this process."""
         self._recorder = recorder
         self._clock = recorder.clock
         self._role = role
-        self._book = PairingCodes()
+        self._codes = PairingCodes()
         self._terminals = 0
-        self._asking: dict[Hashable, tuple[Caller, int]] = {}
-        """Connections that were shown a code and have not been paired, with their process."""
-        self._who: dict[Hashable, str] = {}
-        """How a person recognises who has asked; a process that has ended says nothing any more."""
+        self._waiting: dict[Hashable, tuple[Caller, int]] = {}
+        """Connections with a code that are not paired yet, with their caller and pid."""
+        self._descriptions: dict[Hashable, str] = {}
+        """Descriptions of connections for a person, kept as an ended process cannot be described."""
 
     @property
     def consoles(self) -> int:
-        """How many can decide."""
-        return len(self._reach.seats)
+        """The number of consoles that can decide."""
+        return len(self._deps.consoles)
 
     @property
-    def seat(self) -> ProtectedWindows:
-        """Windows and processes of every console, which no tool may touch."""
-        return self._reach.seats.protected_windows()
+    def protected_windows(self) -> ProtectedWindows:
+        """The windows and processes of every console, which no tool may touch."""
+        return self._deps.consoles.protected_windows()
 
     @contextmanager
     def on_terminal(self) -> Iterator[None]:
-        """Around the time in which codes are shown on the kernel's own terminal."""
+        """Note while the block runs that codes are shown on the kernel's own terminal."""
         self._terminals += 1
         try:
             yield
@@ -170,17 +163,17 @@ class ConsolePairing:
             self._terminals -= 1
 
     def request_code(self, connection: Hashable, caller: Caller, pid: int) -> str:
-        """Show a person a code for that connection of the process `pid`; why not, in words, else empty."""
+        """Show a code for that connection of process `pid` to a person. Return why not, or empty."""
         if self._role not in LASTING_ROLES:
             return PROVISIONAL_KERNEL
         if not self.consoles and not self._terminals:
             return NO_CONSOLE_OPEN
-        code = self._book.issue(connection, caller.key, self._clock.monotonic())
+        code = self._codes.issue(connection, caller.key, self._clock.monotonic())
         if code is None:
             return TOO_MANY_CODES
-        self._who[connection] = distinguish_callers(pid, caller)
+        self._descriptions[connection] = distinguish_callers(pid, caller)
         expires = self._clock.now() + VALID_SECONDS
-        self._asking[connection] = caller, pid
+        self._waiting[connection] = caller, pid
         named = self._event_payload(connection, caller, pid)
         self._publish(PAIRING, {"code": code, **named, "expiresAt": round(expires, 3)})
         return ""
@@ -188,16 +181,16 @@ class ConsolePairing:
     def pair(
         self, connection: Hashable, code: str, caller: Caller, pid: int, seat: ProtectedWindows
     ) -> KernelApprover | str:
-        """A hand of its own for the console that typed the right code, seated; else why not, in words."""
-        presented = self._book.check(connection, code, self._clock.monotonic())
-        if presented is not CodeCheck.PAIRED:
-            self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason=presented.value)
-            if presented is CodeCheck.SPENT and self._asking.pop(connection, None) is not None:
+        """Open the console that sent the right code and return its approver; else return why not."""
+        checked = self._codes.check(connection, code, self._clock.monotonic())
+        if checked is not CodeCheck.PAIRED:
+            self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason=checked.value)
+            if checked is CodeCheck.SPENT and self._waiting.pop(connection, None) is not None:
                 self._publish("console.refused", self._event_payload(connection, caller, pid))
-            return _WHY_NOT[presented].format(self._book.tries_left(connection))
-        self._asking.pop(connection, None)
+            return _WHY_NOT[checked].format(self._codes.tries_left(connection))
+        self._waiting.pop(connection, None)
         who = f"the console on pid {pid}"
-        approver = KernelApprover(self._reach, who, who, refuse=self.refuse)
+        approver = KernelApprover(self._deps, who, who, refuse=self.refuse)
         self._record(audit_events.CONSOLE_ATTACHED, caller, pid)
         approver.attach(seat.window_ids, seat.pids)
         self._publish("console.attached", self._event_payload(connection, caller, pid))
@@ -206,32 +199,32 @@ class ConsolePairing:
     def disconnected(
         self, connection: Hashable, approver: KernelApprover | None, caller: Caller, pid: int
     ) -> None:
-        """The connection is gone: its code counts no longer, its seat is free, and nothing is decided."""
-        self._book.forget(connection)
-        asked = self._asking.pop(connection, None)
+        """Drop the code of a closed connection and close its console. Waiting requests stay undecided."""
+        self._codes.forget(connection)
+        asked = self._waiting.pop(connection, None)
         if approver is not None:
             approver.disconnect()
             self._record(audit_events.CONSOLE_LEFT, caller, pid)
         if approver is not None or asked is not None:
             self._publish("console.left", self._event_payload(connection, caller, pid))
-        self._who.pop(connection, None)
+        self._descriptions.pop(connection, None)
 
     def refuse(self, pid: int) -> bool:
-        """A person refuses the codes that process asked for; False where it waits for none."""
-        found = [connection for connection, (_, asker) in self._asking.items() if asker == pid]
-        for connection in found:
-            caller, _ = self._asking.pop(connection)
-            self._book.forget(connection)
+        """Refuse the codes of that process; return False if it has none."""
+        connections = [connection for connection, (_, asker) in self._waiting.items() if asker == pid]
+        for connection in connections:
+            caller, _ = self._waiting.pop(connection)
+            self._codes.forget(connection)
             self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason="refused")
             self._publish("console.refused", self._event_payload(connection, caller, pid))
-        return bool(found)
+        return bool(connections)
 
     def _record_opened(self) -> None:
         pid = os.getpid()
         self._record(audit_events.CONSOLE_OPENED, identify_peer(pid, "console"), pid)
 
     def _record(self, event: str, caller: Caller, pid: int, reason: str = "") -> None:
-        """Nothing runs because of these lines, so a full disk stops only the line."""
+        # Nothing runs because of these lines, so a line that cannot be written stops nothing.
         with suppress(AuditUnwritable):
             fields = audit_events.console(
                 caller, pid, terminal=terminal_of(pid), kin=ancestor_names(pid), reason=reason
@@ -242,5 +235,5 @@ class ConsolePairing:
         self._recorder.publish(EventClass.APPROVAL, kind, payload)
 
     def _event_payload(self, connection: Hashable, caller: Caller, pid: int) -> JsonObject:
-        who = self._who.get(connection, f"{caller.program} (pid {pid})")
+        who = self._descriptions.get(connection, f"{caller.program} (pid {pid})")
         return {"program": caller.program, "pid": pid, "who": who}

@@ -1,11 +1,14 @@
-"""Processes that an earlier kernel of this root left running when it was killed: found, and ended.
+"""Recovery after a killed kernel: its processes are ended, its calls get an end in the log, and old files are
+removed.
 
-Every process that a kernel starts for a tool carries in `FLYTUI_CALL_ID` a call id that begins with the
-session of that kernel, a name drawn at its start. The sessions of a root stand in a file, so the next kernel,
-which holds the root's lock and therefore is the only one, knows that whoever carries an earlier session
-belongs to nobody any more. The environment is inherited, so descendants carry it too; one that was started
-with an environment without it is still found while an ancestor that carries it lives. Who has shed both the
-variable and its ancestors is not found: only a sandbox holds those.
+A kernel's session is a random name, drawn when it starts. Every process that the kernel starts for a tool has
+`FLYTUI_CALL_ID` in its environment, a call id that begins with the session. The sessions of a root are kept
+in a file. The next kernel holds the root's lock, so it is the only one, and every process with an earlier
+session is a leftover.
+
+Descendants inherit the environment. A descendant that was started without the variable is still found while
+an ancestor with it lives. A process that changed both its environment and its parents is not found; only a
+sandbox can keep hold of such a process.
 """
 
 from __future__ import annotations
@@ -41,38 +44,38 @@ from flysafe.beneath import read_beneath
 from flysafe.procfs import Process, environment_value, process_table, read_process, send_signal
 
 MOST_SESSIONS = 1_000
-"""Earlier sessions that are remembered; of more, the oldest are forgotten."""
+"""Sessions that are kept in the file; beyond this the oldest are dropped."""
 _MOST_BYTES = 1 << 20
 _PAUSE_S = 0.02
 _SESSION = re.compile(r"[0-9a-f]{12}")
 
 _Found = dict[tuple[int, int], Process]
-"""By pid and start."""
+"""Processes by pid and start time; a pid alone may be used again by another process."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndedProcesses:
-    """What became of those left over."""
+    """The result of ending leftover processes."""
 
     processes: int
-    """How many there were."""
+    """The number of leftover processes."""
     left: int
-    """Who is there even after KILL: 0 unless the system forbids us to end them."""
+    """The number that still run after KILL: 0 unless the system forbids to end them."""
 
 
 def new_session() -> str:
-    """The name of one kernel's life: what its call ids begin with."""
+    """Draw the session of one kernel: what its call ids begin with."""
     return secrets.token_hex(6)
 
 
 def session_of(call_id: str) -> str:
-    """The session a call id begins with; empty where it begins with none."""
+    """Return the session that a call id begins with; empty if it begins with none."""
     session = call_id.partition("-")[0]
     return session if _SESSION.fullmatch(session) else ""
 
 
 def earlier_sessions(state_dir: Path) -> tuple[str, ...]:
-    """Sessions of this root that may have left somebody, oldest first. The caller holds the root's lock."""
+    """Read the sessions that may have leftover processes, oldest first. The caller holds the root's lock."""
     with suppress(OSError):
         lines = read_beneath(state_dir, SESSIONS_FILE, _MOST_BYTES).decode("ascii", "replace").split()
         return tuple(line for line in lines if _SESSION.fullmatch(line))
@@ -80,28 +83,30 @@ def earlier_sessions(state_dir: Path) -> tuple[str, ...]:
 
 
 def write_sessions(state_dir: Path, sessions: Collection[str]) -> None:
-    """Remember these, and no others, for the next kernel.
-
-    Where the file cannot be written nothing is raised: the log in the same folder takes no start line then,
-    and no call runs.
-    """
+    """Write these sessions, and no others, for the next kernel. Raises nothing."""
+    # A file that cannot be written is no danger: the log in the same folder then takes no line either, and
+    # without its start line no call runs.
     lines = "".join(f"{session}\n" for session in tuple(sessions)[-MOST_SESSIONS:])
     with suppress(OSError):
         write_atomic(state_dir / SESSIONS_FILE, lines.encode("ascii"))
 
 
 async def end_leftover_processes(sessions: Collection[str]) -> EndedProcesses:
-    """End everybody who carries one of these sessions, and who descends from them: TERM, then KILL. Neither
-    this process nor any of its ancestors is touched: a kernel may be started by a tool that was left over."""
+    """End every process with one of these sessions and its descendants, by TERM and then KILL.
+
+    This process and its ancestors are spared, as a leftover tool may have started this kernel.
+    """
     seen: _Found = {}
     living: list[Process] = []
     for number, patience_s in ((signal.SIGTERM, LEFTOVER_GRACE_S), (signal.SIGKILL, KILL_PATIENCE_S)):
         deadline = time.monotonic() + patience_s
-        told: set[tuple[int, int]] = set()
+        signalled: set[tuple[int, int]] = set()
+        # The table is read again each round: a process may fork between the reading and the signal.
         while living := await anyio.to_thread.run_sync(_still_running, frozenset(sessions), seen):
             for process in living:
-                if (process.pid, process.started) not in told:
-                    told.add((process.pid, process.started))
+                if (process.pid, process.started) not in signalled:
+                    signalled.add((process.pid, process.started))
+                    # CONT as well: a stopped process handles TERM only once it goes on.
                     send_signal(process, number, signal.SIGCONT)
             if time.monotonic() >= deadline:
                 break
@@ -112,10 +117,8 @@ async def end_leftover_processes(sessions: Collection[str]) -> EndedProcesses:
 
 
 def _still_running(sessions: frozenset[str], seen: _Found) -> list[Process]:
-    """Who runs now of those found at any time; whoever is found is added to `seen`.
-
-    A descendant whose ancestors have gone would not be found again, so it is remembered.
-    """
+    """Return the leftover processes that run now, and add newly found ones to `seen`."""
+    # A descendant is found by its ancestors, which may end first, so it is kept once it was seen.
     for process in find_leftover_processes(sessions):
         seen[process.pid, process.started] = process
     now = (read_process(pid) for pid, _ in tuple(seen))
@@ -123,7 +126,7 @@ def _still_running(sessions: frozenset[str], seen: _Found) -> list[Process]:
 
 
 def find_leftover_processes(sessions: Collection[str]) -> list[Process]:
-    """Who carries one of these sessions, and who descends from them, as /proc shows it now."""
+    """Find the processes with one of these sessions, and their descendants, in /proc."""
     if not sessions:
         return []
     table = process_table()
@@ -132,7 +135,7 @@ def find_leftover_processes(sessions: Collection[str]) -> list[Process]:
         process for process in table.values() if process.pid not in spared and _has_session(process, sessions)
     ]
     known = {process.pid for process in found}
-    for process in found:
+    for process in found:  # grows while it is walked: the children of children follow
         children = (child for child in table.values() if child.parent == process.pid)
         for child in children:
             if child.pid not in known and child.pid not in spared and not child.ended:
@@ -148,25 +151,26 @@ def _has_session(process: Process, sessions: Collection[str]) -> bool:
 
 
 def _ancestors(pid: int, table: dict[int, Process]) -> set[int]:
-    """The process and all its ancestors."""
-    line: set[int] = set()
-    while pid in table and pid not in line:
-        line.add(pid)
+    """Return the process and all its ancestors."""
+    ancestors: set[int] = set()
+    # The second condition ends a loop: the table is no snapshot, and a pid may be used again in between.
+    while pid in table and pid not in ancestors:
+        ancestors.add(pid)
         pid = table[pid].parent
-    return line
+    return ancestors
 
 
-# Clears what earlier kernels left: artifacts past their time, and copies of programs nobody runs now.
+# Old files: artifacts, and copies of programs.
 
 
 ARTIFACT_DAYS = 7
+"""Days after the last change at which an artifact folder is removed."""
 
 
 def remove_expired(state_dir: Path, data_dir: Path, now: float) -> int:
-    """Remove artifact folders not changed for a week and copies of programs not run for a month; how many
-    were removed.
+    """Remove old artifact folders and program copies not used for a month; return how many.
 
-    The caller holds the root's lock and has started no call yet. `now` is Unix time, seconds.
+    The caller holds the root's lock and has not started a call yet. `now` is Unix time in seconds.
     """
     oldest = now - ARTIFACT_DAYS * 86_400
     expired = [folder for folder in _folders(state_dir / ARTIFACTS_DIR) if folder.lstat().st_mtime < oldest]
@@ -176,37 +180,37 @@ def remove_expired(state_dir: Path, data_dir: Path, now: float) -> int:
 
 
 def _folders(parent: Path) -> list[Path]:
-    """Real folders below `parent`; a link is nobody's folder."""
+    """Return the folders in `parent`, without symbolic links, whose targets may lie anywhere."""
     if not parent.is_dir():
         return []
     return [entry for entry in parent.iterdir() if stat.S_ISDIR(entry.lstat().st_mode)]
 
 
-# What a killed kernel left: its processes are ended, and its calls get a line that nobody knows how they
-# ended.
+# The start of a session, and the calls of earlier ones.
 
 
 async def begin_session(state_dir: Path, audit: AuditLog) -> str:
-    """End whom a killed kernel of this root has left, write how many they were, and begin a session, whose
-    name is returned. Sessions that have left nobody are forgotten."""
+    """End the processes that a killed kernel left, log their number, and return the new session's name."""
     session, earlier = new_session(), earlier_sessions(state_dir)
+    # Before anything is started: if this kernel is killed, too, the next one must know its session.
     write_sessions(state_dir, (*earlier, session))
     ended = await end_leftover_processes(earlier)
     if ended.processes:
         with suppress(AuditUnwritable):
             audit.append(audit_events.STRAYS_ENDED, audit_events.strays_ended(ended.processes, ended.left))
+    # Earlier sessions are dropped only once none of their processes is left.
     if not ended.left:
         write_sessions(state_dir, (session,))
     return session
 
 
 async def record_unfinished(
-    past: CallHistory, audit: AuditLog, session: str, bus: Bus, clock: SystemClock
+    call_history: CallHistory, audit: AuditLog, session: str, bus: Bus, clock: SystemClock
 ) -> None:
-    """Once the log has been read, write for every call that had started in an earlier session, and has no
-    end, that its outcome is not known. A log that takes no line is tried again by the next kernel."""
-    await past.ready()
-    for record in past.unfinished():
+    """Wait until the log has been read; then log an unknown outcome for each call of an earlier session that
+    started and has no end. If the log takes no line, the next kernel tries again."""
+    await call_history.ready()
+    for record in call_history.unfinished():
         if session_of(record.call_id) == session:
             continue
         fields = audit_events.outcome_unknown(

@@ -1,4 +1,7 @@
-"""What Doctor checks, as pure functions over what was found. A front end adds its terminal's own."""
+"""The checks of `flytui doctor`: pure functions over what was found, and `check_up`, which runs them all.
+
+A front end adds the checks of its terminal.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ from flycore.policy.files import PolicyFile
 from flycore.registry.paths import RootPaths
 
 OLDEST_PYTHON = (3, 11)
-WRITTEN_WRONG = frozenset(
+DECLARATION_CODES = frozenset(
     {
         ReasonCode.MANIFEST_INVALID,
         ReasonCode.OUTSIDE_ROOT_DENIED,
@@ -42,29 +45,29 @@ WRITTEN_WRONG = frozenset(
         ReasonCode.PROTOCOL_INCOMPATIBLE,
     }
 )
-"""Reasons that lie in what is written; the others lie in the machine or in a choice."""
-_WEIGHT = {Severity.ERROR: CheckState.FAIL, Severity.WARNING: CheckState.WARN, Severity.INFO: CheckState.OK}
+"""Reasons that come from what a person wrote; others come from the machine or from a choice."""
+_STATE_OF = {Severity.ERROR: CheckState.FAIL, Severity.WARNING: CheckState.WARN, Severity.INFO: CheckState.OK}
 
 
 def check_python(version: tuple[int, ...]) -> Check:
-    """Whether the interpreter is new enough."""
-    said = ".".join(map(str, version[:3]))
+    """Check that the Python interpreter is new enough."""
+    text = ".".join(map(str, version[:3]))
     if version[:2] < OLDEST_PYTHON:
-        return Check(name="python", state=CheckState.FAIL, message=said, fix="install Python 3.11 or newer")
-    return Check(name="python", state=CheckState.OK, message=said)
+        return Check(name="python", state=CheckState.FAIL, message=text, fix="install Python 3.11 or newer")
+    return Check(name="python", state=CheckState.OK, message=text)
 
 
 def check_registry(files: tuple[str, ...], diagnostics: tuple[Diagnostic, ...]) -> Iterator[Check]:
-    """Which files were read, and what is wrong with registry and settings as wholes."""
+    """Report the files that were read, and the findings on the registry and settings as wholes."""
     if files:
         yield Check(name="registry", state=CheckState.OK, message=f"read {', '.join(files)}")
     else:
         yield Check(
             name="registry",
             state=CheckState.WARN,
-            message="no registry file, so no sidecar is configured",
-            fix="write tools/external.tools.jsonc; flytui schema registry describes it",
-            remedy_fix=Fix(kind=FixKind.INIT, words="write a first registry"),
+            message="there is no registry file, so no sidecar is configured",
+            fix="write tools/external.tools.jsonc; flytui schema registry prints its schema",
+            remedy_fix=Fix(kind=FixKind.INIT, words="write a starter registry"),
         )
     for finding in diagnostics:
         yield _finding("registry", finding)
@@ -75,21 +78,21 @@ def _finding(name: str, finding: Diagnostic) -> Check:
     excerpt = f"\n{finding.excerpt}" if finding.excerpt else ""
     return Check(
         name=name,
-        state=_WEIGHT[finding.severity],
+        state=_STATE_OF[finding.severity],
         message=f"{where}{finding.message}{excerpt}",
         fix=finding.remedy,
-        remedy_fix=_edit(finding.position),
+        remedy_fix=_edit_fix(finding.position),
     )
 
 
-def _edit(position: Position | None) -> Fix | None:
+def _edit_fix(position: Position | None) -> Fix | None:
     if position is None:
         return None
     return Fix(kind=FixKind.EDIT, words=f"open {position}", file=position.file, line=position.line)
 
 
 def check_sidecar(view: SidecarView) -> Iterator[Check]:
-    """How a sidecar is, then each finding about what is written of it."""
+    """Report a sidecar's state, then each finding on its entry."""
     name = f"sidecar {view.id}"
     effective = view.stability.effective
     findings = [problem for problem in view.entry.problems if problem.severity is not Severity.INFO]
@@ -100,7 +103,7 @@ def check_sidecar(view: SidecarView) -> Iterator[Check]:
     ]
     for reason in reasons:
         chosen = effective is Effective.DISABLED
-        state = CheckState.FAIL if reason.code in WRITTEN_WRONG else CheckState.WARN
+        state = CheckState.FAIL if reason.code in DECLARATION_CODES else CheckState.WARN
         code = "" if chosen else f" {reason.code.value}:"
         yield Check(
             name=name,
@@ -118,8 +121,10 @@ def check_sidecar(view: SidecarView) -> Iterator[Check]:
 
 
 def check_policy(policy: Policy, now: float, pid: int | None) -> Iterator[Check]:
-    """What is wrong in the policy files, at which place, what holds meanwhile, and which rules are over.
-    `pid` is of the kernel that runs on the root, if one does; `now` is Unix time, seconds."""
+    """Report findings in the policy files, what is in force meanwhile, and expired rules.
+
+    `pid` is that of the root's kernel, None if none runs; `now` is Unix time in seconds.
+    """
     expired = expired_rules(policy, now)
     if policy.ok and not policy.diagnostics and not expired:
         yield Check(name="policy", state=CheckState.OK, message="loaded")
@@ -127,24 +132,24 @@ def check_policy(policy: Policy, now: float, pid: int | None) -> Iterator[Check]
         yield _finding("policy", finding)
     for layer in policy.layers:
         if not layer.ok:
-            message = f"{layer.file} cannot be used: {_since_start(layer, pid)}"
-            yield Check(name="policy", state=CheckState.FAIL, message=message, fix="mend that file")
+            message = f"{layer.file} cannot be used: {_policy_in_force(layer, pid)}"
+            yield Check(name="policy", state=CheckState.FAIL, message=message, fix="fix that file")
 
 
-def _since_start(layer: PolicyFile, pid: int | None) -> str:
-    """What holds in place of a file that cannot be used."""
+def _policy_in_force(layer: PolicyFile, pid: int | None) -> str:
+    """Say what is in force in place of a policy file that cannot be used."""
     if not layer.present:
-        return "none of its rules hold"
+        return "none of its rules is in force"
     if pid is None:
-        return "a kernel that starts now asks for everything"
+        return "a kernel that starts now asks about every call"
     return (
-        f"the kernel that runs (pid {pid}) goes on with the last good rules it read from there, and asks for "
-        "everything where it read none; one that starts now asks for everything"
+        f"the running kernel (pid {pid}) keeps the last good rules that it read from the file, and asks "
+        "about every call if it read none; a kernel that starts now asks about every call"
     )
 
 
 def check_trust(waiting: int, diagnostics: tuple[Diagnostic, ...]) -> Iterator[Check]:
-    """Whether entries wait for trust, and whether the store can be relied on."""
+    """Report entries that wait for trust, and findings on the trust store."""
     if waiting:
         entries = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
         fix = Fix(kind=FixKind.TRUST, words="see what they would run, and decide")
@@ -157,93 +162,97 @@ def check_trust(waiting: int, diagnostics: tuple[Diagnostic, ...]) -> Iterator[C
 
 
 def check_panic(stopped: bool) -> Check:
-    """Whether everything is stopped until a person releases it."""
+    """Report an emergency stop."""
     if not stopped:
-        return Check(name="stop", state=CheckState.OK, message="calls are taken")
+        return Check(name="stop", state=CheckState.OK, message="calls are accepted")
     return Check(
         name="stop",
         state=CheckState.WARN,
-        message="everything is stopped: no call is taken until a person releases it",
-        fix="ctrl+o in the console releases it",
+        message="everything is stopped: no call runs until a person releases it",
+        fix="press ctrl+o in the console to release it",
     )
 
 
 def check_sandbox() -> Check:
-    """What confinement there is."""
+    """Report what the sandbox enforces."""
     return Check(
         name="sandbox",
         state=CheckState.WARN,
-        message="not enforced in this version: declared permissions are shown, not held to",
+        message="not enforced in this version: declared permissions are shown but not enforced",
         fix="approve only what you would run yourself",
     )
 
 
 def check_audit(found: Verification) -> Check:
-    """Whether the log is as it was written."""
+    """Report the verification of the audit log."""
     place = f"{found.file}:{found.line}" if found.line else found.file
     where = f" at {place}" if place and found.exit_code else ""
     message = f"{found.message}{where} ({found.lines} lines)"
     if found.exit_code == WHOLE:
         return Check(name="audit", state=CheckState.OK, message=message)
     if found.exit_code == TORN:
-        fix = "nothing to do: the next start sets the torn end aside and notes it"
+        fix = "nothing: the next start of a kernel moves the torn line to a file of its own and logs that"
         return Check(name="audit", state=CheckState.WARN, message=message, fix=fix)
-    of_anchors = bool(found.file) and not found.line
-    what = "its anchors were changed" if of_anchors else "the log was changed"
+    anchors_changed = bool(found.file) and not found.line
+    what = "its anchors were changed" if anchors_changed else "the log was changed"
     what = "lines are missing at its end" if found.exit_code == CUT else what
     fix = f"{what}: keep a copy, and find out who wrote to it; nothing runs on a broken log"
     return Check(name="audit", state=CheckState.FAIL, message=message, fix=fix)
 
 
 def check_anchors(problem: str) -> Iterator[Check]:
-    """Whether the log leaves its anchors; `problem` is what the running kernel reports of the last one."""
+    """Report a failed anchor. `problem` is what the running kernel says about it, empty if there is none."""
     if problem:
         yield Check(
             name="anchors",
             state=CheckState.WARN,
-            message=f"{problem}; lines that are cut off at the log's end are not noticed",
-            fix="make that file writable, and see who changed its folder: the next sync tries again",
+            message=f"{problem}; if lines are cut off at the end of the log, nobody will notice",
+            fix="make that file writable, and find out who changed its folder: the next sync tries again",
         )
 
 
 def check_outcomes(unknown: tuple[CallRecord, ...]) -> Check:
-    """Calls of the last day that a killed kernel left without an outcome, newest first."""
+    """Report calls of the last day, newest first, that a killed kernel left without an outcome."""
     if not unknown:
-        return Check(name="outcomes", state=CheckState.OK, message="every call of the last day has one")
+        return Check(
+            name="outcomes", state=CheckState.OK, message="the outcome of every call of the last day is known"
+        )
     calls = "1 call was" if len(unknown) == 1 else f"{len(unknown)} calls were"
     return Check(
         name="outcomes",
         state=CheckState.WARN,
         message=f"{calls} under way when their kernel was killed, in the last day (latest: "
         f"{unknown[0].tool}); whether they took effect is not known",
-        fix="flytui activity list names them: look before you call again",
+        fix="flytui activity list shows them: check their effect before you call again",
     )
 
 
 def check_notify(command: tuple[str, ...], *, found: bool, problem: str) -> Iterator[Check]:
-    """Whether the person's own program for notices is there, and did its work; `problem` is the running
-    kernel's word on the last time."""
+    """Check that the notification program exists and works.
+
+    `problem` is what the running kernel says about its last run, empty if it worked.
+    """
     if not command:
         return
     if problem:
-        yield Check(name="notify", state=CheckState.WARN, message=problem, fix="mend notify.command")
+        yield Check(name="notify", state=CheckState.WARN, message=problem, fix="fix notify.command")
     elif not found:
-        message = f"notify.command names {command[0]}, which is not to be found or not executable"
-        yield Check(name="notify", state=CheckState.WARN, message=message, fix="write its whole path")
+        message = f"notify.command names {command[0]}, which does not exist or is not executable"
+        yield Check(name="notify", state=CheckState.WARN, message=message, fix="write its full path")
     else:
-        yield Check(name="notify", state=CheckState.OK, message=f"{command[0]} is told when a request waits")
+        yield Check(name="notify", state=CheckState.OK, message=f"{command[0]} runs when a request waits")
 
 
 def check_socket(folder: str, found: stat_result | None, uid: int, runtime_dir: bool) -> Check:
-    """The folder of the socket: its owner's alone. `found` is None where it does not exist yet."""
+    """Check that only this user can open the socket's folder. `found` is None if there is no folder yet."""
     if found is None:
         note = "" if runtime_dir else "; XDG_RUNTIME_DIR is not set"
-        return Check(name="socket", state=CheckState.OK, message=f"{folder} is made when needed{note}")
+        return Check(name="socket", state=CheckState.OK, message=f"{folder} is created when needed{note}")
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or stat.S_IMODE(found.st_mode) & 0o077:
         return Check(
             name="socket",
             state=CheckState.FAIL,
-            message=f"{folder} is not this user's alone ({stat.filemode(found.st_mode)})",
+            message=f"{folder} is open to other users ({stat.filemode(found.st_mode)})",
             fix=f"remove it, or chmod 700 {folder}",
         )
     return Check(name="socket", state=CheckState.OK, message=folder)
@@ -252,7 +261,7 @@ def check_socket(folder: str, found: stat_result | None, uid: int, runtime_dir: 
 def check_desktop(
     entries: tuple[SidecarEntry, ...], environ: Mapping[str, str], present: Mapping[str, bool]
 ) -> Iterator[Check]:
-    """Display and programs, where a configured tool needs them. `present` says what PATH holds."""
+    """Check the display and programs that configured tools need. `present` says which are on PATH."""
     using = [entry.id for entry in entries if entry.valid and entry.enabled and entry.permissions.desktop]
     if using:
         named = ", ".join(using)
@@ -267,7 +276,7 @@ def check_desktop(
                 message=f"DISPLAY is not set; {named} needs an X11 display",
                 fix="start flytui inside the desktop session, or set DISPLAY",
             )
-        yield _program("xdotool", present, f"{named} focuses windows and types through it")
+        yield _program("xdotool", present, f"{named} needs it to focus windows and to type")
 
 
 def _program(name: str, present: Mapping[str, bool], why: str) -> Check:
@@ -281,17 +290,21 @@ def _program(name: str, present: Mapping[str, bool], why: str) -> Check:
     )
 
 
-# Looks at everything one root stands on, for Doctor. Reads; spawns nothing and writes nothing.
+# Running the checks.
 
 
 PROGRAMS = ("xdotool",)
+"""Programs that desktop tools need."""
 
 
 def check_up(
     places: RootPaths, environ: Mapping[str, str], catalog: Catalog, running: Status | None
 ) -> tuple[Check, ...]:
-    """Every check but those of a terminal, over the files as they are now. `running` is what the kernel
-    of the root says of itself, None where there is none. Reads the whole log: not for an event loop."""
+    """Run every check but those of a terminal on the files as they are now. Starts nothing, writes nothing.
+
+    `running` is the status of the root's kernel, None if none runs. This reads the whole log, so it must not
+    be called on an event loop.
+    """
     files = read_files(find_environment(places, environ), None)
     registry, policy, notify = files.registry, files.policy, files.settings.notify_command
     store = TrustStore.load(places.trust_file)
@@ -309,7 +322,7 @@ def check_up(
         check_sandbox(),
         check_audit(verify(places.audit_dir, places.anchors_file)),
         *check_anchors(running.anchor_problem if running else ""),
-        check_outcomes(_unknown(places)),
+        check_outcomes(_unknown_outcomes(places)),
         *check_notify(
             notify,
             found=bool(notify) and shutil.which(notify[0], path=path) is not None,
@@ -322,9 +335,9 @@ def check_up(
     )
 
 
-def _unknown(places: RootPaths) -> tuple[CallRecord, ...]:
-    """Calls of the last day whose outcome is not known; none where the log cannot be read, which is a check
-    of its own."""
+def _unknown_outcomes(places: RootPaths) -> tuple[CallRecord, ...]:
+    """Return the calls of the last day with an unknown outcome; none if the log cannot be read, which
+    `check_audit` reports."""
     day = TimeRange(since=datetime.now(UTC) - timedelta(days=1))
     with suppress(OSError):
         calls = history(places.audit_dir, limit=MOST_OPEN, span=day)

@@ -1,7 +1,7 @@
-"""Which values of the registry's entries hold: the last trusted one of an entry that changed since.
+"""The effective entries of the registry: for an entry that changed since it was trusted, its trusted value.
 
-A changed entry waits for a person, and what the person trusted before goes on as it was. An entry that is
-gone, switched off or written wrong in the file is so at once: that takes away, and waits for nobody.
+A changed entry waits for a person, and its last trusted value stays in force. An entry that was removed,
+switched off or made invalid in the file is so at once, as that takes rights away only.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class EffectiveFiles:
-    """The files with the entries that hold, and what of them may run."""
+    """The files with the effective entries, and which of them may run."""
 
     files: Files
     trusted: frozenset[str]
     changed: Mapping[str, tuple[str, ...]]
-    """Sidecar to the difference from the value in force to that of the file, which waits."""
+    """By sidecar, the difference from the value in force to the waiting one of the file."""
 
 
-def effective_files(ground: RootEnvironment, files: Files, trust: TrustStore) -> EffectiveFiles:
-    """What holds of these files. Follows the programs of earlier values; starts nothing."""
+def effective_files(environment: RootEnvironment, files: Files, trust: TrustStore) -> EffectiveFiles:
+    """Replace changed entries by their last trusted values, and find the programs of those."""
     earlier = {
         entry.id: value
         for entry in files.registry.entries
@@ -48,7 +48,7 @@ def effective_files(ground: RootEnvironment, files: Files, trust: TrustStore) ->
         return EffectiveFiles(files, trust.trusted_ids(files.registry), {})
     entries = mark_conflicts(tuple(earlier.get(entry.id, entry) for entry in files.registry.entries))
     registry = msgspec.structs.replace(files.registry, entries=entries)
-    programs, delegates = resolve_programs(ground, registry, tuple(earlier.values()))
+    programs, delegates = resolve_programs(environment, registry, tuple(earlier.values()))
     return EffectiveFiles(
         files=replace(
             files,
@@ -70,7 +70,7 @@ def _without(found: Mapping[str, T], sidecars: Mapping[str, SidecarEntry]) -> di
 
 
 def _last_trusted(entry: SidecarEntry, trust: TrustStore) -> SidecarEntry | None:
-    """The value that stays in force; None where the file's own counts, trusted or not."""
+    """Return the trusted value that stays in force; None if the value of the file counts."""
     if entry.source is Source.USER or not entry.valid or not entry.enabled or trust.is_trusted(entry):
         return None
     last = trust.last_trusted(entry.id)
@@ -86,7 +86,7 @@ def _changed_entry_note(entry: SidecarEntry) -> Diagnostic:
     return Diagnostic(
         severity=Severity.WARNING,
         rule=RULE,
-        message=f"{entry.id}: changed, last trusted value in force; the new one waits for trust",
+        message=f"{entry.id} has changed: the last trusted value is in force, the new one waits for trust",
         remedy="flytui trust, or T in the console, shows the difference and lets you decide",
         pointer=f"/sidecars/{entry.id}",
         position=entry.position,

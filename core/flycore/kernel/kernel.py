@@ -1,4 +1,4 @@
-"""The kernel: one object that doors and the console call, put together in `compose.py`."""
+"""The kernel: the one object that servers and the console call. It is built in `compose.py`."""
 
 from __future__ import annotations
 
@@ -49,59 +49,59 @@ SANDBOX_NOTE = "not enforced yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelParts:
-    """What a kernel is made of; put together in `compose.py`."""
+    """The parts of a kernel, built in `compose.py`."""
 
     context: PipelineContext
     bus: Bus
     background: BackgroundProcesses
-    past: CallHistory
+    call_history: CallHistory
     notifier: Notifier
     holder: LockHolder
-    standing: StandingPermissions
+    permissions: StandingPermissions
     panic: Panic
     questions: QuestionRegistry
-    attaching: ConsolePairing
+    pairing: ConsolePairing
     session: str
-    """What the ids of this kernel's calls begin with."""
+    """The prefix of this kernel's call ids."""
 
 
 class Kernel:
-    """Everything there is on one app root."""
+    """The kernel of one app root."""
 
     def __init__(self, parts: KernelParts) -> None:
         self.bus = parts.bus
-        self.approver = parts.attaching.own
-        self.attaching = parts.attaching
-        self.leaving = anyio.Event()
-        """Set once it takes no more calls."""
+        self.approver = parts.pairing.own
+        self.pairing = parts.pairing
+        self.yielded = anyio.Event()
+        """Set when the kernel takes no more calls."""
         self._stopped = False
         self._context = parts.context
         self._activity = parts.context.activity
         self._queue = parts.context.ask.queue
         self._places = parts.context.judge.ground.places
         self._background = parts.background
-        self._upkeep = parts.background.upkeep
-        self.past = parts.past
+        self._refresher = parts.background.refresher
+        self.call_history = parts.call_history
         self._notifier = parts.notifier
         self._holder = parts.holder
-        self._standing = parts.standing
+        self._permissions = parts.permissions
         self._panic = parts.panic
         self._questions = parts.questions
-        self._pictures = ArtifactImages(self._places)
-        self._presence = Connections()
-        self._listening: tuple[str, ...] = ()
+        self._images = ArtifactImages(self._places)
+        self._connections = Connections()
+        self._addresses: tuple[str, ...] = ()
         self._idle = anyio.Event()
         self._numbers = itertools.count(1)
         self._session = parts.session
 
     def new_call_id(self) -> str:
-        """A call id: unique for good, sortable within one kernel."""
+        """Make a call id. It is unique over all kernels and sorts by time within one."""
         return f"{self._session}-{next(self._numbers):06d}"
 
     async def call(
         self, request: CallRequest, tell: OnProgress | None = None, announce: OnCancellable | None = None
     ) -> ToolResult:
-        """Run one call through the pipeline. A kernel that has stopped cancels it at once."""
+        """Run one call, or a plan of calls, through the pipeline. A stopped kernel cancels it at once."""
 
         async def turn_away() -> None:
             self._activity.cancel(request.call_id)
@@ -109,7 +109,7 @@ class Kernel:
 
         announce = turn_away if self._stopped else announce
         try:
-            if is_plan(self._upkeep.world, request.tool):
+            if is_plan(self._refresher.root_state, request.tool):
                 return await run_plan(self._context, request, self.new_call_id, tell, announce)
             return await run_call(self._context, request, tell, announce)
         finally:
@@ -119,164 +119,167 @@ class Kernel:
 
     @property
     def yielding(self) -> bool:
-        """Whether it takes no more calls."""
-        return self.leaving.is_set()
+        """Whether the kernel takes no more calls."""
+        return self.yielded.is_set()
 
     @property
     def inline_wait_ms(self) -> int:
-        """How long a caller that names nothing waits for a person before it is handed a ticket."""
-        return self._upkeep.world.settings.inline_wait_ms
+        """The milliseconds a call waits for a person by default, before its caller gets a ticket."""
+        return self._refresher.root_state.settings.inline_wait_ms
 
     def cancel(self, call_id: str) -> bool:
-        """End a call that is under way."""
+        """Cancel a running call; return False if it is not running."""
         return self._activity.cancel(call_id)
 
     def catalog(self, caller_key: str = "") -> Catalog:
-        """The catalog as it is now; for one caller where it is named, whose quota may be used up."""
-        catalog = self._upkeep.world.catalog
+        """Return the catalog; with a caller key, tools are unavailable if that caller's quota is used up."""
+        catalog = self._refresher.root_state.catalog
         over = self._context.admission.quota.used_up(caller_key) if caller_key else None
         return catalog if over is None else over_quota(catalog, over.message)
 
     def activity(self) -> tuple[Activity, ...]:
-        """See Client."""
+        """Return the calls that run and the latest that ended."""
         recent = self._activity.all()
-        return (*recent, *self.past.calls({call.call_id for call in recent}))
+        return (*recent, *self.call_history.calls({call.call_id for call in recent}))
 
     async def picture(self, call_id: str, index: int) -> Picture | None:
-        """See Client."""
+        """Return an image that the call or one of its steps made; None if it is gone or is no image."""
         call = self._activity.find(call_id)
         if call is None:
             return None
         steps = (step.call_id for step in self._activity.all() if step.parent_call_id == call_id)
-        return await self._pictures.read(call, index, (call_id, *steps))
+        return await self._images.read(call, index, (call_id, *steps))
 
     async def metrics(self, caller_key: str = "") -> Metrics:
-        """See Client; over the calls of one caller where it is named."""
-        await self.past.ready()
-        return self.past.metrics(caller_key)
+        """Return the metrics per tool, over all calls or those of one caller."""
+        await self.call_history.ready()
+        return self.call_history.metrics(caller_key)
 
     def caller_of(self, call_id: str) -> str:
-        """Key of whose call it is; empty where it is not known any more."""
+        """Return the key of the call's caller; empty if the call is no longer known."""
         return self._activity.caller_of(call_id)
 
     def asks(self) -> tuple[Ask, ...]:
-        """See Client."""
+        """Return the approval requests."""
         return self._queue.asks()
 
     def leases(self) -> tuple[Lease, ...]:
-        """See Client."""
+        """Return the active leases."""
         return self._queue.leases.active()
 
     def blocks(self) -> tuple[Block, ...]:
-        """See Client."""
-        return self._standing.blocks.all()
+        """Return the blocked tools."""
+        return self._permissions.blocks.all()
 
     def rules(self) -> tuple[StandingRule, ...]:
-        """See Client. Reads the person's policy file."""
-        return self._standing.rules()
+        """Return the person's own rules, read from their policy file."""
+        return self._permissions.rules()
 
     def questions(self) -> tuple[Question, ...]:
-        """See Client."""
+        """Return the questions that wait for a person."""
         return self._questions.all()
 
     async def panic(self, by: str) -> bool:
-        """Stop everything; `by` says who did, for the person and the log. See Client."""
-        return await self._panic.pull(by)
+        """Stop everything until a person releases it. `by` names the client, for the person and the log."""
+        return await self._panic.stop_everything(by)
 
     def pending_trust(self) -> tuple[TrustItem, ...]:
-        """See Client."""
-        return self._upkeep.pending_trust()
+        """Return the entries that wait for trust."""
+        return self._refresher.pending_trust()
 
     async def revoke_trust(self, by: str) -> Outcome:
-        """Trust nothing of the project any longer, from the next call on. It only takes away, so no person
-        at the console is needed; `by` says in the log who did."""
-        return await self._upkeep.revoke_trust(by)
+        """Revoke all trust in the project's entries, from the next call on. `by` names the client in the log.
+
+        This takes rights away only, so every client may do it.
+        """
+        return await self._refresher.revoke_trust(by)
 
     def probe(self, sidecar: str) -> None:
-        """Ask a sidecar again whether it is well."""
-        if not self._upkeep.probe_again(sidecar):
-            self._background.upstreams.retry(sidecar)
+        """Probe a sidecar again, or connect to an MCP server again."""
+        if not self._refresher.probe_again(sidecar):
+            self._background.mcp_servers.retry(sidecar)
 
     async def checks(self) -> tuple[Check, ...]:
-        """See Client."""
+        """Run every doctor check but those of a terminal."""
         return await anyio.to_thread.run_sync(
             check_up, self._places, self._context.judge.ground.environ, self.catalog(), self.status()
         )
 
     def status(self) -> Status:
-        """What this kernel says of itself."""
-        world = self._upkeep.world
+        """Return the status of this kernel."""
+        world = self._refresher.root_state
         return Status(
             app_root=str(self._places.app_root),
             pid=os.getpid(),
             since=self._holder.since,
             role=self._holder.role,
             version=flycore.__version__,
-            approver=self.attaching.consoles > 0,
-            consoles=self.attaching.consoles,
-            clients=self._presence.clients,
-            agents=self._presence.agents,
+            approver=self.pairing.consoles > 0,
+            consoles=self.pairing.consoles,
+            clients=self._connections.clients,
+            agents=self._connections.agents,
             waiting=self._queue.waiting,
             running=self._activity.running(),
             leases=len(self._queue.leases.active()),
             policy_ok=world.policy.ok,
             sandbox=SANDBOX_NOTE,
-            waiting_trust=len(self._upkeep.pending_trust()),
+            waiting_trust=len(self._refresher.pending_trust()),
             hands_on=self._context.run.hands.active(),
             waiting_risk=highest_waiting(self._queue.asks()),
             notify_problem=self._notifier.problem,
             anchor_problem=self._context.audit.anchor_problem,
             panic=self._panic.active(),
-            listening=self._listening,
+            listening=self._addresses,
         )
 
     @property
     def state_dir(self) -> Path:
-        """Where the root's state lies; this kernel's process alone writes there."""
+        """The root's state folder, where only this kernel's process writes."""
         return self._places.state_dir
 
     def token_changed(self, name: str, decision: str, by: str) -> None:
-        """Write down that a client is let in from now on, or no longer. Raises AuditUnwritable."""
+        """Log that a client's token was made or revoked. Raises AuditUnwritable."""
         fields = token_changed(name, decision, by=by)
         self._context.audit.append(TOKEN_CHANGED, fields, sync=True)
-        told: JsonObject = {"name": name, "decision": decision, "by": by, "about": f"token {name}"}
+        payload: JsonObject = {"name": name, "decision": decision, "by": by, "about": f"token {name}"}
         self.bus.publish(
-            Event(cls=EventClass.AUDIT, type="token.changed", at=self._context.clock.now(), payload=told)
+            Event(cls=EventClass.AUDIT, type="token.changed", at=self._context.clock.now(), payload=payload)
         )
 
     @contextmanager
     def door_open(self, address: str) -> Iterator[None]:
-        """Around a door that is open at that address."""
-        self._listening = (*self._listening, address)
+        """Show that address in the status while the block runs."""
+        self._addresses = (*self._addresses, address)
         try:
             yield
         finally:
-            self._listening = tuple(other for other in self._listening if other != address)
+            self._addresses = tuple(other for other in self._addresses if other != address)
 
     def connection(self) -> AbstractContextManager[ConnectionInfo]:
-        """Around one attached client."""
-        return self._presence.enter()
+        """Count one attached client while the block runs."""
+        return self._connections.enter()
 
     def yield_root(self) -> bool:
-        """Take no more calls, so that a console may have the root; only a provisional kernel does."""
+        """Take no more calls, so that a console can have the root. Only a provisional kernel yields."""
         if self._holder.role == KernelRole.PROVISIONAL:
-            self.leaving.set()
+            self.yielded.set()
         return self.yielding
 
     async def wait_until_idle(self) -> None:
-        """Wait until no call is under way."""
+        """Wait until no call is running."""
         while self._activity.running():
             await self._idle.wait()
 
     async def stop(self) -> None:
-        """Take no more calls, refuse what waits for a person, end every other call, and wait, bounded,
-        until their trees are gone and their lines written."""
+        """Take no more calls, end all others, and wait, STOP_SECONDS at most, until their processes are gone
+        and their lines written."""
         self._stopped = True
-        self.leaving.set()
+        self.yielded.set()
         self._queue.approver_left()
         with anyio.move_on_after(STOP_SECONDS, shield=True):
+            # First the calls that wait for a person: they end as refused, with the reason, not cancelled.
             await self._queue.all_resumed()
             for activity in self._activity.all():
                 self._activity.cancel(activity.call_id)
-            await self._background.instances.close()
+            await self._background.pool.close()
             await self.wait_until_idle()

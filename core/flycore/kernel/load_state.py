@@ -1,4 +1,4 @@
-"""What this machine has for mending things: its package manager, and which helpers are not there."""
+"""The building of a root's state: its files, its programs, and the catalog. Starts no process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from flycore.sandbox.seals import find_distribution
 
 
 def find_host_tools(environ: Mapping[str, str]) -> Machine:
-    """Look on the PATH of `environ`. Starts nothing."""
+    """Find the package manager and missing programs on the PATH of `environ`, for suggested fixes."""
     path = os.pathsep.join(filter(os.path.isabs, environ.get("PATH", "").split(os.pathsep)))
     manager = next((name for name in MANAGERS if shutil.which(name, path=path)), "")
     prefix: tuple[str, ...] = ()
@@ -61,13 +61,11 @@ def find_host_tools(environ: Mapping[str, str]) -> Machine:
     return Machine(manager=manager, prefix=prefix if manager else (), absent=absent)
 
 
-# Python's cycle collector, kept from looking through a large world again and again while that is built.
-
-
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Around work of bounded length whose many values stay: a third of its time is the collector's, which
-    finds nothing. Where it is off already, it stays so."""
+    """Turn Python's cycle collector off while the block runs, and on again if it was on."""
+    # Building a large registry makes many values that all stay. The collector would look through them again
+    # and again, which takes a third of the time and finds nothing.
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -77,22 +75,19 @@ def gc_paused() -> Iterator[None]:
             gc.enable()
 
 
-# Builds the world: reads the files, follows the commands, and makes the catalog. No processes, no loop.
-
-
 ResolvedPrograms = tuple[dict[str, ResolvedProgram], dict[str, dict[str, ResolvedProgram]]]
-"""Programs by sidecar, and delegates by sidecar and name."""
+"""The programs by sidecar, and the delegates by sidecar and name."""
 
 
 def find_environment(places: RootPaths, environ: Mapping[str, str]) -> RootEnvironment:
-    """The ground of this process: console scripts installed beside its interpreter are found first."""
+    """Return the environment of this process. Programs beside its interpreter are found before PATH."""
     beside = Path(sys.executable).parent
     return RootEnvironment(places, environ, beside, find_distribution(beside))
 
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What the files of a root say, read together."""
+    """The content of a root's files, read together."""
 
     registry: Registry
     policy: Policy
@@ -101,7 +96,7 @@ class Files:
     delegates: Mapping[str, Mapping[str, ResolvedProgram]]
 
     def resolutions(self, sidecar: str) -> dict[str, ResolvedProgram]:
-        """Where the sidecar's command (under `COMMAND`) and its delegates, by name, lead."""
+        """Return the programs of the sidecar's command, under `COMMAND`, and of its delegates by name."""
         program = self.programs.get(sidecar)
         own = {COMMAND: program} if program is not None else {}
         return {**self.delegates.get(sidecar, {}), **own}
@@ -109,7 +104,7 @@ class Files:
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """What was found out by looking: it changes while the files stay."""
+    """Observations, which change while the files stay the same."""
 
     trusted: frozenset[str]
     probes: Mapping[str, ProbeFinding]
@@ -120,46 +115,48 @@ class Observations:
     described: tuple[Described, ...] = ()
     """Kits, skills, plugins and other clients' servers."""
     offers: Mapping[str, McpToolOffer] = field(default_factory=dict)
-    """What MCP servers offer, by sidecar."""
+    """The tools of MCP servers, by sidecar."""
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Sidecars whose file's value waits, with what differs from the one in force."""
+    """Sidecars whose changed entry waits for trust, with its difference from the one in force."""
 
 
 def blocked_tools(
     registry: Registry, blocks: ToolBlockStore, offers: Mapping[str, McpToolOffer] | None = None
 ) -> frozenset[str]:
-    """Those of the registry's tools, of MCP servers' tools, and of the plans, that are blocked."""
+    """Return the blocked names among the registry's tools, MCP servers' tools, and plans."""
     found = with_mcp_tools(registry, offers or {})
     names = {name for entry in found.entries for name in entry.tool_names} | plan_names()
     return frozenset(name for name in names if blocks.block_for(name) is not None)
 
 
-def read_files(ground: RootEnvironment, last: Files | None) -> Files:
-    """Read registry, policy and settings. A registry that does not parse keeps the last good entries."""
+def read_files(environment: RootEnvironment, last: Files | None) -> Files:
+    """Read registry, policy and settings. If the registry does not parse, the entries of `last` stay."""
     known = frozenset(KNOWN)
     registry = load_registry(
-        ground.places, known=known, environ=ground.environ, previous=last.registry if last else None
+        environment.places, known=known, environ=environment.environ, previous=last.registry if last else None
     )
     claimed = {name for entry in registry.entries for name in entry.tool_names}
     claimed |= {f"{entry.id}.*" for entry in registry.entries if entry.kind is Kind.MCP}
     before = last.policy if last else None
-    policy = load_policy(ground.places, before, names=known | AGENT_ACTIONS | claimed, system=SystemFile())
-    settings, problems = load_settings(ground.places.config_dir)
+    policy = load_policy(
+        environment.places, before, names=known | AGENT_ACTIONS | claimed, system=SystemFile()
+    )
+    settings, problems = load_settings(environment.places.config_dir)
     registry = _with_diagnostics(registry, (*policy.diagnostics, *problems))
-    programs, delegates = resolve_programs(ground, registry, registry.entries)
+    programs, delegates = resolve_programs(environment, registry, registry.entries)
     return Files(registry=registry, policy=policy, settings=settings, programs=programs, delegates=delegates)
 
 
 def resolve_programs(
-    ground: RootEnvironment, registry: Registry, entries: tuple[SidecarEntry, ...]
+    environment: RootEnvironment, registry: Registry, entries: tuple[SidecarEntry, ...]
 ) -> ResolvedPrograms:
-    """Where the commands of these entries lead, and their delegates; those that are invalid lead nowhere."""
+    """Find the programs of these entries and of their delegates. Invalid entries are left out."""
     usable = [entry for entry in entries if entry.valid and entry.command]
-    programs = {entry.id: ground.resolve(registry, entry, entry.command, entry.args) for entry in usable}
+    programs = {entry.id: environment.resolve(registry, entry, entry.command, entry.args) for entry in usable}
     programs |= {entry.id: at_url(entry) for entry in entries if entry.valid and entry.url}
     delegates = {
         entry.id: {
-            name: ground.resolve(registry, entry, delegate.command, delegate.args)
+            name: environment.resolve(registry, entry, delegate.command, delegate.args)
             for name, delegate in entry.delegates.items()
         }
         for entry in usable
@@ -173,11 +170,11 @@ def _with_diagnostics(registry: Registry, more: tuple[Diagnostic, ...]) -> Regis
 
 
 def build_state(
-    ground: RootEnvironment, files: Files, seen: Observations, *, version: int, now: float
+    environment: RootEnvironment, files: Files, observed: Observations, *, version: int, now: float
 ) -> RootState:
-    """The catalog of these files and observations, with everything that belongs to it."""
-    registry = with_mcp_tools(_with_diagnostics(files.registry, seen.diagnostics), seen.offers)
-    bundled = {sid for sid, program in files.programs.items() if ground.bundled(program)}
+    """Build the state from these files and observations: the catalog and everything that calls look up."""
+    registry = with_mcp_tools(_with_diagnostics(files.registry, observed.diagnostics), observed.offers)
+    bundled = {sid for sid, program in files.programs.items() if environment.bundled(program)}
 
     def plan_denied(plan: Capability) -> str:
         denies = denying_rules(files.policy, PolicyCall(tool=plan.name, now=now))
@@ -186,29 +183,29 @@ def build_state(
     facts = CatalogFacts(
         registry=registry,
         programs=files.programs,
-        trusted=seen.trusted,
-        changed=seen.changed,
+        trusted=observed.trusted,
+        changed=observed.changed,
         policy=policy_overview(files.policy, bundled=bundled, risks=files.settings.risk, now=now),
         plan_denied=plan_denied,
         core=flycore.__version__,
         version=version,
         now=now,
         delegates=files.delegates,
-        installed=_installed(files, bundled),
-        missing_secrets=_missing_secrets(files, ground.environ),
-        probes=seen.probes,
-        runtime=seen.runtime,
-        blocked=seen.blocked,
-        described=seen.described,
-        offers=seen.offers,
+        installed=_bundled_versions(files, bundled),
+        missing_secrets=_missing_secrets(files, environment.environ),
+        probes=observed.probes,
+        runtime=observed.runtime,
+        blocked=observed.blocked,
+        described=observed.described,
+        offers=observed.offers,
         bundled=frozenset(bundled),
         exceeded={
             entry.id: excess_permissions(entry.permissions, files.settings.max_permissions)
             for entry in registry.entries
         },
         minimum=files.settings.sandbox_minimum,
-        machine=find_host_tools(ground.environ),
-        registry_file=declared_in(ground.places, registry),
+        machine=find_host_tools(environment.environ),
+        registry_file=declared_in(environment.places, registry),
         sandbox={
             entry.id: report(entry.permissions, entry.limits, bundled=entry.id in bundled)
             for entry in registry.entries
@@ -222,21 +219,21 @@ def build_state(
         policy=files.policy,
         settings=files.settings,
         programs=files.programs,
-        trusted=seen.trusted,
+        trusted=observed.trusted,
         index={view.capability.name: view for view in catalog.capabilities},
         entries={entry.id: entry for entry in registry.entries},
     )
 
 
 def declared_in(places: RootPaths, registry: Registry) -> str:
-    """The project's file that was read, relative to the app root; empty where there is none."""
+    """Return the project's registry file that was read, relative to the app root; empty if there is none."""
     for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
         if str(places.app_root / relative) in registry.files:
             return relative
     return ""
 
 
-def _installed(files: Files, bundled: set[str]) -> dict[str, str]:
+def _bundled_versions(files: Files, bundled: set[str]) -> dict[str, str]:
     own = importlib.metadata.version("flytui") if bundled else ""
     return dict.fromkeys(bundled, own)
 

@@ -1,4 +1,4 @@
-"""One kernel per app root: the lock, and who holds it."""
+"""The lock that allows one kernel per app root, and the record of its holder."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from flycore.registry.paths import CONSOLE_LOCK, KERNEL_LOCK, RootPaths
 from flysafe.atomic import private_folder
 
 LASTING_ROLES = (KernelRole.CONSOLE, KernelRole.SERVE)
-"""Roles that keep the root until their person ends them; consoles attach to them."""
+"""The roles that hold the root until a person ends them. Other consoles attach to such a kernel."""
 
 
 class LockHolder(Value, frozen=True, kw_only=True):
-    """What the holder wrote into the lock file."""
+    """The record that the holder writes to the lock file."""
 
     pid: int
     since: float
@@ -31,7 +31,7 @@ class LockHolder(Value, frozen=True, kw_only=True):
 
 
 def lock_path(places: RootPaths) -> Path:
-    """Where the lock of that root lies."""
+    """Return the path of the root's lock file."""
     return places.state_dir / KERNEL_LOCK
 
 
@@ -40,7 +40,10 @@ def _reservation_path(places: RootPaths) -> Path:
 
 
 def read_holder(places: RootPaths) -> LockHolder | None:
-    """Who wrote the lock file last; None where nobody did or it cannot be read."""
+    """Read the holder from the lock file; None if it is empty or cannot be read.
+
+    This does not say whether the root is locked: a killed holder leaves its record.
+    """
     try:
         data = lock_path(places).read_bytes()[:4096]
         return msgspec.json.decode(data, type=LockHolder)
@@ -49,17 +52,23 @@ def read_holder(places: RootPaths) -> LockHolder | None:
 
 
 class RootLock:
-    """An exclusive `flock` on `kernel.lock`; the kernel of the operating system lets go of it when
-    the holder dies, so a stale file locks nobody out."""
+    """An exclusive `flock` on `kernel.lock`.
+
+    The operating system releases it when the holder dies, so a leftover file locks nobody out.
+    """
 
     @staticmethod
     @contextmanager
     def acquire(places: RootPaths, role: KernelRole) -> Iterator[LockHolder]:
-        """Hold the root. Raises RootBusy with the holder's pid, start and role; a provisional kernel also
-        finds it busy while a console waits for it."""
+        """Hold the root while the block runs. Raises RootBusy with the holder's pid, start and role.
+
+        For a provisional kernel the root is also busy while a console waits for it.
+        """
         private_folder(places.state_dir)
         fd = _open(lock_path(places))
         try:
+            # The reservation is read once the lock is held: a console that reserves later finds this kernel
+            # on the root and asks it to yield.
             if not _try_lock(fd) or (role == KernelRole.PROVISIONAL and _is_reserved(places)):
                 other = read_holder(places) or LockHolder(pid=0, since=0.0, role=KernelRole.UNKNOWN)
                 raise RootBusy(other.pid, other.since, other.role)
@@ -69,17 +78,16 @@ class RootLock:
             yield holder
             os.ftruncate(fd, 0)
         finally:
-            os.close(fd)
+            os.close(fd)  # releases the lock; the file stays, as a new one would be another lock
 
 
 @contextmanager
 def reserve_for_console(places: RootPaths) -> Iterator[None]:
-    """Around the waiting of a console, or of `flytui serve`: no provisional kernel takes the root in
-    between, however many come."""
+    """Keep provisional kernels away from the root while a console or `flytui serve` waits for it."""
     private_folder(places.state_dir)
     fd = _open(_reservation_path(places))
     try:
-        _try_lock(fd)  # where another console waits already, that is enough
+        _try_lock(fd)  # its failure means that another console waits, which keeps them away as well
         yield
     finally:
         os.close(fd)
@@ -98,7 +106,7 @@ def _open(path: Path) -> int:
 
 
 def _try_lock(fd: int) -> bool:
-    """Lock the open file for as long as it is open; False where somebody else has."""
+    """Lock the open file until it is closed; False if another process has it locked."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

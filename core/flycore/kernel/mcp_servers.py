@@ -1,7 +1,7 @@
-"""Keeps a session with each MCP server that is trusted and enabled, and hands calls a place at it.
+"""The sessions with MCP servers: one for each trusted and enabled entry, shared by all callers.
 
-One session an entry, for all callers, for as long as the kernel runs and the entry is what was trusted: the
-list of tools is known by it, and a change is heard of. Over stdio it carries one call at a time.
+A session lasts as long as the kernel runs and the entry stays as it was trusted. It gives the server's tools
+and notices when they change. Over stdio it carries one call at a time.
 """
 
 from __future__ import annotations
@@ -42,58 +42,61 @@ from flycore.sandbox.seals import SealBrokenError, seal_address, seal_by_name
 from flycore.sandbox.secret_masks import Masks
 
 FIRST_LIST_S = 20.0
-"""How long a call to a tool that is not known waits for the first list of the server it may be of."""
+"""The longest wait of a call to an unknown tool for the first tool list of the server that may have it."""
 MESSAGE_MARGIN = 4_194_304
-"""Bytes a message may have beyond `maxOutputBytes`: files are written in base64, lists of tools are long."""
+"""Bytes of a message beyond twice `maxOutputBytes`: files arrive in base64, and lists of tools are long."""
 _RELEVANT_EVENTS = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
 
 
 @dataclass(eq=False, slots=True)
 class _OpenSession:
-    """A session under way."""
+    """An open session."""
 
     entry: SidecarEntry
     session: McpSession
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    over: anyio.Event = field(default_factory=anyio.Event)
+    ended: anyio.Event = field(default_factory=anyio.Event)
 
 
 @dataclass(frozen=True, slots=True)
 class McpSlot:
-    """The right of one call to ask one session."""
+    """The right of one call to use a session; `session` is None if there is none."""
 
     session: McpSession | None
-    asked: McpCall
+    mcp_call: McpCall
     key: None = None
 
     async def call(self, job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
-        """Run the call; every end is an outcome."""
+        """Run the call. Every failure is an outcome, not an exception."""
         if self.session is None:
             return crash_outcome("is not connected", None)
-        return await self.session.call(job, self.asked, on_event)
+        return await self.session.call(job, self.mcp_call, on_event)
 
 
 class McpServers:
-    """All sessions. While `stopped` says so none is started. `session` is the kernel's own, which the next
-    one looks for."""
+    """The sessions of one kernel. None is started while `panic_active` returns True.
+
+    `session` is the kernel's own: the call ids of the servers begin with it, so that the next kernel finds
+    servers that a killed one left.
+    """
 
     def __init__(
         self,
-        ground: RootEnvironment,
+        environment: RootEnvironment,
         clock: Clock,
-        upkeep: StateRefresher,
-        stopped: Callable[[], bool],
+        refresher: StateRefresher,
+        panic_active: Callable[[], bool],
         session: str,
     ) -> None:
-        self._ground, self._clock, self._upkeep = ground, clock, upkeep
-        self._stopped, self._session = stopped, session
-        self._kept: dict[str, _OpenSession] = {}
+        self._environment, self._clock, self._refresher = environment, clock, refresher
+        self._panic_active, self._session = panic_active, session
+        self._sessions: dict[str, _OpenSession] = {}
         self._group: TaskGroup | None = None
 
     async def run(
         self, bus: Bus, *, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED
     ) -> None:
-        """Keep the sessions that the catalog asks for until cancelled; then none of them is left."""
+        """Open and close sessions as the catalog requires until cancelled; then close all."""
         with bus.subscribe(_RELEVANT_EVENTS) as changes:
             async with anyio.create_task_group() as group:
                 self._group = group
@@ -103,131 +106,136 @@ class McpServers:
                     self.review()
 
     def review(self) -> None:
-        """Start the sessions that are wanted, end those that are not."""
+        """Start the sessions that should be open, and end the others."""
         if self._group is None:
             return
-        wanted = {} if self._stopped() else {entry.id: entry for entry in self._wanted()}
-        for sidecar, kept in tuple(self._kept.items()):
+        wanted = {} if self._panic_active() else {entry.id: entry for entry in self._wanted_entries()}
+        for sidecar, opened in tuple(self._sessions.items()):
             now = wanted.get(sidecar)
-            if now is None or now.digest != kept.entry.digest:
-                kept.scope.cancel()
+            if now is None or now.digest != opened.entry.digest:
+                opened.scope.cancel()
         for sidecar, entry in wanted.items():
-            if sidecar not in self._kept:
-                told = partial(self._record_status, entry)
-                kept = _OpenSession(entry, McpSession(partial(self._start, entry), told))
-                self._kept[sidecar] = kept
-                self._group.start_soon(self._keep, kept)
+            if sidecar not in self._sessions:
+                record_status = partial(self._record_status, entry)
+                opened = _OpenSession(entry, McpSession(partial(self._start, entry), record_status))
+                self._sessions[sidecar] = opened
+                self._group.start_soon(self._keep, opened)
 
     def retry(self, sidecar: str) -> None:
-        """Connect to the server now, or look at its tools again."""
-        if sidecar in self._kept:
-            self._kept[sidecar].session.retry()
+        """Connect to the server again now, or list its tools again."""
+        if sidecar in self._sessions:
+            self._sessions[sidecar].session.retry()
 
     async def ready(self, tool: str) -> None:
-        """See executive.rooms.Upstreams."""
+        """Wait for the first tool list of the server that the tool may be of, FIRST_LIST_S at most."""
         sidecar = tool.rpartition(".")[0]
-        view = self._upkeep.world.catalog.sidecar(sidecar)
-        if view is None or view.entry.kind is not Kind.MCP or tool in self._upkeep.world.index:
+        view = self._refresher.root_state.catalog.sidecar(sidecar)
+        if view is None or view.entry.kind is not Kind.MCP or tool in self._refresher.root_state.index:
             return
-        self.review()  # the catalog may have said a moment ago that it is wanted
-        kept = self._kept.get(sidecar)
-        if kept is not None:
+        self.review()  # a catalog change of a moment ago may not have been handled yet
+        opened = self._sessions.get(sidecar)
+        if opened is not None:
             with anyio.move_on_after(FIRST_LIST_S):
-                await kept.session.settled.wait()
-                await self._upkeep.flush_mcp_status()
+                await opened.session.settled.wait()
+                await self._refresher.flush_mcp_status()
 
     @asynccontextmanager
     async def hold(
-        self, sidecar: str, asked: McpCall, waits: Callable[[str], None]
+        self, sidecar: str, mcp_call: McpCall, waits: Callable[[str], None]
     ) -> AsyncIterator[McpSlot]:
-        """See executive.rooms.Upstreams."""
-        kept = self._kept.get(sidecar)
-        if kept is None:
-            yield McpSlot(None, asked)
+        """Wait for the session to be free for one call, and hold it while the block runs."""
+        opened = self._sessions.get(sidecar)
+        if opened is None:
+            yield McpSlot(None, mcp_call)
             return
-        async with kept.session.hold(waits):
-            yield McpSlot(kept.session, asked)
+        async with opened.session.hold(waits):
+            yield McpSlot(opened.session, mcp_call)
 
     async def halt(self) -> None:
-        """End every session at once; returns when nothing of them is left."""
-        ending = tuple(self._kept.values())
-        for kept in ending:
-            kept.scope.cancel()
+        """End every session, and wait until their processes are gone."""
+        ending = tuple(self._sessions.values())
+        for opened in ending:
+            opened.scope.cancel()
         with anyio.CancelScope(shield=True):
-            for kept in ending:
-                await kept.over.wait()
+            for opened in ending:
+                await opened.ended.wait()
 
-    async def _keep(self, kept: _OpenSession) -> None:
+    async def _keep(self, opened: _OpenSession) -> None:
         try:
-            with kept.scope:
-                await kept.session.run()
+            with opened.scope:
+                await opened.session.run()
         finally:
-            if self._kept.get(kept.entry.id) is kept:
-                del self._kept[kept.entry.id]
-            kept.session.settled.set()
-            kept.over.set()
+            if self._sessions.get(opened.entry.id) is opened:
+                del self._sessions[opened.entry.id]
+            opened.session.settled.set()
+            opened.ended.set()
         self.review()
 
-    def _wanted(self) -> list[SidecarEntry]:
-        """Entries in force that are trusted and may run, by the values of the files."""
-        world, files = self._upkeep.world, self._upkeep.files
+    def _wanted_entries(self) -> list[SidecarEntry]:
+        """Return the entries in force whose sessions should be open."""
+        world, files = self._refresher.root_state, self._refresher.files
         found = []
         for view in world.catalog.sidecars:
             entry = files.registry.entry(view.id)
             if entry is not None and entry.digest == view.entry.digest and _may_run(view):
                 over = excess_permissions(entry.permissions, files.settings.max_permissions)
-                missing = declared_secrets(entry.permissions, self._ground.environ)[1]
+                missing = declared_secrets(entry.permissions, self._environment.environ)[1]
                 found += [entry] if not over and not missing else []
         return found
 
     async def _start(self, entry: SidecarEntry) -> Started:
-        values, _ = declared_secrets(entry.permissions, self._ground.environ)
-        most = max(DEFAULT_MAX_OUTPUT_BYTES, entry.max_output_bytes) * 2 + MESSAGE_MARGIN
+        values, _ = declared_secrets(entry.permissions, self._environment.environ)
+        max_bytes = max(DEFAULT_MAX_OUTPUT_BYTES, entry.max_output_bytes) * 2 + MESSAGE_MARGIN
         if entry.url:
             from flycore.runners.mcp.http import HttpTransport, fill_headers
 
             return Started(
-                HttpTransport(entry.url, fill_headers(entry.headers, values), most),
+                HttpTransport(entry.url, fill_headers(entry.headers, values), max_bytes),
                 seal_address(entry).digest,
             )
         from flycore.runners.mcp.stdio import StdioTransport
 
         spec, program = await anyio.to_thread.run_sync(self._spawn, entry, values)
-        return Started(StdioTransport(spec, most), program)
+        return Started(StdioTransport(spec, max_bytes), program)
 
     def _spawn(self, entry: SidecarEntry, values: dict[str, str]) -> tuple[SpawnSpec, str]:
-        """What is started, and the digest of its seal. Raises StartError."""
-        files = self._upkeep.files
+        """Return how the server is started, and the digest of its seal. Raises StartError."""
+        files = self._refresher.files
         program = files.programs.get(entry.id)
         current = files.registry.entry(entry.id)
         if program is None or current is None or current.digest != entry.digest:
             raise StartError(
-                "the entry changed while its server was started", "it is started again by itself"
+                "the entry changed while its server was starting",
+                "nothing: it is started again automatically",
             )
         try:
-            runs, seal = seal_and_materialise(self._ground, entry, program)
+            runs, seal = seal_and_materialise(self._environment, entry, program)
         except SealBrokenError as fault:
-            raise StartError(f"the program cannot be sealed: {fault}", "find out what changes it") from fault
+            raise StartError(
+                f"the program cannot be sealed: {fault}", "find out what changes the file"
+            ) from fault
         name = f"{self._session}-mcp-{secrets.token_hex(6)}"
         spec = SpawnSpec(
             argv=runs.argv,
             cwd=str(anchor_folder(entry.cwd, files.registry)),
-            env=child_environment(entry, runs, environ=self._ground.environ, secrets=values, call_id=name),
+            env=child_environment(
+                entry, runs, environ=self._environment.environ, secrets=values, call_id=name
+            ),
             call_id=name,
             limits=entry.limits,
         )
         return spec, seal_by_name(entry, program, seal).digest
 
     def _record_status(self, entry: SidecarEntry, contact: ConnectionState) -> None:
-        masks = Masks(declared_secrets(entry.permissions, self._ground.environ)[0])
+        masks = Masks(declared_secrets(entry.permissions, self._environment.environ)[0])
         listing = None if contact.listing is None else without_secrets(contact.listing, masks)
-        self._upkeep.record_mcp_status(
+        self._refresher.record_mcp_status(
             entry.id, entry.digest, finding_of(contact, masks, self._clock.now()), listing
         )
 
 
 def _may_run(view: SidecarView) -> bool:
-    """Trusted, enabled, leading somewhere, of a version that fits."""
+    """Whether an MCP entry is trusted and enabled, with an existing program of a compatible version."""
     stability = view.stability
     return (
         view.entry.kind is Kind.MCP
@@ -239,7 +247,7 @@ def _may_run(view: SidecarView) -> bool:
 
 
 def without_secrets(listing: McpToolList, masks: Masks) -> McpToolList:
-    """The listing without the tools in whose words one of the secrets stands: catalogs are for everybody."""
+    """Return the listing without the tools whose text has a secret: every client may read the catalog."""
     tools, refused = [], []
     for tool in listing.tools:
         if masks.text(tool.name) != tool.name or masks.json(tool.shown) != tool.shown:
@@ -255,7 +263,7 @@ def without_secrets(listing: McpToolList, masks: Masks) -> McpToolList:
 
 
 def finding_of(contact: ConnectionState, masks: Masks, now: float) -> ProbeFinding:
-    """The probe's dimension: connected, connected with less than all, or not."""
+    """Return a connection's probe finding: healthy, degraded if the tool list was cut, or unavailable."""
     listing = contact.listing
     stderr_tail = masks.text(contact.stderr_tail, cut=True)
     if listing is None:

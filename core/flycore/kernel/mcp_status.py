@@ -1,4 +1,4 @@
-"""What was heard of MCP servers: how each is and what it offers, one value, shown by one world."""
+"""The status of MCP servers: their health and their tools."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from flycore.model.upstream import McpToolList
 
 
 class McpStatus(NamedTuple):
-    """Of one server, by an entry of that digest. `listing` is what it offered last, None before its first
-    list; `finding` is how it is now."""
+    """The status of one server. `entry` is the digest of the entry it was started by, `finding` its health,
+    `listing` the tools it listed last, None before the first list."""
 
     entry: str
     finding: ProbeFinding
@@ -20,37 +20,37 @@ class McpStatus(NamedTuple):
 
 
 class McpStatusStore:
-    """By sidecar. Used on the loop's thread alone. `now` is replaced whole: a world is made of one value."""
+    """The statuses by sidecar; `current` is replaced as a whole. Used on the event loop's thread only."""
 
     def __init__(self) -> None:
-        self.now: Mapping[str, McpStatus] = {}
-        self._shown: Mapping[str, McpStatus] = self.now
+        self.current: Mapping[str, McpStatus] = {}
+        self._shown: Mapping[str, McpStatus] = self.current
 
     def note(self, sidecar: str, entry: str, finding: ProbeFinding, listing: McpToolList | None) -> None:
-        """A server that is not reached keeps what it offered by the same entry."""
-        before = self.now.get(sidecar)
+        """Store a status. A server that is not reached keeps the tools it listed for the same entry."""
+        before = self.current.get(sidecar)
         if listing is None and before is not None and before.entry == entry:
             listing = before.listing
-        self.now = {**self.now, sidecar: McpStatus(entry, finding, listing)}
+        self.current = {**self.current, sidecar: McpStatus(entry, finding, listing)}
 
-    def mark_shown(self, heard: Mapping[str, McpStatus], registry: Registry) -> None:
-        """A world shows that value of `now`. What was heard by entries that are no longer is forgotten."""
+    def mark_shown(self, statuses: Mapping[str, McpStatus], registry: Registry) -> None:
+        """Note that a state shows these statuses, and drop the statuses of entries that changed."""
         digests = {entry.id: entry.digest for entry in registry.entries}
-        left = {sidecar: it for sidecar, it in self.now.items() if digests.get(sidecar) == it.entry}
-        latest = heard is self.now
-        self.now = left
-        self._shown = left if latest else heard
+        left = {sidecar: it for sidecar, it in self.current.items() if digests.get(sidecar) == it.entry}
+        latest = statuses is self.current
+        self.current = left
+        self._shown = left if latest else statuses
 
     @property
     def has_unshown(self) -> bool:
-        """Whether something was heard that no world shows yet."""
-        return self.now is not self._shown
+        """Whether there is a status that no state shows yet."""
+        return self.current is not self._shown
 
 
-def findings_of(heard: Mapping[str, McpStatus], registry: Registry) -> dict[str, ProbeFinding]:
-    """How the servers are, by entries as they are now."""
+def findings_of(statuses: Mapping[str, McpStatus], registry: Registry) -> dict[str, ProbeFinding]:
+    """Return the health of each server whose entry is still the same."""
     return {
-        entry.id: heard[entry.id].finding
+        entry.id: statuses[entry.id].finding
         for entry in registry.entries
-        if entry.id in heard and heard[entry.id].entry == entry.digest
+        if entry.id in statuses and statuses[entry.id].entry == entry.digest
     }

@@ -1,6 +1,6 @@
-"""Calls a person who is away: runs the program they named in their settings when a request waits.
+"""Notifications: when a request waits, the program that the person named in the settings is run.
 
-It is told how many wait and the highest risk among them, and nothing of what is asked.
+The program gets the number of waiting requests and the highest risk among them, but nothing of their content.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.child.spawn import SpawnSpec
 
 EVERY_SECONDS = 5.0
-"""At most one notification in this time; what comes meanwhile is told together after it."""
+"""The least time between two notifications; requests that arrive in between are counted in the next."""
 LIMITS = RunLimits(timeout_ms=10_000, max_output_bytes=65_536)
 MOST_STDERR = 200
 _PASSED = frozenset(
@@ -29,11 +29,11 @@ _PASSED = frozenset(
         *("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY"),
     )
 )
-"""What a program needs to reach the person's own desktop; no other variable of this process."""
+"""The variables that a program needs to reach the desktop. It gets no other variable of this process."""
 
 
 class Notifier:
-    """Listens for requests and runs the command. `problem` says why the last one did not work."""
+    """The runner of the notification command. `problem` is why its last run failed, else empty."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class Notifier:
         self.problem = ""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Notify about requests until cancelled."""
         with self._bus.subscribe(frozenset((EventClass.APPROVAL,))) as events:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._notify)
@@ -72,8 +72,8 @@ class Notifier:
             await self._clock.sleep_until(last + EVERY_SECONDS)
 
     def _spec(self, command: tuple[str, ...], count: int, risk: Risk) -> SpawnSpec:
-        """The user's own argv; `{count}` and `{risk}` in it are filled in. It starts in the home folder,
-        so that a name without a path is never looked for in a project."""
+        """The command with `{count}` and `{risk}` filled in."""
+        # It starts in the home folder: the project's folder may have a program of that name.
         call_id = f"notify-{os.getpid()}-{next(self._numbers)}"
         home = self._environ.get("HOME", "/")
         env = {name: value for name, value in self._environ.items() if _is_passed(name)}
@@ -94,13 +94,13 @@ class Notifier:
 
 
 def failure_message(ended: ChildExit) -> str:
-    """Why the command did not do its work; empty where it did."""
+    """Say why the command failed; empty if it did not."""
     if ended.spawn_error is not None:
         return f"notify.command was not started: {ended.spawn_error.message}"
     if ended.timed_out:
         return f"notify.command took longer than {LIMITS.timeout_ms // 1000} s and was ended"
     if ended.output_limited:
-        return "notify.command wrote without end and was ended"
+        return "notify.command printed too much and was ended"
     if ended.exit_code:
         words = " ".join(ended.stderr_tail.decode("utf-8", "replace").split())[-MOST_STDERR:]
         return f"notify.command failed with {ended.exit_code}{': ' if words else ''}{words}"

@@ -1,7 +1,7 @@
-"""Panic: everything stops at once, and stays stopped until a person releases it, across restarts.
+"""The emergency stop ("panic"): everything stops at once and stays stopped until a person releases it.
 
-Whoever can reach the kernel may stop it; only a person may release. The state is a file: absent, calls run;
-one that cannot be relied on counts as stopped.
+Every client may stop the kernel; only a person may release it. The stop outlives restarts, because its state
+is a file: without the file calls run, and a file that cannot be read counts as stopped.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ if TYPE_CHECKING:  # the command line reads and writes the file of this module w
 
 MOST_BYTES = 65_536
 MOST_NAME = 400
-"""Characters kept of who stopped everything."""
+"""Characters of `PanicRecord.by` that are kept."""
 STOP_SECONDS = 6.0
-"""How long ending calls is waited for: TERM, two seconds, KILL, and the lines written."""
+"""The longest wait for calls to end: TERM, two seconds, KILL, and their lines in the log."""
 QUESTION = "panic"
-"""Id of the question that releases it."""
+"""The id of the question whose answer releases everything."""
 RELEASE = "release"
 
 
 class PanicRecord(Value, frozen=True, kw_only=True):
-    """Since when everything is stopped, and by whom."""
+    """The record of an emergency stop."""
 
     at: float
     """Unix time, seconds."""
@@ -51,7 +51,8 @@ class PanicRecord(Value, frozen=True, kw_only=True):
 
 
 def read_panic(state_dir: Path) -> PanicRecord | None:
-    """What the file says, None where there is none. One that cannot be read or understood counts."""
+    """Read the file; None if there is none. A file that cannot be read or parsed counts as a stop."""
+    # NONBLOCK: a named pipe in place of the file must not hang the start of a kernel.
     try:
         fd = os.open(state_dir / PANIC_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -63,24 +64,24 @@ def read_panic(state_dir: Path) -> PanicRecord | None:
     except OSError as error:
         return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {error.strerror}")
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which cannot be understood")
+        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which is not valid")
     finally:
         os.close(fd)
 
 
 def write_panic(state_dir: Path, stopped: PanicRecord) -> None:
-    """Keep it, on disk when this returns. Raises OSError."""
+    """Write the record and sync it to disk. Raises OSError."""
     write_atomic(state_dir / PANIC_FILE, msgspec.json.encode(stopped))
 
 
 def clear_panic(state_dir: Path) -> None:
-    """Let calls run again. Raises OSError where the file cannot be removed."""
+    """Remove the file, so that calls run again. Raises OSError."""
     with suppress(FileNotFoundError):
         (state_dir / PANIC_FILE).unlink()
 
 
 def revoke_permissions(queue: ApprovalQueue) -> tuple[int, int]:
-    """Whatever was granted holds no longer, whoever waits is refused. How many requests and leases."""
+    """Revoke all leases and grants and refuse all waiting requests. Return how many requests and leases."""
     requests, leases = queue.waiting, queue.leases.revoke_all()
     queue.grants.void_all()
     queue.approver_left(Transition.PANIC)
@@ -88,49 +89,49 @@ def revoke_permissions(queue: ApprovalQueue) -> tuple[int, int]:
 
 
 class PanicSwitch:
-    """Whether everything of one root is stopped. The file is read once; from then on this is what counts."""
+    """The stop state of one root. The file is read once, at the start; then the state in memory counts."""
 
     def __init__(self, state_dir: Path) -> None:
         self._state_dir = state_dir
         self._stopped = read_panic(state_dir)
-        self._unkept = ""
+        self._save_error = ""
 
     @property
     def stopped(self) -> PanicRecord | None:
-        """Since when, and by whom; None while calls run."""
+        """The record of the stop; None while calls run."""
         return self._stopped
 
     @property
-    def unkept(self) -> str:
-        """Why the file could not be written: then a restart forgets it. Empty where it was."""
-        return self._unkept
+    def save_error(self) -> str:
+        """Why the file could not be written, so that a restart ends the stop; empty if it was written."""
+        return self._save_error
 
     def active(self) -> bool:
         """Whether everything is stopped."""
         return self._stopped is not None
 
     def engage(self, at: float, by: str) -> PanicRecord | None:
-        """Stop everything; None where it is stopped already. Nothing is on disk before `keep`."""
+        """Stop everything; return None if it was already stopped. The file is written by `save`."""
         if self._stopped is not None:
             return None
         self._stopped = PanicRecord(at=at, by=by[:MOST_NAME])
         return self._stopped
 
-    def keep(self, stopped: PanicRecord) -> None:
-        """Put it on disk. That need not succeed for everything to stay stopped."""
+    def save(self, stopped: PanicRecord) -> None:
+        """Write the file. If that fails, everything is stopped all the same, until a restart."""
         try:
             write_panic(self._state_dir, stopped)
         except OSError as error:
-            self._unkept = error.strerror or str(error)
+            self._save_error = error.strerror or str(error)
 
     def release(self) -> None:
-        """Let calls run again. Raises OSError where the file cannot be removed: then they do not."""
-        clear_panic(self._state_dir)
-        self._stopped, self._unkept = None, ""
+        """Let calls run again. Raises OSError if the file cannot be removed; then all stays stopped."""
+        clear_panic(self._state_dir)  # first: a file that stays would stop everything again at a restart
+        self._stopped, self._save_error = None, ""
 
 
 class Panic:
-    """Pulls the switch of one kernel, ends what runs, and asks the question that releases it."""
+    """The emergency stop of one kernel: it ends what runs, and asks the question that releases it."""
 
     def __init__(
         self,
@@ -138,55 +139,56 @@ class Panic:
         recorder: Recorder,
         queue: ApprovalQueue,
         activity: ActivityLog,
-        processes: BackgroundProcesses,
+        background: BackgroundProcesses,
     ) -> None:
         self._switch = switch
         self._recorder = recorder
         self._queue = queue
         self._activity = activity
-        self._processes = processes
+        self._background = background
 
     def active(self) -> bool:
         """Whether everything is stopped."""
         return self._switch.active()
 
-    async def pull(self, by: str) -> bool:
+    async def stop_everything(self, by: str) -> bool:
         """Stop everything: leases and grants end, requests are refused, calls end with all their processes.
 
-        Returns once they have ended, bounded; False where it was stopped already. A full disk does not keep
-        anything from stopping: then only a restart forgets it.
+        Wait until they have ended, STOP_SECONDS at most. Return False if everything was already stopped.
         """
-        # Before anything is ended: a call that would start meanwhile finds the switch pulled.
+        # Before anything is ended: a call that is about to start must find everything stopped.
         stopped = self._switch.engage(self._recorder.clock.now(), by)
         calls = self._activity.running()
         requests, leases = revoke_permissions(self._queue)
         ending = set(self._activity.stop(asking=False))
         if stopped is not None:
-            self._switch.keep(stopped)
+            # After the calls were told to end: neither a slow nor a full disk may delay the stop.
+            self._switch.save(stopped)
             fields = audit_events.panic(stopped.by, calls=calls, requests=requests, leases=leases)
             self._recorder.record(audit_events.PANIC, fields, sync=True)
             asked: JsonObject = {"questionId": QUESTION, "kind": QuestionKind.PANIC.value}
             self._recorder.publish(EventClass.APPROVAL, "question.asked", asked)
+        # Shielded: the stop must finish, too, if the client that asked for it disconnects meanwhile.
         with anyio.move_on_after(STOP_SECONDS, shield=True):
-            await self._processes.halt()
+            await self._background.halt()
             await self._queue.all_resumed()
             ending.update(self._activity.stop(asking=True))
             await self._activity.wait_until_ended(ending)
         return stopped is not None
 
     def questions(self) -> tuple[Question, ...]:
-        """The one that releases it, while everything is stopped."""
-        stopped, unkept_why = self._switch.stopped, self._switch.unkept
+        """Return the question that releases everything; none while calls run."""
+        stopped, unkept_why = self._switch.stopped, self._switch.save_error
         if stopped is None:
             return ()
-        unkept = (f"kept     not on disk, so a restart forgets it: {unkept_why}",) if unkept_why else ()
+        unkept = (f"saved    not on disk, so a restart ends the stop: {unkept_why}",) if unkept_why else ()
         lines = (
             f"by       {stopped.by}",
-            "now      no call runs, none is asked for, and no lease holds",
-            "release  calls are taken again, each asked for as ever; nothing that was stopped comes back",
+            "now      no call runs, no approval is asked for, and no lease is valid",
+            "release  new calls are accepted and asked for as before; what was stopped does not resume",
             *unkept,
         )
-        option = Option(id=RELEASE, words="release: take calls again", recommended=True)
+        option = Option(id=RELEASE, words="release: accept calls again", recommended=True)
         return (
             Question(
                 id=QUESTION,
@@ -199,14 +201,14 @@ class Panic:
         )
 
     async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
-        """Release it. Written to the log first, and the file has to go: else everything stays stopped."""
+        """Release everything, once the log has it and the file is gone; else everything stays stopped."""
         try:
             fields = audit_events.panic_released(by)
             self._recorder.audit.append(audit_events.PANIC_RELEASED, fields, sync=True)
             self._switch.release()
         except AuditUnwritable as error:
-            return Outcome(accepted=False, why_not=f"the log does not take it: {error.cause}")
+            return Outcome(accepted=False, why_not=f"it could not be logged: {error.cause}")
         except OSError as error:
             return Outcome(accepted=False, why_not=f"{PANIC_FILE} cannot be removed: {error.strerror}")
-        self._processes.resume()
+        self._background.resume()
         return Outcome(accepted=True)

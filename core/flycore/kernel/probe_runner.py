@@ -1,4 +1,4 @@
-"""Runs probes for the catalog: the same spawn path as a call, with nothing to act on."""
+"""The runner of probes: a probe starts a sidecar as a call does, with an input that has no effect."""
 
 from __future__ import annotations
 
@@ -21,76 +21,78 @@ from flycore.sandbox.seals import SealBrokenError, materialise, seal_program
 from flycore.sandbox.secret_masks import Masks
 
 
-def probe_work(ground: RootEnvironment, files: Files, entry: SidecarEntry) -> ProbeWork:
-    """One sidecar to be asked."""
+def probe_work(environment: RootEnvironment, files: Files, entry: SidecarEntry) -> ProbeWork:
+    """Return what the prober needs to probe one sidecar."""
     program = files.programs[entry.id]
     return ProbeWork(
         entry=entry,
         program=program,
-        bundled=ground.bundled(program),
+        bundled=environment.bundled(program),
         delegates=files.delegates.get(entry.id, {}),
-        environ=ground.environ,
+        environ=environment.environ,
     )
 
 
-def probe_spawn(ground: RootEnvironment, files: Callable[[], Files], session: str) -> ProbeSpawn:
-    """The callable that the prober runs probes with. `session` is what their call ids begin with."""
+def probe_spawn(environment: RootEnvironment, files: Callable[[], Files], session: str) -> ProbeSpawn:
+    """Make the function by which the prober runs a probe. Its call ids begin with `session`."""
 
     async def spawn(entry: SidecarEntry, tool: str, mode: ProbeMode, timeout_ms: int) -> ProbeAnswer:
         probe_id = f"{session}-probe-{secrets.token_hex(6)}"
         try:
-            job = await anyio.to_thread.run_sync(_job, ground, files(), entry, tool, probe_id)
+            job = await anyio.to_thread.run_sync(_job, environment, files(), entry, tool, probe_id)
             outcome = await probe_sidecar(job, mode, timeout_ms)
         except SealBrokenError as error:
             return ProbeAnswer(ok=False, code=Code.SPAWN, error=str(error), crashed=True)
-        return _answer(outcome, Masks(declared_secrets(entry.permissions, ground.environ)[0]))
+        return _answer(outcome, Masks(declared_secrets(entry.permissions, environment.environ)[0]))
 
     return spawn
 
 
 def _job(
-    ground: RootEnvironment, files: Files, entry: SidecarEntry, tool: str, probe_id: str
+    environment: RootEnvironment, files: Files, entry: SidecarEntry, tool: str, probe_id: str
 ) -> ProcessJsonJob:
-    """The probe as a job. Raises SealBrokenError where the entry has changed: its program is then not the one
-    that was trusted."""
+    """Make the job of a probe. Raises SealBrokenError."""
+    # The probe may have waited, and the program of a changed entry is not the one that was trusted.
     current, program = files.registry.entry(entry.id), files.programs.get(entry.id)
     if current is None or current.digest != entry.digest or program is None:
-        raise SealBrokenError(None, "the entry changed while it waited to be asked", entry.id)
+        raise SealBrokenError(None, "the entry changed while its probe was waiting", entry.id)
     found = {name: item for name, item in files.delegates.get(entry.id, {}).items() if item.argv}
-    runs = sealed_program(ground, entry, program)
+    runs = sealed_program(environment, entry, program)
     delegates: JsonObject = {
-        name: {"argv": list(sealed_program(ground, entry, item).argv)} for name, item in found.items()
+        name: {"argv": list(sealed_program(environment, entry, item).argv)} for name, item in found.items()
     }
-    values, _ = declared_secrets(entry.permissions, ground.environ)
+    values, _ = declared_secrets(entry.permissions, environment.environ)
     return ProcessJsonJob(
         argv=runs.argv,
-        env=child_environment(entry, runs, environ=ground.environ, secrets=values, call_id=probe_id),
+        env=child_environment(entry, runs, environ=environment.environ, secrets=values, call_id=probe_id),
         cwd=str(anchor_folder(entry.cwd, files.registry)),
         call_id=probe_id,
         tool=tool,
         input={"probe": True},
         config=entry.config,
         delegates=delegates,
-        project_dir=str(ground.places.app_root),
+        project_dir=str(environment.places.app_root),
         limits=entry.limits,
     )
 
 
-def sealed_program(ground: RootEnvironment, entry: SidecarEntry, program: ResolvedProgram) -> ResolvedProgram:
-    """The program as a call would run it. Raises SealBrokenError."""
-    return seal_and_materialise(ground, entry, program)[0]
+def sealed_program(
+    environment: RootEnvironment, entry: SidecarEntry, program: ResolvedProgram
+) -> ResolvedProgram:
+    """Return the sealed program as a call would run it. Raises SealBrokenError."""
+    return seal_and_materialise(environment, entry, program)[0]
 
 
 def seal_and_materialise(
-    ground: RootEnvironment, entry: SidecarEntry, program: ResolvedProgram
+    environment: RootEnvironment, entry: SidecarEntry, program: ResolvedProgram
 ) -> tuple[ResolvedProgram, Seal]:
-    """The same, with the seal. Raises SealBrokenError."""
-    places = ground.places
+    """Return the sealed program and its seal. Raises SealBrokenError."""
+    places = environment.places
     try:
         seal = seal_program(
             program,
             in_place=entry.seal_in_place,
-            distribution=ground.distribution,
+            distribution=environment.distribution,
             packages=places.app_root / PACKAGES,
         )
     except OSError as error:

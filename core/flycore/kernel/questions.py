@@ -1,4 +1,4 @@
-"""Decisions that are not about one call: one list, whoever asks; and the one way to answer."""
+"""Questions: decisions of a person that are not about one call, in one list with one way to answer."""
 
 from __future__ import annotations
 
@@ -17,45 +17,44 @@ from flycore.model.json import JsonObject
 from flycore.model.question import Option, Question, TrustItem
 
 MOST_TEXT = 1_000
-"""Characters of a person's own words that go with an answer."""
+"""The most characters of text with an answer."""
 TRUST = "trust"
 LEAVE = "leave"
 _SELF_RECORDED = (QuestionKind.TRUST, QuestionKind.DRIFT, QuestionKind.PANIC)
-"""Kinds whose answers have a line of their own in the log."""
+"""Kinds of questions whose answers are logged by their source."""
 
 
 class QuestionSource(Protocol):
-    """Something that asks."""
+    """A source of questions."""
 
     def questions(self) -> tuple[Question, ...]:
-        """What waits now, in order of arrival."""
+        """Return the waiting questions, in order of arrival."""
         ...
 
     async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
-        """Carry the answer out; `by` says in the log who gave it. The question waits, the option is one of
-        its own."""
+        """Carry out an answer. The question is waiting and has that option; `by` names the console in the
+        log."""
         ...
 
 
 class QuestionEvents:
-    """Tells that a question waits or no longer waits: to the log, where its kind has no line of its own, and
-    to whoever listens."""
+    """The events about questions that wait and that no longer wait, for the log and for subscribers."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
     def publish_asked(self, question: Question) -> None:
-        """The question waits from now on. A full disk stops only its line in the log."""
+        """Publish that the question waits. If the log takes no line, the event is published all the same."""
         self._recorder.record(audit_events.QUESTION_ASKED, audit_events.question_asked(question))
         self._recorder.publish(EventClass.APPROVAL, "question.asked", _event_payload(question))
 
     def publish_ended(self, question: Question) -> None:
-        """The question no longer waits, whether or not anybody answered."""
+        """Publish that the question no longer waits, whether or not it was answered."""
         self._recorder.publish(EventClass.APPROVAL, "question.answered", _event_payload(question))
 
 
 class QuestionRegistry:
-    """All questions of one kernel."""
+    """The questions of one kernel, from all sources."""
 
     def __init__(self, audit: AuditLog, events: QuestionEvents, sources: tuple[QuestionSource, ...]) -> None:
         self._audit = audit
@@ -63,34 +62,34 @@ class QuestionRegistry:
         self._sources = sources
 
     def all(self) -> tuple[Question, ...]:
-        """What waits: everything stopped first, then in order of arrival."""
+        """Return the waiting questions: the emergency stop first, the others in order of arrival."""
         found = [question for source in self._sources for question in source.questions()]
         return tuple(sorted(found, key=lambda item: (item.kind is not QuestionKind.PANIC, item.asked_at)))
 
     async def answer(self, question_id: str, option: str, text: str, by: str) -> Outcome:
-        """A person's answer; `by` says in the log at which console. What is not understood decides
-        nothing."""
+        """Carry out a person's answer; `by` names the console in the log. Refuse an invalid answer."""
         for source in self._sources:
             for question in source.questions():
                 if question.id == question_id:
                     return await self._carry_out(source, question, option, text, by)
-        return Outcome(accepted=False, why_not="no such question waits")
+        return Outcome(accepted=False, why_not="this question is no longer waiting")
 
     async def _carry_out(
         self, source: QuestionSource, question: Question, option: str, text: str, by: str
     ) -> Outcome:
         if option not in {item.id for item in question.options}:
-            return Outcome(accepted=False, why_not="this answer is not offered")
+            return Outcome(accepted=False, why_not="the question has no such answer")
         if text and not question.free_text:
-            return Outcome(accepted=False, why_not="no words go with this answer")
+            return Outcome(accepted=False, why_not="this question takes no text")
         if len(text) > MOST_TEXT:
-            return Outcome(accepted=False, why_not=f"at most {MOST_TEXT:,} characters")
+            return Outcome(accepted=False, why_not=f"your text is longer than {MOST_TEXT:,} characters")
+        # Logged before it is carried out: an answer that the log does not have must have no effect.
         if question.kind not in _SELF_RECORDED:
             fields = audit_events.question_answered(question, option, text, by=by)
             try:
                 self._audit.append(audit_events.QUESTION_ANSWERED, fields, sync=True)
             except AuditUnwritable as error:
-                return Outcome(accepted=False, why_not=f"the log does not take it: {error.cause}")
+                return Outcome(accepted=False, why_not=f"it could not be logged: {error.cause}")
         outcome = await source.answer(question, option, text, by)
         if outcome.accepted:
             self._events.publish_ended(question)
@@ -98,7 +97,7 @@ class QuestionRegistry:
 
 
 class TrustQuestions:
-    """One question for each entry that waits for trust."""
+    """The questions about trust: one for each entry that waits for it."""
 
     def __init__(
         self,
@@ -110,24 +109,24 @@ class TrustQuestions:
         self._pending = pending
         self._trust = trust
         self._since: dict[str, float] = {}
-        self._left: frozenset[str] = frozenset()
+        self._put_off: frozenset[str] = frozenset()
 
     def questions(self) -> tuple[Question, ...]:
-        """Those that were not put off. A changed entry is another question."""
+        """Return the questions that were not put off. An entry that changes again is another question."""
         items = {f"trust:{item.sidecar}:{item.digest}": item for item in self._pending()}
         now = self._clock.now()
         self._since = {key: self._since.get(key, now) for key in items}
-        self._left &= frozenset(items)
+        self._put_off &= frozenset(items)
         return tuple(
             _trust_question(key, item, self._since[key])
             for key, item in items.items()
-            if key not in self._left
+            if key not in self._put_off
         )
 
     async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
-        """Trust exactly the value that was shown, or put the question off."""
+        """Trust exactly the value that was shown, or put the question off until the next start."""
         if option == LEAVE:
-            self._left |= {question.id}
+            self._put_off |= {question.id}
             return Outcome(accepted=True)
         return await self._trust(((question.about, question.id.rpartition(":")[2]),), by)
 
@@ -142,7 +141,7 @@ def _trust_question(key: str, item: TrustItem, since: float) -> Question:
         lines=(*item.lines, f"sha256 {item.digest}"),
         options=(
             Option(id=TRUST, words="trust it: it may run as shown"),
-            Option(id=LEAVE, words="not now: it does not run as shown", recommended=True),
+            Option(id=LEAVE, words="not now: it does not run", recommended=True),
         ),
         about=item.sidecar,
         asked_at=since,

@@ -1,4 +1,4 @@
-"""What outlives one answer: leases, rules and blocks; made, taken away, taken back, and written down."""
+"""Standing permissions: leases, rules and blocks, which outlive one answer; their changes and undo."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from flycore.model.enums import Choice
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block
-from flycore.policy.rule_file import RemoveResult, put_back, read_rules, remove_rule, write_rule
+from flycore.policy.rule_file import RemoveResult, read_rules, remove_rule, restore_rule, write_rule
 
 UNDO_KEPT = 20
-DESKTOP_CONTROLLED = "hands on the machine: wait until the tool has left mouse and keyboard"
+"""Revocations that one console can undo."""
+DESKTOP_CONTROLLED = "a tool has its hands on the machine: wait until it has ended"
 
 
 class PermissionChange(StrEnum):
-    """What a person did to a rule or a block, as the log has it."""
+    """A change to a rule or a block, as it is logged."""
 
     WRITTEN = "written"
     REMOVED = "removed"
@@ -41,7 +42,7 @@ class _Use(NamedTuple):
 
 
 class StandingPermissions:
-    """The person's rules and blocks of one root, and the lines about them and about leases."""
+    """The person's rules and blocks of one root, and the log lines about them and about leases."""
 
     def __init__(
         self,
@@ -58,50 +59,52 @@ class StandingPermissions:
         self._changed = changed
         self._rules: tuple[StandingRule, ...] = ()
         self._stamp: tuple[int, ...] | None = None
-        self._written: dict[str, str] = {}
-        """Digest of a rule to the request it was written for."""
+        self._request_of_rule: dict[str, str] = {}
+        """The digest of a rule to the request that it was written for."""
         self._uses: dict[tuple[str, str, str], _Use] = {}
 
     def write_for_answer(self, request: ApprovalRequest, answer: Answer, by: str) -> str:
-        """Write the rule or block that an answer stands on; why it could not, in words. `by` says in the
-        log who answered."""
+        """Write the rule or block that comes with an answer. Return why it failed, or empty.
+
+        `by` names the console in the log.
+        """
         if answer.choice == Choice.BLOCK:
             fault = self.blocks.block(request.tool, self._recorder.clock.now(), answer.reason)
             return fault or self.record_block(request.tool, PermissionChange.BLOCKED, by, request.id)
         if answer.choice == Choice.RULE and answer.rule is not None:
-            done = write_rule(
+            written = write_rule(
                 self.policy, request, answer.rule, names=self._names(), now=self._recorder.clock.now()
             )
-            if not done.written:
-                return f"no rule was written: {done.why_not}"
+            if not written.written:
+                return f"no rule was written: {written.why_not}"
             rule: JsonObject = msgspec.to_builtins(answer.rule)
-            self._remember(done.where, request.id)
-            return self.record_rule(PermissionChange.WRITTEN, done.where, rule, by, request.id)
+            self._remember(written.where, request.id)
+            return self.record_rule(PermissionChange.WRITTEN, written.where, rule, by, request.id)
         return ""
 
     def record_lease(self, move: LeaseChange, lease: Lease, by: str) -> None:
-        """Write down what happened to a lease, and who did it; its calls have lines of their own."""
+        """Log a change of a lease and who made it. Its calls have lines of their own."""
         if move is not LeaseChange.USED:
             self._recorder.record(
                 audit_events.LEASE_CHANGED, audit_events.lease_changed(lease, move.value, by=by), sync=True
             )
 
     def count_rules(self, rules: tuple[MatchedRule, ...]) -> None:
-        """A call was judged by these."""
+        """Count the use of these rules by one call."""
         for rule in rules:
             key = (rule.decision.value, rule.tool, rule.because)
             before = self._uses.get(key)
             self._uses[key] = _Use(before.times + 1 if before else 1, self._recorder.clock.now())
 
     def rules(self) -> tuple[StandingRule, ...]:
-        """The person's own rules, as their file has them now."""
+        """Return the person's own rules, as they are in the policy file now."""
         stamp = _stamp(self.policy)
         if stamp is None or stamp != self._stamp:
             self._rules, self._stamp = read_rules(self.policy), stamp
         return tuple(self._used(rule) for rule in self._rules)
 
     def record_block(self, tool: str, change: PermissionChange, by: str, request_id: str = "") -> str:
-        """A tool was blocked or unblocked. Gives no fault: what is done is done."""
+        """Log that a tool was blocked or unblocked. Always returns empty: the change is made."""
         fields = audit_events.block_changed(tool, change.value, by=by, request=request_id)
         self._recorder.record(audit_events.BLOCK_CHANGED, fields, sync=True)
         return self._publish_change("blocks.changed")
@@ -109,7 +112,7 @@ class StandingPermissions:
     def record_rule(
         self, change: PermissionChange, where: str, rule: JsonObject, by: str, request_id: str = ""
     ) -> str:
-        """A rule was written, removed or put back. Gives no fault: what is done is done."""
+        """Log that a rule was written, removed or restored. Always returns empty: the change is made."""
         fields = audit_events.rule_changed(where, rule, change.value, by=by, request=request_id)
         self._recorder.record(audit_events.RULE_CHANGED, fields, sync=True)
         return self._publish_change("rules.changed")
@@ -122,42 +125,48 @@ class StandingPermissions:
     def _remember(self, where: str, request_id: str) -> None:
         found = next((rule for rule in read_rules(self.policy) if rule.where == where), None)
         if found is not None:
-            self._written[found.digest] = request_id
+            self._request_of_rule[found.digest] = request_id
 
     def _used(self, rule: StandingRule) -> StandingRule:
         use = self._uses.get((rule.decision, rule.tool, rule.because))
         return msgspec.structs.replace(
             rule,
-            from_request=self._written.get(rule.digest, ""),
+            from_request=self._request_of_rule.get(rule.digest, ""),
             used=use.times if use else 0,
             last_used=use.last if use else None,
         )
 
 
 class RevocationHistory:
-    """Takes standing permissions away, and takes that back: the last first, in this session only. `by` says
-    in the log at which console."""
+    """The revocations of one console, which can be undone, the last one first, until the kernel ends.
+
+    `by` names the console in the log.
+    """
 
     def __init__(
-        self, standing: StandingPermissions, leases: LeaseStore, hands: Callable[[], bool], by: str
+        self,
+        standing: StandingPermissions,
+        leases: LeaseStore,
+        desktop_controlled: Callable[[], bool],
+        by: str,
     ) -> None:
         self._standing = standing
         self._leases = leases
         self._by = by
-        self.hands = hands
-        """Whether a tool may be pressing keys: then nothing is done that lets more through."""
-        self._done: list[HeldLease | RemoveResult | Block] = []
+        self.desktop_controlled = desktop_controlled
+        """Whether a tool controls the desktop: it could press keys, so nothing is permitted then."""
+        self._revoked: list[HeldLease | RemoveResult | Block] = []
 
     def revoke(self, lease_id: str) -> bool:
-        """See Approver."""
-        held = self._leases.withdraw(lease_id, self._by)
-        if held is not None:
-            self._remember(held)
-        return held is not None
+        """Revoke a lease; return False if it is no longer active."""
+        revoked = self._leases.withdraw(lease_id, self._by)
+        if revoked is not None:
+            self._remember(revoked)
+        return revoked is not None
 
     def remove_rule(self, where: str, shown: str) -> Outcome:
-        """See Approver."""
-        if self.hands():
+        """Remove a rule of the policy file, if it is still as it was shown."""
+        if self.desktop_controlled():
             return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
         removed = remove_rule(self._standing.policy, where, shown)
         if removed.rule is None:
@@ -167,20 +176,20 @@ class RevocationHistory:
         return Outcome(accepted=True)
 
     def unblock(self, tool: str) -> bool:
-        """See Approver."""
-        block = None if self.hands() else self._standing.blocks.unblock(tool)
+        """Unblock a tool; return False if it is not blocked."""
+        block = None if self.desktop_controlled() else self._standing.blocks.unblock(tool)
         if block is not None:
             self._remember(block)
             self._standing.record_block(tool, PermissionChange.UNBLOCKED, self._by)
         return block is not None
 
     def undo(self) -> Outcome:
-        """See Approver. What cannot be taken back is forgotten, so that the one before it can be."""
-        if self.hands():
+        """Undo the last revocation; if it cannot be undone, drop it, so that the one before can be."""
+        if self.desktop_controlled():
             return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
-        if not self._done:
+        if not self._revoked:
             return Outcome(accepted=False, why_not="nothing was revoked in this session")
-        last = self._done.pop()
+        last = self._revoked.pop()
         why_not = self._take_back(last)
         return Outcome(accepted=not why_not, why_not=why_not)
 
@@ -189,19 +198,19 @@ class RevocationHistory:
             return self._leases.restore(last, self._by)
         if isinstance(last, RemoveResult):
             rule = last.rule or {}
-            why_not = put_back(self._standing.policy, last)
+            why_not = restore_rule(self._standing.policy, last)
             where = str(self._standing.policy)
             return why_not or self._standing.record_rule(PermissionChange.RESTORED, where, rule, self._by)
         why_not = self._standing.blocks.block(last.tool, last.since, last.reason)
         return why_not or self._standing.record_block(last.tool, PermissionChange.RESTORED, self._by)
 
-    def _remember(self, done: HeldLease | RemoveResult | Block) -> None:
-        self._done.append(done)
-        del self._done[:-UNDO_KEPT]
+    def _remember(self, revoked: HeldLease | RemoveResult | Block) -> None:
+        self._revoked.append(revoked)
+        del self._revoked[:-UNDO_KEPT]
 
 
 def _stamp(path: Path) -> tuple[int, ...] | None:
-    """What changes when the file does; None where there is none."""
+    """Return a value that changes with the file; None if there is no file."""
     try:
         status = os.lstat(path)
     except OSError:

@@ -58,22 +58,22 @@ class OfflinePolicy:
 
     environment: RootEnvironment
     files: Files
-    world: RootState
+    root_state: RootState
     now: float
 
     def capability(self, tool: str) -> Capability | None:
         """Return the tool's descriptor, also if no sidecar offers it; None for an unknown tool."""
-        view = self.world.index.get(tool)
+        view = self.root_state.index.get(tool)
         return agent_actions().get(tool) if view is None else view.capability
 
     def sidecar(self, tool: str) -> str | None:
         """Return the id of the entry that offers the tool; None if none does."""
-        view = self.world.index.get(tool)
+        view = self.root_state.index.get(tool)
         return None if view is None else view.sidecar
 
     def names(self) -> frozenset[str]:
         """Return the names of every known tool, and of the actions agents take with tools of their own."""
-        return frozenset(self.world.index) | AGENT_ACTIONS
+        return frozenset(self.root_state.index) | AGENT_ACTIONS
 
     def evaluate(
         self, policy: Policy, tool: str, input: JsonObject | None, caller: Caller | None
@@ -81,7 +81,7 @@ class OfflinePolicy:
         """Evaluate `policy` on the call. `input` must be validated, with its defaults filled in."""
         user_risk = self.files.settings.risk.get(tool)
         capability = self.capability(tool)
-        entry = agent_entry() if tool in AGENT_ACTIONS else self.world.entries.get(self.sidecar(tool) or "")
+        entry = agent_entry() if tool in AGENT_ACTIONS else self.root_state.entries.get(self.sidecar(tool) or "")
         if capability is None or entry is None or not entry.valid:
             matches = matching_rules(policy, PolicyCall(tool=tool, input=input, caller=caller, now=self.now))
             rules = effective_rules(matches)

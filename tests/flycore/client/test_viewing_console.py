@@ -65,7 +65,7 @@ async def test_a_wrong_code_says_how_many_tries_are_left_and_after_three_the_cod
     async with attached_to(root) as (kernel, attachment):
         with codes_of(kernel) as events:
             await attachment.request_code()
-            for left in ("tries left: 2", "tries left: 1", "counts no longer"):
+            for left in ("tries left: 2", "tries left: 1", "now invalid"):
                 with pytest.raises(NotPaired, match=left):
                     await attachment.pair("22222222")
             with anyio.fail_after(PATIENCE):

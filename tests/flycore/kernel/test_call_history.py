@@ -43,7 +43,7 @@ async def test_finished_calls_outlive_the_kernel_with_their_inputs_redacted(root
         await kernel.call(request(kernel, "say.free", {"apiKey": SECRET, "n": 1}))
         await kernel.call(request(kernel, "say.free", {"n": 2}))
     async with kernel_of(root) as kernel:
-        await kernel.past.ready()
+        await kernel.call_history.ready()
         calls = kernel.activity()
         assert [json.loads(call.input_text)["n"] for call in calls] == [2, 1]
         assert SECRET not in str(calls)
@@ -105,10 +105,10 @@ async def test_what_is_kept_live_is_what_is_read_anew(root: Root) -> None:
         await answered_call(kernel, lambda ask: deny(kernel, ask), "say.do")
         anew = CallHistory(root.places.audit_dir, _Clock(), lambda event: None)
         await anew.run()
-        assert anew.metrics() == kernel.past.metrics()
-        assert anew.calls(()) == kernel.past.calls(())
+        assert anew.metrics() == kernel.call_history.metrics()
+        assert anew.calls(()) == kernel.call_history.calls(())
         for caller in (a_caller().key, a_caller("x", 3).key):
-            assert anew.metrics(caller) == kernel.past.metrics(caller)
+            assert anew.metrics(caller) == kernel.call_history.metrics(caller)
 
 
 async def test_the_card_counts_earlier_answers_of_today_over_restarts(root: Root) -> None:
@@ -142,7 +142,7 @@ async def test_outputs_are_kept_only_where_asked_for_and_then_redacted(root: Roo
     assert len(line["outputDigest"]) == 64
     assert (line.get("output", {}).get("note") == "plain") is kept
     async with kernel_of(root) as kernel:
-        await kernel.past.ready()
+        await kernel.call_history.ready()
         result = kernel.activity()[0].result
         assert result is not None
         assert (result.output is not None) is kept

@@ -96,7 +96,7 @@ async def test_the_trusted_value_goes_on_while_the_changed_one_waits(root: Root)
         assert view.entry.permissions.write == ()
         assert view.stability.effective is Effective.AVAILABLE
         (note,) = view.entry.problems
-        assert "last trusted value in force" in note.message
+        assert "last trusted value is in force" in note.message
         result = await kernel.call(request(kernel, "own.do"))
         assert result.output == {"by": "own"}
         kernel.probe("own")

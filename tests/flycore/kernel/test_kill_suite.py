@@ -128,7 +128,7 @@ class Scene:
     async def _settle(self, sessions: set[str], open_calls: set[str]) -> None:
         async with kernel_of(self.root) as kernel:
             assert find_leftover_processes(sessions) == []
-            await kernel.past.ready()
+            await kernel.call_history.ready()
             await until_so(lambda: len(self.lines("TOOL_OUTCOME_UNKNOWN")) >= len(open_calls))
             results = {call.call_id: call.result for call in kernel.activity()}
             for call_id in open_calls:

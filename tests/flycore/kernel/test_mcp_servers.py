@@ -231,7 +231,7 @@ async def test_a_server_that_is_well_is_never_shown_without_its_tools(
 ) -> None:
     """Its answer comes while a world is made that has read already what was heard."""
     answered, worlds = threading.Event(), []
-    hold, note, replaced = TrustedRegistry.effective, McpStatusStore.note, StateRefresher._replace
+    hold, note, replaced = TrustedRegistry.effective_entries, McpStatusStore.note, StateRefresher._replace
 
     def slow_hold(self: TrustedRegistry, heard: Mapping[str, McpStatus], now: float) -> Any:
         held = hold(self, heard, now)
@@ -245,7 +245,7 @@ async def test_a_server_that_is_well_is_never_shown_without_its_tools(
 
     def seen(self: StateRefresher, new: RootState) -> None:
         replaced(self, new)
-        worlds.append(self.world)
+        worlds.append(self.root_state)
 
     async with kernel_of(root) as kernel:
         monkeypatch.setattr(TrustedRegistry, "hold", slow_hold)

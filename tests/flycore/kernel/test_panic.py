@@ -217,7 +217,7 @@ async def test_nothing_is_probed_while_everything_is_stopped(root: Root) -> None
         assert (await kernel.approver.trust(items)).accepted
         await until(lambda: all(view.trusted for view in kernel.catalog().sidecars))
         kernel.probe("probed")
-        assert not kernel._upkeep._probing
+        assert not kernel._refresher._probing
         await release(kernel)
         await until(counted.exists)
 

@@ -327,8 +327,8 @@ async def test_nothing_that_lets_more_through_is_done_while_a_tool_has_the_keys(
     async with kernel_of(root) as kernel:
         await answered_call(kernel, leasing(kernel), "echo.other")
         (lease,), (denial,) = kernel.leases(), kernel.rules()
-        assert kernel._standing.blocks.block("echo.do", 1.0) == ""
-        with kernel._context.run.hands.on():
+        assert kernel._permissions.blocks.block("echo.do", 1.0) == ""
+        with kernel._context.run.hands.call_running():
             assert await kernel.approver.revoke(lease.id)
             assert not (await kernel.approver.undo()).accepted
             assert not await kernel.approver.unblock("echo.do")

@@ -40,7 +40,7 @@ def test_a_changed_entry_is_told_with_its_difference_everywhere(trusted: Desk) -
     trusted.write(changed_registry())
     for words in (("why", "try.echo"), ("inspect", "try.echo"), ("inspect", "try.local"), ("doctor",)):
         shown = trusted.run(*words).stdout
-        assert "last trusted value in force" in shown, words
+        assert "last trusted value is in force" in shown, words
         lines = [line.strip() for line in shown.splitlines()]
         assert all(line in lines for line in DIFFERENCE), (words, shown)
     assert len(trusted.document("why", "try.echo")["changed"]) == 2
@@ -75,7 +75,7 @@ def test_doctor_names_the_place_of_a_broken_policy_and_what_holds_meanwhile(trus
         assert trusted.document("call", "try.echo", "message=hi")["status"] == "success"
         console.process.send_signal(signal.SIGTERM)
         console.end()
-    assert "asks for everything" in checks(trusted, "policy")[1]["message"]
+    assert "asks about every call" in checks(trusted, "policy")[1]["message"]
     assert trusted.run("doctor").returncode == 5
 
 
