@@ -1,7 +1,7 @@
-"""Who is calling: the program behind a connection, found by walking up from the peer's process.
+"""The identity of callers: the program behind a connection, found by going up from the peer's process.
 
-A client's own words take no part in it. A program can still rename itself to look like a shell; then its
-parent is named instead, which is as far as the kernel can see from outside.
+What a client says of itself is not used. A program can still rename itself to look like a shell; then its
+parent is named instead. More cannot be seen from outside the process.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
 def identify_peer(pid: int, door: str, *, proc: ProcFolder = PROC) -> Caller:
-    """The caller behind the process `pid`: itself or its nearest ancestor that is neither a shell nor
-    flytui; the process itself where all are.
+    """Return the caller behind the process `pid`: the process itself or its nearest ancestor that is neither
+    a shell nor flytui, or the process itself where all of them are.
 
-    A process that is gone makes a caller named `unknown`. Never raises.
+    A process that has ended gives a caller with the program `unknown`. Never raises.
     """
     for candidate in (pid, *ancestors(pid, proc)):
         if not _is_intermediary(candidate, proc):
@@ -31,26 +31,28 @@ def identify_peer(pid: int, door: str, *, proc: ProcFolder = PROC) -> Caller:
 
 
 def _is_intermediary(pid: int, proc: ProcFolder) -> bool:
-    """Whether the process only carries the call for whoever started it."""
+    """Return whether the process only passes the call on for the program that started it."""
     executable = executable_of(pid, proc)
     name = os.path.basename(executable) or _process_name(pid, proc)
     return name in SHELLS or is_own_command(name, command_line(pid, proc))
 
 
 def distinguish_callers(pid: int, caller: Caller, *, proc: ProcFolder = PROC) -> str:
-    """The process `pid` as a person recognises it, and for whom it was started: `flytui (pid 12) in tmux
-    (pid 8)`, where `caller` is the one behind it. As the processes show themselves; untrusted text."""
+    """Return the process `pid` and the caller behind it in words, such as `flytui (pid 12) in tmux (pid 8)`.
+    The names are what the processes call themselves, so the text is untrusted."""
     name = os.path.basename(executable_of(pid, proc)) or _process_name(pid, proc) or UNKNOWN_PROGRAM
     own = f"{OWN_COMMAND if is_own_command(name, command_line(pid, proc)) else name} (pid {pid})"
     return own if caller.pid == pid else f"{own} in {caller.program} (pid {caller.pid})"
 
 
 def is_own_command(name: str, arguments: tuple[str, ...]) -> bool:
-    """Whether a program of that name and command line is the `flytui` command."""
+    """Return whether a program of that name and command line is the `flytui` command."""
     if name == OWN_COMMAND:
         return True
     if not _PYTHON.fullmatch(name):
         return False
+    # Python's own options are read as Python reads them: the first word after them, or after `-m`, is the
+    # program that runs. A later argument named flytui must not hide another program.
     rest = iter(arguments[1:])
     for argument in rest:
         if argument in _OPTIONS_WITH_VALUE:
@@ -67,6 +69,8 @@ def is_own_command(name: str, arguments: tuple[str, ...]) -> bool:
 
 
 def _caller(pid: int, door: str, proc: ProcFolder) -> Caller:
+    # The process may end, and its pid be given to another, between two reads of /proc. Equal start times
+    # before and after mean that the executable belongs to the same process.
     before = read_process(pid, proc)
     executable = executable_of(pid, proc)
     after = read_process(pid, proc)

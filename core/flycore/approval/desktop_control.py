@@ -1,6 +1,6 @@
-"""Hands on the machine: while a tool moves mouse or keyboard, and shortly after, nobody can approve.
+"""The time in which a tool controls mouse and keyboard: until shortly after it, nobody can approve.
 
-A tool that can press keys could press the approving ones; so those are dead in every console.
+A tool that can press keys could press the approving ones, so they are dead in every console meanwhile.
 """
 
 from __future__ import annotations
@@ -14,32 +14,34 @@ from flycore.model.clock import Clock
 from flycore.model.events import Event, EventClass, Publish
 
 AFTER_SECONDS = 2.0
-"""Keys may still be on their way when the call has ended."""
+"""Seconds after the end of a call: the desktop may deliver the keys of the tool after its process ended."""
 
 
 def controls_desktop(tool: str) -> bool:
-    """Whether calls of the tool reach the desktop. The plan `computer.use` acts only through its steps."""
+    """Return whether calls of the tool act on the desktop. The plan `computer.use` acts only through its
+    steps, which are calls of their own."""
     return tool.startswith("computer.") and tool != "computer.use"
 
 
 class DesktopControl:
-    """Counts running `computer.*` calls; `run` tells the consoles when it is over."""
+    """Counts the running `computer.*` calls, and publishes when the desktop is under control and free
+    again."""
 
     def __init__(self, clock: Clock, publish: Publish) -> None:
         self._clock = clock
         self._publish = publish
         self._running = 0
         self._until = float("-inf")
-        self._told = False
-        self._left = anyio.Event()
+        self._published = False
+        self._ended = anyio.Event()
 
     def active(self) -> bool:
-        """Whether such a call runs, or ended less than two seconds ago."""
+        """Return whether such a call runs, or ended less than `AFTER_SECONDS` ago."""
         return self._running > 0 or self._clock.monotonic() < self._until
 
     @contextmanager
     def call_running(self) -> Iterator[None]:
-        """Around one running call."""
+        """Count one call as running for the block."""
         self.enter()
         try:
             yield
@@ -47,28 +49,29 @@ class DesktopControl:
             self.leave()
 
     def enter(self) -> None:
-        """A call begins."""
+        """Note that a call begins."""
         self._running += 1
         self._publish_change(on=True)
 
     def leave(self) -> None:
-        """A call has ended, with all its processes."""
+        """Note that a call has ended, with all its processes."""
         self._running -= 1
         self._until = max(self._until, self._clock.monotonic() + AFTER_SECONDS)
-        self._left.set()
+        self._ended.set()
 
     async def run(self) -> None:
-        """Publish the end of each spell. Runs until cancelled, in the kernel's task group."""
+        """Publish when the desktop is free again. Runs until cancelled, in the kernel's task group."""
         while True:
-            await self._left.wait()
-            self._left = anyio.Event()
+            await self._ended.wait()
+            self._ended = anyio.Event()
             await self._clock.sleep_until(self._until)
+            # Another call may have begun or ended during the sleep; then a later round publishes.
             if not self.active():
                 self._publish_change(on=False)
 
     def _publish_change(self, *, on: bool) -> None:
-        if on is self._told:
+        if on is self._published:
             return
-        self._told = on
+        self._published = on
         at = self._clock.now()
         self._publish(Event(cls=EventClass.APPROVAL, type="hands.changed", at=at, payload={"on": on}))

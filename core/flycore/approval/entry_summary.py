@@ -1,6 +1,7 @@
-"""A registry entry in plain lines: what trusting it would let run. One fact a line, every value whole.
+"""A summary of a registry entry: lines that say what trusting it would let run.
 
-Strings are quoted as JSON, so that no value can pose as another line.
+Each line holds one fact, and every value is whole. Strings are quoted as JSON, so that no value can pass for
+another line.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Permissions, SidecarEntry
 
 COMMAND = ""
-"""Key of the entry's own command among the resolutions; delegates go by their names."""
+"""The key of the entry's own command among the resolved programs. Delegates are found by their names."""
 
 
 def describe_entry(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> tuple[str, ...]:
-    """Command and delegates with where they lead, tools, permissions, environment, the rest of the entry."""
+    """Return the lines: command and delegates with the programs they resolve to, tools, permissions,
+    environment, and the rest of the entry."""
     return tuple(_lines(entry, resolutions))
 
 
@@ -48,9 +50,12 @@ def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> I
 
 
 def _tools(entry: SidecarEntry) -> str:
-    """By their names; of an MCP server, which are taken of those it will turn out to offer."""
+    """Return the names of the tools; of an MCP server, those that the entry picks."""
+    # What an MCP server offers is known only when it runs, and it does not run before it is trusted.
     if entry.kind is Kind.MCP and entry.picked is None:
-        return "all that the server offers once it is trusted; what is new or changed later waits"
+        return (
+            "all that the server offers when it is trusted; tools that are new or changed later wait for you"
+        )
     names = (
         entry.tool_names if entry.kind is not Kind.MCP else tuple(pick.name for pick in entry.picked or ())
     )
@@ -62,7 +67,7 @@ def _command(command: str, args: tuple[str, ...], program: ResolvedProgram | Non
     if program is None:
         return words
     if program.state is PathState.UNRESOLVED:
-        return f"{words} → not there now; what is put there later would run"
+        return f"{words} → not there now, but a program that is put there later would run"
     if program.state is not PathState.RESOLVED:
         return f"{words} → {program.state.value}"
     through = f", run by {_quoted(program.interpreter)}" if program.interpreter else ""

@@ -1,4 +1,4 @@
-"""Exclusive groups: of a group's tools only one call runs at a time, across callers, first come."""
+"""Exclusive groups: of the tools of a group only one call runs at a time, in order of arrival."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ import anyio
 class _Group:
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     users: int = 0
-    """Calls that hold the group or wait for it."""
+    """Number of calls that hold the group or wait for it."""
     holder: str = ""
-    """Id of the call that has it."""
+    """Id of the call that holds it; empty while none does."""
 
 
 class GroupLocks:
-    """A lock for each group that is in use; a group nobody uses takes no memory."""
+    """The locks of the groups that are in use. A group that no call uses has no lock and takes no memory."""
 
     def __init__(self) -> None:
         self._groups: dict[str, _Group] = {}
 
     @asynccontextmanager
     async def acquire(self, group: str | None, call_id: str = "") -> AsyncIterator[None]:
-        """Wait for the group, then have it for the block. None is no group: no waiting."""
+        """Wait for the group, and hold it for the block. None stands for no group and does not wait."""
         if group is None:
             yield
             return
@@ -40,20 +40,22 @@ class GroupLocks:
                 finally:
                     entry.holder = ""
         finally:
+            # The lock goes only with its last user: a waiting call must not be left with a lock of its own.
             entry.users -= 1
             if entry.users == 0:
                 del self._groups[group]
 
     def holder(self, group: str, call_id: str | None) -> bool:
-        """Whether that very call has the group now: its steps need not wait for it."""
+        """Return whether that call holds the group now. The steps of a plan run in its place and do not
+        wait."""
         entry = self._groups.get(group)
         return bool(call_id) and entry is not None and entry.holder == call_id
 
     def busy(self, group: str | None) -> bool:
-        """Whether a call would have to wait."""
+        """Return whether a call would have to wait for the group."""
         return group in self._groups
 
     def waiting(self, group: str) -> int:
-        """How many calls wait for the group."""
+        """Return how many calls wait for the group."""
         entry = self._groups.get(group)
         return 0 if entry is None else entry.users - 1

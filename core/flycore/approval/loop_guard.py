@@ -85,13 +85,13 @@ class LoopGuard:
         console_open: Callable[[], bool],
         on_question: OnQuestion,
         on_question_end: OnQuestion,
-        alive: IsAlive = is_alive,
+        is_alive: IsAlive = is_alive,
     ) -> None:
         self._clock = clock
-        self._present = console_open
-        self._asked = on_question
-        self._ended = on_question_end
-        self._alive = alive
+        self._console_open = console_open
+        self._on_question = on_question
+        self._on_question_end = on_question_end
+        self._is_alive = is_alive
         self._counts: OrderedDict[str, OrderedDict[tuple[str, str], int]] = OrderedDict()
         self._pauses: OrderedDict[str, _LoopPause] = OrderedDict()
 
@@ -141,9 +141,9 @@ class LoopGuard:
         question = None
         if len(self.questions()) < MAX_QUESTIONS:
             question = _question(attempt, self._clock.now(), unknown=unknown)
-        self._keep(_LoopPause(caller, self._alive(caller), question, until, said))
+        self._keep(_LoopPause(caller, self._is_alive(caller), question, until, said))
         if question is not None:
-            self._asked(question)
+            self._on_question(question)
 
     def _keep(self, pause: _LoopPause) -> None:
         self._pauses[pause.caller.key] = pause
@@ -156,13 +156,13 @@ class LoopGuard:
 
     def _resume(self, pause: _LoopPause) -> bool:
         """Forget a pause that is over: its time is up, or its process has gone. Whether it was."""
-        waits = pause.question is not None and self._present()
+        waits = pause.question is not None and self._console_open()
         late = pause.until is not None and self._clock.monotonic() >= pause.until and not waits
-        if not late and not (pause.was_alive and not self._alive(pause.caller)):
+        if not late and not (pause.was_alive and not self._is_alive(pause.caller)):
             return False
         del self._pauses[pause.caller.key]
         if pause.question is not None:
-            self._ended(pause.question)
+            self._on_question_end(pause.question)
         return True
 
     def _count_attempt(self, caller: str, call: tuple[str, str]) -> int:

@@ -1,4 +1,4 @@
-"""The guard before anybody is asked: quota per caller."""
+"""The quota of calls per caller, checked before a person is asked."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from flycore.model.enums import Risk
 
 WINDOW_SECONDS = 60.0
 MAX_CALLERS = 4096
-"""Callers whose counts are kept; an idle one that was not seen for longest is forgotten first."""
+"""Callers whose counts are kept. Beyond, the idle caller that was not seen for longest is forgotten."""
 
 
 class QuotaLimits(Protocol):
-    """What one caller may do; asked at each call, and may be another answer each time."""
+    """The limits of one caller. They are read at each call, because the settings may change meanwhile."""
 
     @property
     def calls_per_minute(self) -> int:
-        """Calls that begin within a minute."""
+        """The number of calls that may begin within a minute."""
         ...
 
     @property
     def running(self) -> int:
-        """Calls at once."""
+        """The number of calls that may run at once."""
         ...
 
     @property
     def high_risk_per_session(self) -> int:
-        """High-risk calls of one process."""
+        """The number of calls of high or critical risk that one process of the caller may make."""
         ...
 
 
 class FixedQuotaLimits(NamedTuple):
-    """An allowance that stays."""
+    """Limits that do not change."""
 
     calls_per_minute: int = 60
     running: int = 8
@@ -44,8 +44,8 @@ class FixedQuotaLimits(NamedTuple):
 
 
 class QuotaRefusal(NamedTuple):
-    """Why a call is over quota. `free_in` is in seconds, None where only a call's end or a new session
-    frees it."""
+    """Why a call is over quota. `free_in` is the number of seconds until a call is free again; None where
+    only the end of a call or a new session frees one."""
 
     message: str
     free_in: float | None = None
@@ -59,7 +59,7 @@ class _Usage:
 
 
 class Quota:
-    """Counts calls per caller (`Caller.key`). One process of the caller is one session."""
+    """Counts the calls of each caller (`Caller.key`). One process of the caller is one session."""
 
     def __init__(self, clock: Clock, limits: QuotaLimits) -> None:
         self._clock = clock
@@ -67,8 +67,8 @@ class Quota:
         self._usage: OrderedDict[str, _Usage] = OrderedDict()
 
     def admit(self, caller: str, risk: Risk, *, step: bool = False) -> QuotaRefusal | None:
-        """Count a call, unless it is over quota: refused calls do not count. A `step` runs in the place of
-        its plan, which is counted as running already."""
+        """Count a call, or return why it is over quota; then it does not count. A `step` runs in the place of
+        its plan, which already counts as running."""
         usage, now = self._usage_of(caller), self._clock.monotonic()
         refusal = self._refusal(usage, risk, now, usage.running - step)
         if refusal is None:
@@ -77,7 +77,7 @@ class Quota:
         return refusal
 
     def used_up(self, caller: str) -> QuotaRefusal | None:
-        """Why the caller's next call would be refused, whatever its risk; None where it would not."""
+        """Return why the caller's next call would be refused whatever its risk; None where it would not."""
         usage = self._usage.get(caller)
         return (
             None if usage is None else self._refusal(usage, Risk.LOW, self._clock.monotonic(), usage.running)
@@ -85,7 +85,7 @@ class Quota:
 
     @contextmanager
     def running(self, caller: str) -> Iterator[None]:
-        """Around a call that runs, or waits for its turn to."""
+        """Count a call as running for the block, also while it waits for its turn."""
         usage = self._usage_of(caller)
         usage.running += 1
         try:
@@ -102,7 +102,7 @@ class Quota:
                 f"{limits.running} calls of this caller are running; wait until one has ended"
             )
         if len(usage.calls) >= limits.calls_per_minute:
-            # a limit of 0 leaves no call whose ageing would free one
+            # With a limit of 0 there is no earlier call, so waiting never frees one.
             free_in = usage.calls[0] + WINDOW_SECONDS - now if usage.calls else None
             sentence = f"{limits.calls_per_minute} calls in the last minute"
             return QuotaRefusal(

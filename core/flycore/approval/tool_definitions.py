@@ -1,8 +1,8 @@
-"""What MCP servers offered when their entries were trusted, kept over restarts, and what differs since.
+"""The tool definitions of MCP servers that a person trusted, kept over restarts, and what differs since.
 
-A server's first list of tools comes with the trust in its entry. Whatever is new or another later waits for
-a person, tool by tool, while the rest goes on. An entry that itself becomes another one is trusted anew, and
-its next list comes with that.
+The first list of tools of a server is trusted together with its entry. A tool that is new or changed later
+waits for a person, while the others work on. Where the entry itself changes, it is trusted again, and the
+next list of tools with it.
 """
 
 from __future__ import annotations
@@ -25,57 +25,60 @@ NEW = "new tool"
 
 
 class StoredDefinitions(msgspec.Struct, frozen=True, kw_only=True):
-    """The definitions a person's trust covers."""
+    """The definitions of one server that a person trusted."""
 
     entry: str
-    """Digest of the entry they came with."""
+    """Digest of the entry that they were trusted with."""
     at: float
-    """Unix time, seconds."""
+    """Unix time in seconds."""
     tools: tuple[ToolDefinition, ...]
 
 
 class ToolDefinitionStore:
-    """The kept definitions of one app root, by sidecar. Writers hold the root's lock."""
+    """The trusted definitions of one app root, by sidecar. Whoever writes holds the root's lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._kept: Mapping[str, StoredDefinitions] = {}
         self.why_unread = ""
-        """Why the file could not be relied on: then every list comes as the first one, and waits."""
+        """Why the file cannot be relied on; then every tool of every server waits for a person."""
 
     @classmethod
     def load(cls, path: Path) -> ToolDefinitionStore:
-        """The book as the file has it. Never raises for what is there."""
-        book = cls(path)
+        """Return the store with what the file holds. Never raises for the content of the file."""
+        store = cls(path)
         try:
             if path.stat().st_size > MAX_BYTES:
-                book.why_unread = "the file is too large"
+                store.why_unread = "the file is too large"
             else:
-                book._kept = msgspec.json.decode(path.read_bytes(), type=dict[str, StoredDefinitions])
+                store._kept = msgspec.json.decode(path.read_bytes(), type=dict[str, StoredDefinitions])
         except FileNotFoundError:
-            return book
+            return store
         except (OSError, msgspec.MsgspecError) as fault:
-            book.why_unread = str(fault)
-        return book
+            store.why_unread = str(fault)
+        return store
 
     def offer(self, entry: SidecarEntry, listing: McpToolList | None) -> McpToolOffer:
-        """What of a listing may be used; before there is one, what was offered before."""
+        """Return which tools of a listing may be used. Before there is a listing, those are the tools that
+        were trusted before."""
         kept = self._kept.get(entry.id)
         trusted = kept.tools if kept is not None and kept.entry == entry.digest else ()
         return mcp_offer(trusted, listing)
 
     def accept_first(self, entry: SidecarEntry, listing: McpToolList, now: float) -> str:
-        """Keep the list where it is the first since the entry was trusted. Says why it could not be."""
+        """Trust the list where it is the first one since the entry was trusted. Returns why it could not be
+        written, or an empty text."""
         kept = self._kept.get(entry.id)
+        # Where the file is unreadable, nobody knows whether this list is the first one, so it has to wait.
         if (self.why_unread and kept is None) or (kept is not None and kept.entry == entry.digest):
             return ""
         return self._write(entry, listing.tools, now)
 
     def pending(self, entry: SidecarEntry, offer: McpToolOffer, listing: McpToolList) -> TrustItem | None:
-        """What waits for a person, None where nothing does."""
+        """Return what waits for a person; None where nothing does."""
         if not offer.waiting:
             return None
-        lines = [f"tools of {entry.id} that changed since they were approved, or are new"]
+        lines = [f"tools of {entry.id} that have changed since they were approved, or are new"]
         lines += [
             f"{NEW} {_quoted(name)}" if name in offer.new else f"changed tool {_quoted(name)}"
             for name in offer.waiting
@@ -91,23 +94,23 @@ class ToolDefinitionStore:
         )
 
     def accept(self, entry: SidecarEntry, listing: McpToolList, now: float) -> Outcome:
-        """Trust the list as it is."""
+        """Trust the whole list as it is now."""
         failure = self._write(entry, listing.tools, now)
         return Outcome(accepted=not failure, why_not=failure)
 
     def _write(self, entry: SidecarEntry, tools: tuple[ToolDefinition, ...], now: float) -> str:
-        """Write, then believe."""
+        """Write the definitions and make them valid. Returns why that failed, or an empty text."""
         kept = {**self._kept, entry.id: StoredDefinitions(entry=entry.digest, at=now, tools=tools)}
         try:
             write_state(self._path, msgspec.to_builtins(kept), MAX_BYTES)
         except OSError as error:
-            return f"definitions could not be written: {error}"
+            return f"the tool definitions could not be written: {error}"
         self._kept = kept
         return ""
 
 
 def mcp_offer(trusted: tuple[ToolDefinition, ...], listing: McpToolList | None) -> McpToolOffer:
-    """A listing beside what was trusted before."""
+    """Return a listing compared with the definitions that were trusted before."""
     if listing is None:
         return McpToolOffer(accepted=trusted)
     before = {tool.name: tool for tool in trusted}
@@ -127,14 +130,14 @@ def mcp_offer(trusted: tuple[ToolDefinition, ...], listing: McpToolList | None) 
 
 
 def waiting_digest(entry: SidecarEntry, offer: McpToolOffer, listing: McpToolList) -> str:
-    """What a person's yes to what waits is given to."""
+    """Return the digest that a person's approval of the waiting tools is bound to."""
     waiting = tuple(tool for tool in listing.tools if tool.name in offer.waiting)
     return digest([entry.digest, listing_digest(waiting)])
 
 
 def _difference(before: ToolDefinition | None, now: ToolDefinition) -> tuple[str, ...]:
-    was: JsonObject = {} if before is None else {now.name: before.shown}
-    return json_difference({"tools": was}, {"tools": {now.name: now.shown}})
+    old: JsonObject = {} if before is None else {now.name: before.shown}
+    return json_difference({"tools": old}, {"tools": {now.name: now.shown}})
 
 
 def _quoted(name: str) -> str:

@@ -1,1 +1,1 @@
-"""What the policy files say of a call: reading them, matching rules, the default, and trying past calls."""
+"""Policy: reads the policy files, matches their rules, decides calls, and replays past calls on a draft."""

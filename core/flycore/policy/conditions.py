@@ -1,7 +1,7 @@
-"""What a rule may ask of a call besides the tool's name: who calls, with what input, until when.
+"""The conditions of a rule besides the tool's name: the caller, the input and the expiry.
 
-Each condition is answered with yes, no or *unknown*. Unknown is an answer of its own, because the catalog
-speaks of a tool before anyone has called it, and a caller cannot always be told.
+Each condition matches, does not match, or is *unknown*. It is unknown where the catalog describes a tool that
+nobody has called yet, and where the caller could not be identified.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from flycore.model.caller import UNKNOWN_PROGRAM
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.policy.patterns import matches
 
-NO_SCHEMA = frozenset(
+PLAIN_KEYWORDS = frozenset(
     [
         "type",
         "enum",
@@ -62,57 +62,61 @@ NO_SCHEMA = frozenset(
         "$dynamicAnchor",
     ]
 )
-"""`format` and `content…` are not among them: a validator takes them for remarks, a reader for conditions."""
+"""The keywords of `when` whose value holds no schema. `format` and the `content…` keywords are left out on
+purpose: a validator treats them as annotations, but whoever reads the rule takes them for conditions."""
 _ANYTHING: JsonObject = {"type": "object"}
 
 
 class PolicyCall(Value, frozen=True, kw_only=True):
-    """What rules look at. None stands for what is not known (yet)."""
+    """The facts of a call that rules are matched against. None stands for a fact that is not known yet."""
 
     tool: str
     input: JsonObject | None = None
-    """Validated, defaults filled in."""
+    """The validated input, with defaults filled in."""
     caller: Caller | None = None
     now: float | None = None
     """Unix time, seconds."""
 
 
 class Match(StrEnum):
-    """Whether a rule is about a call."""
+    """Whether a rule applies to a call."""
 
     YES = "yes"
     NO = "no"
     UNKNOWN = "unknown"
     EXPIRED = "expired"
-    """It would be, were its time not over."""
+    """It would apply, but it has expired."""
 
 
 def match_caller(pattern: str, caller: Caller | None) -> Match:
-    """A pattern with a slash is about the executable's path, any other about the program's name. What the
-    client says of itself is not looked at."""
+    """Match the caller: a pattern with a slash against the executable's path, any other against the program's
+    name. What a client says of itself is not used."""
     if not pattern:
         return Match.YES
     if caller is None:
         return Match.UNKNOWN
-    shown = caller.executable if "/" in pattern else caller.program
-    if matches(pattern, shown):
+    identity = caller.executable if "/" in pattern else caller.program
+    if matches(pattern, identity):
         return Match.YES
-    return Match.UNKNOWN if not shown or caller.program == UNKNOWN_PROGRAM else Match.NO
+    # A caller that could not be identified is not a caller that differs: a deny for it must not fall away.
+    return Match.UNKNOWN if not identity or caller.program == UNKNOWN_PROGRAM else Match.NO
 
 
 def match_input(when: JsonObject | None, input: JsonObject | None) -> Match:
-    """Whether the schema accepts the input; UNKNOWN also where the input cannot be checked at all."""
+    """Match the input against the schema. UNKNOWN where there is no input, or it cannot be checked at all."""
     if when is None:
         return Match.YES
     if input is None:
         return Match.UNKNOWN
     if accepts(when, input):
         return Match.YES
+    # `accepts` is also False where the input itself breaks the validator, for instance by its depth. Such an
+    # input fails the empty schema, too, and then a deny must not fall away.
     return Match.NO if accepts(_ANYTHING, input) else Match.UNKNOWN
 
 
 def match_time(expires: float | None, now: float | None) -> Match:
-    """YES while it is in time, EXPIRED from the given moment on."""
+    """Match the time: EXPIRED from the moment `expires` on. Both are Unix time in seconds."""
     if expires is None:
         return Match.YES
     if now is None:
@@ -121,12 +125,12 @@ def match_time(expires: float | None, now: float | None) -> Match:
 
 
 def combine_matches(*parts: Match) -> Match:
-    """One answer from several: NO before EXPIRED before UNKNOWN before YES."""
-    return next((fit for fit in (Match.NO, Match.EXPIRED, Match.UNKNOWN) if fit in parts), Match.YES)
+    """Return the match of several conditions together: NO before EXPIRED before UNKNOWN before YES."""
+    return next((match for match in (Match.NO, Match.EXPIRED, Match.UNKNOWN) if match in parts), Match.YES)
 
 
 def read_expiry(text: Json) -> float | None:
-    """Unix time of an ISO 8601 moment that names its zone; None for anything else."""
+    """Return the Unix time of an ISO 8601 moment that names its time zone; None for anything else."""
     if not isinstance(text, str) or len(text) > 64:
         return None
     try:
@@ -137,18 +141,20 @@ def read_expiry(text: Json) -> float | None:
 
 
 def schema_faults(when: Json) -> Iterator[tuple[str, str]]:
-    """(pointer below `when`, why the condition cannot be used)."""
+    """Yield why the condition cannot be used, as (pointer below `when`, sentence)."""
     if not isinstance(when, dict):
-        yield "", "`when` is no JSON Schema object"
+        yield "", "`when` is not a JSON Schema object"
         return
-    strange = list(unknown_keywords(when, ""))
-    yield from strange
-    if not strange:
+    unknown = list(unknown_keywords(when, ""))
+    yield from unknown
+    if not unknown:
         yield from (("", f"`when` cannot be used: {why}") for why in check_schema(when))
 
 
 def unknown_keywords(schema: Json, pointer: str) -> Iterator[tuple[str, str]]:
-    """Keys that no validator would act on: a misspelt one would make the condition say nothing."""
+    """Yield the keys that no validator acts on, as (pointer, sentence)."""
+    # JSON Schema ignores keys it does not know, so a misspelt keyword would make the condition accept
+    # everything.
     if not isinstance(schema, dict):
         return
     for key, value in schema.items():
@@ -161,12 +167,13 @@ def unknown_keywords(schema: Json, pointer: str) -> Iterator[tuple[str, str]]:
         elif key in NAMED_SCHEMAS and isinstance(value, dict):
             for name, item in value.items():
                 yield from unknown_keywords(item, pointer_join(place, name))
-        elif key not in NO_SCHEMA | MANY_SCHEMAS | NAMED_SCHEMAS:
-            yield place, f"{key!r} is no keyword that `when` is checked by"
+        elif key not in PLAIN_KEYWORDS | MANY_SCHEMAS | NAMED_SCHEMAS:
+            yield place, f"{key!r} is not a keyword that `when` may use"
 
 
 def optional_fields(when: JsonObject) -> tuple[str, ...]:
-    """Fields the condition speaks of and is satisfied without: `properties` says nothing of an absent one."""
+    """Return the fields that the condition names but accepts an input without: in JSON Schema, `properties`
+    does not make a field required."""
     properties, required = when.get("properties"), when.get("required", [])
     if not isinstance(properties, dict) or not isinstance(required, list):
         return ()

@@ -1,4 +1,4 @@
-"""What holds where no rule matches: allow only what is harmless on everybody's word that counts."""
+"""The decision where no rule matches: allow what is known to be harmless, and ask for everything else."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from flycore.model.enums import Decision, Level, Risk, Source
 from flycore.model.sidecar import SidecarEntry
 
 DEFAULT = "default"
-"""What a verdict names as the place of the default."""
+"""What a verdict names as the place of its rule where the default decided."""
 
 
 class CallFacts(Value, frozen=True, kw_only=True):
-    """How a call stands before anybody is asked."""
+    """The facts of a call that the default looks at."""
 
     risk: Risk
-    """Of this call: the table's, or the user's where `user_risk` is given, already chosen."""
+    """The risk of this call: `user_risk` where it is given, else that of the tool's table for the input."""
     user_risk: Risk | None = None
-    """What the user's own config says of the tool; a project file has no say here."""
+    """The risk that the user's own settings give the tool. A project's file cannot set it."""
     level: Level
+    """The sandbox level that the call would run at."""
     bundled_unmodified: bool
+    """Whether the program is one of this distribution, as it was installed."""
 
 
-def default_rule(capability: Capability, entry: SidecarEntry, standing: CallFacts) -> MatchedRule:
-    """Allow where nothing speaks against it, else ask, with all that does."""
-    against = objections(capability, entry, standing)
+def default_rule(capability: Capability, entry: SidecarEntry, facts: CallFacts) -> MatchedRule:
+    """Return the default's decision: allow where there is no objection, else ask, naming all objections."""
+    against = objections(capability, entry, facts)
     if against:
         sentence = f"no rule matches, and {', '.join(against)}"
         return MatchedRule(decision=Decision.ASK, because=sentence, where=DEFAULT)
@@ -33,35 +35,33 @@ def default_rule(capability: Capability, entry: SidecarEntry, standing: CallFact
     return MatchedRule(decision=Decision.ALLOW, because=sentence, where=DEFAULT)
 
 
-def objections(capability: Capability, entry: SidecarEntry, standing: CallFacts) -> tuple[str, ...]:
-    """Why the call is not allowed by default; empty where it is.
-
-    The kernel's table and the user's own files are believed. Whatever else describes a tool may make it
-    look worse, never better.
-    """
+def objections(capability: Capability, entry: SidecarEntry, facts: CallFacts) -> tuple[str, ...]:
+    """Return why the call is not allowed by default; empty where it is."""
+    # Only the kernel's own table and the user's own files are believed. Anything else that describes a tool,
+    # such as a cloned registry or an MCP server, may make it look worse, never better.
     permissions = entry.permissions
     believed = capability.known or entry.source is Source.USER
-    rated = capability.known or standing.user_risk is not None
-    trusted_program = standing.bundled_unmodified and not entry.delegates
+    rated = capability.known or facts.user_risk is not None
+    trusted_program = facts.bundled_unmodified and not entry.delegates
     facts = (
         (capability.read_only and believed, "it is not known to be read-only"),
-        (standing.risk is Risk.LOW and rated, "its risk is not known to be low"),
+        (facts.risk is Risk.LOW and rated, "its risk is not known to be low"),
         (not permissions.network, "it may use the network"),
         (not permissions.write, "it may write files"),
         (not permissions.secrets, "it is given secrets"),
         (_plain_environment(entry), "its entry sets environment variables, which may change what runs"),
-        (standing.level is Level.ENFORCED or trusted_program, _program_objection(standing)),
+        (facts.level is Level.ENFORCED or trusted_program, _program_objection(facts)),
     )
     return tuple(sentence for holds, sentence in facts if not holds)
 
 
 def _plain_environment(entry: SidecarEntry) -> bool:
-    """Whether the entry adds nothing to the environment but the language: PYTHONPATH, LD_PRELOAD and their
-    like would make an unmodified program run something else."""
+    """Return whether the entry adds nothing to the environment but the language."""
+    # Variables such as PYTHONPATH and LD_PRELOAD make an unmodified program run other code.
     return all(name == "LANG" or name.startswith("LC_") for name in (*entry.env, *entry.pass_env))
 
 
-def _program_objection(standing: CallFacts) -> str:
-    if standing.bundled_unmodified:
+def _program_objection(facts: CallFacts) -> str:
+    if facts.bundled_unmodified:
         return "it may start a delegate outside a sandbox"
     return "its program is not part of flytui and runs outside a sandbox"

@@ -1,8 +1,8 @@
-"""Policy: a verdict for each call, from the rules of three files and, where none matches, the default.
+"""Policy: the verdict for each call, from the rules of three files and, where none matches, the default.
 
-Allow < ask < deny; the strictest rule that matches wins. What a rule says of a call can be unknown: of the
-input before there is a call, of the caller where it could not be told. Then an allow does not count, and a
-deny asks.
+The decisions are ordered `allow < ask < deny`, and the strictest matching rule wins. Whether a rule matches
+can be unknown, because there is no input yet or the caller could not be identified. Then an allow does not
+count, and a deny asks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ DEFAULTS_VERSION = 1
 
 
 class Policy(Value, frozen=True, kw_only=True, dict=True):
-    """All that is in force at one moment."""
+    """The policy that is in force at one moment."""
 
     layers: tuple[PolicyFile, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -46,42 +46,47 @@ class Policy(Value, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def version(self) -> str:
-        """Digest over what the rules say and their order; comments and places do not count."""
-        said = [[layer.source, [rule.digest_value() for rule in layer.rules]] for layer in self.layers]
-        return digest([DEFAULTS_VERSION, said])
+        """Digest over the content and the order of the rules. Comments and line numbers do not count."""
+        rules = [[layer.source, [rule.digest_value() for rule in layer.rules]] for layer in self.layers]
+        return digest([DEFAULTS_VERSION, rules])
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """Every rule in force: the system's, the user's, the project's."""
+        """Every rule in force: the system's, then the user's, then the project's."""
         return tuple(rule for layer in self.layers for rule in layer.rules)
 
     @cached_property
-    def moments(self) -> tuple[float, ...]:
-        """Unix times at which a rule ends, in order."""
+    def expiry_times(self) -> tuple[float, ...]:
+        """The Unix times at which a rule expires, in order."""
         return tuple(sorted({rule.expires for rule in self.rules if rule.expires is not None}))
 
     def version_at(self, now: float) -> str:
-        """The version with what has expired by then: a rule that ends voids what was granted under it."""
-        over = sum(moment <= now for moment in self.moments)
+        """Return the version of the policy at the Unix time `now`."""
+        # The number of expired rules is part of it: a rule that expires voids what was granted under it.
+        over = sum(moment <= now for moment in self.expiry_times)
         return digest([self.version, over]) if over else self.version
 
 
 class RuleMatch(NamedTuple):
-    """A rule about the tool, and whether it is about the call."""
+    """A rule about the tool, and whether it applies to the call."""
 
     rule: Rule
     match: Match
 
 
 def load_policy(
-    places: RootPaths,
+    paths: RootPaths,
     last_good: Policy | None,
     *,
     names: frozenset[str] = frozenset(),
     system: SystemFile | None = None,
 ) -> Policy:
-    """Read the files. Never raises for what is in them; `names` are the tools there are, for hints."""
-    loaded = load_files(places, names)
+    """Read the policy files. Never raises for their content.
+
+    A file that does not parse keeps its rules from `last_good`. `names` are the known tools, for hints.
+    `system` is the machine's own file; None leaves it out.
+    """
+    loaded = load_files(paths, names)
     read = (load_system(system, names), *loaded) if system is not None else loaded
     before = {layer.source: layer for layer in last_good.layers} if last_good is not None else {}
     return Policy(
@@ -91,36 +96,37 @@ def load_policy(
 
 
 def matching_rules(policy: Policy, call: PolicyCall) -> tuple[RuleMatch, ...]:
-    """Every rule that is about the call, could be, or was until it expired."""
-    looked = (RuleMatch(rule, rule.match(call)) for rule in policy.rules)
-    return tuple(item for item in looked if item.match is not Match.NO)
+    """Return every rule that applies to the call, may apply, or applied until it expired."""
+    found = (RuleMatch(rule, rule.match(call)) for rule in policy.rules)
+    return tuple(item for item in found if item.match is not Match.NO)
 
 
-def effective_rules(looked: tuple[RuleMatch, ...]) -> tuple[MatchedRule, ...]:
-    """What these rules say together. One that only may be about the call is no allow, and no deny yet."""
+def effective_rules(matches: tuple[RuleMatch, ...]) -> tuple[MatchedRule, ...]:
+    """Return the rules that count. An allow that only may apply does not count; a deny that only may apply
+    asks."""
     return tuple(
         item.rule.matched() if item.match is Match.YES else _as_ask(item.rule)
-        for item in looked
+        for item in matches
         if item.match is Match.YES
         or (item.match is Match.UNKNOWN and item.rule.decision is not Decision.ALLOW)
     )
 
 
 class Evaluation(Value, frozen=True, kw_only=True):
-    """What policy says of one call, with everything it rests on."""
+    """The policy's evaluation of one call, with everything that it rests on."""
 
     risk: Risk
-    """Of this call: the user's word for the tool, else that of the tool's table for this input."""
+    """The risk of this call: what the user's settings say of the tool, else its table for the input."""
     matches: tuple[RuleMatch, ...]
-    """Every rule that is about the call, could be, or was until it expired."""
+    """Every rule that applies to the call, may apply, or applied until it expired."""
     rules: tuple[MatchedRule, ...]
-    """What the rules that count say; empty where the default decides."""
+    """The rules that count; empty where the default decides."""
     default: MatchedRule
-    """What holds where no rule counts."""
+    """The default's decision, which holds where no rule counts."""
 
     @property
     def verdict(self) -> Verdict:
-        """The decision of the rules together; of the default where there are none."""
+        """The strictest decision of the rules that count, else the default's."""
         matched = self.rules or (_mention_expired(self.default, self.matches),)
         return Verdict(decision=strictest(matched), rules=matched)
 
@@ -137,23 +143,26 @@ def evaluate(
     caller: Caller | None = None,
     now: float | None = None,
 ) -> Evaluation:
-    """Judge one call of a tool that `entry` offers. `input`, `caller` and `now` (Unix time) are None where
-    they are not known; then no allow that asks for them counts. `level` is the sandbox's, `user_risk` what
-    the user's own config says of the tool."""
-    looked = matching_rules(policy, PolicyCall(tool=capability.name, input=input, caller=caller, now=now))
+    """Evaluate one call of a tool that `entry` offers.
+
+    `input`, `caller` and `now` (Unix time in seconds) are None where they are not known; then an allow that
+    depends on them does not count. `level` is the sandbox level, and `user_risk` the risk that the user's own
+    settings give the tool.
+    """
+    matches = matching_rules(policy, PolicyCall(tool=capability.name, input=input, caller=caller, now=now))
     risk = call_risk(capability, input, user_risk)
-    standing = CallFacts(
+    facts = CallFacts(
         risk=risk,
         user_risk=user_risk,
         level=level,
         bundled_unmodified=bundled_unmodified,
     )
-    default = default_rule(capability, entry, standing)
-    return Evaluation(risk=risk, matches=looked, rules=effective_rules(looked), default=default)
+    default = default_rule(capability, entry, facts)
+    return Evaluation(risk=risk, matches=matches, rules=effective_rules(matches), default=default)
 
 
 def call_risk(capability: Capability, input: JsonObject | None, user_risk: Risk | None) -> Risk:
-    """The risk of a call: the user's word for the tool, else what its table says of the input."""
+    """Return the risk of a call: what the user's settings say of the tool, else its table for the input."""
     return user_risk or (capability.risk if input is None else risk_of(capability, input))
 
 
@@ -166,7 +175,7 @@ def evaluate_general(
     user_risk: Risk | None = None,
     now: float | None = None,
 ) -> Verdict:
-    """The verdict the catalog shows, before caller and input are known."""
+    """Return the verdict that the catalog shows, before the caller and the input are known."""
     return evaluate(
         policy,
         capability,
@@ -180,28 +189,29 @@ def evaluate_general(
 
 
 def denying_rules(policy: Policy, call: PolicyCall) -> tuple[MatchedRule, ...]:
-    """The denies about a call that nobody can be asked about: a plan's own. One of which it is not known
-    whether it is about the call counts, once there is a call."""
-    fits = (Match.YES,) if call.input is None else (Match.YES, Match.UNKNOWN)
+    """Return the denies that apply to a plan's own call, about which nobody is asked."""
+    # No card is shown for a plan itself, so a deny that only may apply cannot ask: it denies. Before there is
+    # an input, in the catalog, a condition on it must not make the plan look denied for every input.
+    counting = (Match.YES,) if call.input is None else (Match.YES, Match.UNKNOWN)
     return tuple(
         item.rule.matched()
         for item in matching_rules(policy, call)
-        if item.rule.decision is Decision.DENY and item.match in fits
+        if item.rule.decision is Decision.DENY and item.match in counting
     )
 
 
 def strictest(rules: tuple[MatchedRule, ...]) -> Decision:
-    """What several rules decide together; ValueError for none."""
+    """Return the strictest decision of the rules. Raises ValueError for none."""
     return max((rule.decision for rule in rules), key=lambda decision: decision.rank)
 
 
 def expired_rules(policy: Policy, now: float) -> tuple[Diagnostic, ...]:
-    """A warning for each rule whose time is over."""
+    """Return a warning for each rule that has expired by `now` (Unix time in seconds)."""
     return tuple(
         Diagnostic(
             severity=Severity.WARNING,
             rule="policy-expired",
-            message=f"this {rule.decision.value} for {rule.tool!r} has expired and decides nothing any more",
+            message=f"this {rule.decision.value} for {rule.tool!r} has expired and has no effect any more",
             remedy="remove the rule, or give it a later `expires`",
             position=Position(file=rule.file, line=rule.line, column=rule.column),
         )
@@ -211,18 +221,18 @@ def expired_rules(policy: Policy, now: float) -> tuple[Diagnostic, ...]:
 
 
 def _as_ask(rule: Rule) -> MatchedRule:
-    """A deny or ask of which it is not known yet whether it is about the call."""
+    """Return a rule that may apply to the call as one that asks."""
     conditions = (("caller", rule.caller), ("input", rule.when), ("time", rule.expires))
-    named = " and ".join(name for name, given in conditions if given not in ("", None))
+    named = " and ".join(name for name, value in conditions if value not in ("", None))
     because = f"{rule.because} ({rule.decision.value}, depending on {named})"
     return msgspec.structs.replace(rule.matched(), decision=Decision.ASK, because=because)
 
 
-def _mention_expired(default: MatchedRule, looked: tuple[RuleMatch, ...]) -> MatchedRule:
-    """The default's sentence, with the rules that would have decided, had they not expired."""
-    over = [
+def _mention_expired(default: MatchedRule, matches: tuple[RuleMatch, ...]) -> MatchedRule:
+    """Return the default with the expired rules named, which would otherwise have decided."""
+    expired = [
         f"the {item.rule.decision.value} at {item.rule.place} has expired"
-        for item in looked
+        for item in matches
         if item.match is Match.EXPIRED
     ]
-    return msgspec.structs.replace(default, because="; ".join((default.because, *over)))
+    return msgspec.structs.replace(default, because="; ".join((default.because, *expired)))

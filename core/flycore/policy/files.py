@@ -1,6 +1,6 @@
-"""The policy files: the system's, the user's and the project's, each read as one layer.
+"""The policy files of the system, the user and the project, each read as one layer of rules.
 
-A file that does not parse keeps its last good rules; where there never were any, everything asks.
+A file that does not parse keeps its last good rules. Where there never were any, every call is asked.
 """
 
 from __future__ import annotations
@@ -30,19 +30,23 @@ if TYPE_CHECKING:
 MAX_BYTES = 1_048_576
 SCHEMA_VERSION = 1
 SCHEMA_FILE = "policy.schema.json"
-NO_OBJECT = 'is not an object: write {"schemaVersion": 1, "rules": []}'
+NOT_AN_OBJECT = 'is not an object: write {"schemaVersion": 1, "rules": []}'
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 class SystemFile(NamedTuple):
-    """The machine's own policy file, believed only where nobody but `owner` can write it."""
+    """The machine's own policy file. It counts only where nobody but `owner` (a user id) can write it."""
 
     path: Path = SYSTEM_CONFIG_DIR / POLICY_FILE
     owner: int = 0
 
 
 class PolicyFile(Value, frozen=True, kw_only=True):
-    """One layer. `ok` is False where the file does not parse: `rules` are then the last good ones."""
+    """The rules of one file.
+
+    `ok` is False where the file cannot be used as a whole; `rules` are then the last good ones. `present` is
+    False where there is no file.
+    """
 
     source: RuleLayer
     file: str
@@ -55,7 +59,7 @@ Loaded = tuple[PolicyFile, tuple[Diagnostic, ...]]
 
 
 def load_system(system: SystemFile, names: frozenset[str]) -> Loaded:
-    """The machine's file. One that others could have written says nothing, and that is an error."""
+    """Read the machine's file. A file that others could have written has no effect and is an error."""
     file = str(system.path)
     try:
         data = _read_system(system)
@@ -68,23 +72,23 @@ def load_system(system: SystemFile, names: frozenset[str]) -> Loaded:
             severity=Severity.ERROR,
             rule="policy-file",
             message=f"the system's policy is ignored: others than user {system.owner} could have written it",
-            remedy="give file and folder to root, and take group's and others' right to write",
+            remedy="make root the owner of the file and its folder, and let nobody else write to either",
             position=Position(file=file, line=1, column=1),
         )
         return PolicyFile(source=RuleLayer.SYSTEM, file=file, ok=False, present=False), (diagnostic,)
     return read_policy(data, RuleLayer.SYSTEM, file, names)
 
 
-def load_files(places: RootPaths, names: frozenset[str]) -> tuple[Loaded, Loaded]:
-    """The user's file and the project's."""
+def load_files(paths: RootPaths, names: frozenset[str]) -> tuple[Loaded, Loaded]:
+    """Read the user's file and the project's."""
     return (
-        _load(RuleLayer.USER, places.config_dir, POLICY_FILE, names),
-        _load(RuleLayer.PROJECT, places.app_root, PROJECT_POLICY_FILE, names),
+        _load(RuleLayer.USER, paths.config_dir, POLICY_FILE, names),
+        _load(RuleLayer.PROJECT, paths.app_root, PROJECT_POLICY_FILE, names),
     )
 
 
 def load_draft(path: Path, layer: RuleLayer, names: frozenset[str]) -> Loaded:
-    """A file that is not in force, read as if it stood in that layer. FileNotFoundError."""
+    """Read a draft as if it were the file of that layer. Raises FileNotFoundError where there is none."""
     loaded = _load(layer, path.parent, path.name, names)
     if not loaded[0].present:
         raise FileNotFoundError(2, os.strerror(2), str(path))
@@ -92,19 +96,20 @@ def load_draft(path: Path, layer: RuleLayer, names: frozenset[str]) -> Loaded:
 
 
 def with_last_good(layer: PolicyFile, before: PolicyFile | None) -> PolicyFile:
-    """A broken layer with the rules it last had; asking everything where there was no file before,
-    because nobody knows what the first one was meant to forbid."""
+    """Return a layer that cannot be used with the rules it had before, or with one rule that asks for every
+    call where it had none."""
     if layer.ok or not layer.present:
         return layer
     if before is not None and before.present:
         return msgspec.structs.replace(layer, rules=before.rules)
+    # Nobody knows what the first version of the file was meant to forbid, so every call is asked.
     because = "the policy file cannot be read"
     rule = Rule(tool="*", decision=Decision.ASK, because=because, file=layer.file, line=1)
     return msgspec.structs.replace(layer, rules=(rule,))
 
 
 def read_policy(data: bytes, layer: RuleLayer, file: str, names: frozenset[str]) -> Loaded:
-    """The layer that these bytes are. Never raises for what is in them."""
+    """Read the bytes of a policy file as one layer. Never raises for their content."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -112,7 +117,7 @@ def read_policy(data: bytes, layer: RuleLayer, file: str, names: frozenset[str])
     value, index, problems = read_jsonc(text, file)
     if index is None or not isinstance(value, dict):
         return PolicyFile(source=layer, file=file, ok=False), problems or ask_for_everything(
-            layer, file, NO_OBJECT
+            layer, file, NOT_AN_OBJECT
         )[1]
 
     def locate(pointer: str) -> Position | None:
@@ -131,13 +136,13 @@ def read_policy(data: bytes, layer: RuleLayer, file: str, names: frozenset[str])
 def ask_for_everything(
     layer: RuleLayer, file: str, what: str, locate: Callable[[str], Position | None] | None = None
 ) -> Loaded:
-    """A layer whose file cannot be used as a whole."""
+    """Return a layer whose file cannot be used as a whole, with the diagnostic that says why."""
     position = locate("") if locate is not None else None
     diagnostic = Diagnostic(
         severity=Severity.ERROR,
         rule="policy-file",
         message=f"the policy file {what}",
-        remedy="mend the file; until then its last good rules hold, and without any everything asks",
+        remedy="correct the file; until then its last good rules hold, or every call is asked if it had none",
         position=position or Position(file=file, line=1, column=1),
     )
     return PolicyFile(source=layer, file=file, ok=False), (diagnostic,)
@@ -155,7 +160,7 @@ def _load(layer: RuleLayer, anchor: Path, relative: str, names: frozenset[str]) 
 
 
 def _read_document(value: JsonObject, origin: RuleSource) -> Loaded:
-    """The layer of a file that is an object; anything unclear about the whole makes it not ok."""
+    """Read a file that is a JSON object. Anything unclear about the file as a whole makes it unusable."""
     version, rules = value.get("schemaVersion"), value.get("rules")
     unknown = sorted(set(value) - {"schemaVersion", "rules", "$schema"})
     if type(version) is not int or version != SCHEMA_VERSION:
@@ -177,11 +182,14 @@ def _read_document(value: JsonObject, origin: RuleSource) -> Loaded:
 
 
 def _read_system(system: SystemFile) -> bytes | None:
-    """The file's bytes; None where somebody else could have written them. Links are not followed."""
+    """Return the file's bytes; None where somebody else could have written them. Links are not followed."""
+    # Folder and file are checked through their open descriptors: a path could lead elsewhere by the time it
+    # is opened. Whoever may write the folder could replace the file, so the folder counts, too.
     folder = open_anchor(system.path.parent)
     try:
         if not _only_owners(os.fstat(folder), system.owner):
-            os.stat(system.path.name, dir_fd=folder, follow_symlinks=False)  # absent is no fault
+            # Raises FileNotFoundError where there is no file: then an unsafe folder is no fault.
+            os.stat(system.path.name, dir_fd=folder, follow_symlinks=False)
             return None
         descriptor = open_beneath(folder, system.path.name, os.O_RDONLY | os.O_NONBLOCK)
     finally:
@@ -191,7 +199,7 @@ def _read_system(system: SystemFile) -> bytes | None:
         if not _only_owners(status, system.owner):
             return None
         if not stat.S_ISREG(status.st_mode):
-            raise OSError("it is no file")
+            raise OSError("it is not a regular file")
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise OSError(f"it is larger than {MAX_BYTES} bytes")
@@ -203,8 +211,11 @@ def _only_owners(status: os.stat_result, owner: int) -> bool:
 
 
 def policy_schema() -> JsonObject:
-    """The JSON Schema (2020-12) of a policy file; a new copy each time. What it accepts may still be refused:
-    a schema cannot say that an example holds or that a pattern names a tool."""
+    """Return the JSON Schema (2020-12) of a policy file, a new copy each time.
+
+    A file that it accepts may still have faults: a schema cannot check that an example holds or that a
+    pattern matches a known tool.
+    """
     text = resources.files("flycore.policy").joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
     schema: JsonObject = json.loads(text)
     return schema

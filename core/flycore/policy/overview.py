@@ -1,4 +1,4 @@
-"""What policy says of a tool before there is a call: the catalog's view, for many tools at once."""
+"""What policy says of each tool before there is a call, for the many tools of a catalog."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ PolicySummary = tuple[Decision, str]
 def policy_overview(
     policy: Policy, *, bundled: Collection[str], risks: Mapping[str, Risk], now: float
 ) -> Callable[[Capability, SidecarEntry], PolicySummary]:
-    """Looks a tool up. `bundled` are sidecars whose program is the unmodified one of this distribution,
-    `risks` what the user's own config says of tools. Tools of an entry that no rule is about and that are
-    alike in all that the default looks at are judged once; an entry's id stands for its one value here."""
-    alike: dict[Hashable, PolicySummary] = {}
+    """Return the function that gives the policy's summary of a tool.
 
-    def judged(capability: Capability, entry: SidecarEntry) -> PolicySummary:
+    `bundled` are the sidecars whose program is the unmodified one of this distribution, `risks` the risks
+    that the user's own settings give tools, and `now` is Unix time in seconds.
+    """
+    # Tools that no rule names, and that are alike in everything the default looks at, share one evaluation:
+    # an MCP server may offer thousands. The entry's id is enough of a key: one catalog has one value of it.
+    summaries: dict[Hashable, PolicySummary] = {}
+
+    def evaluated(capability: Capability, entry: SidecarEntry) -> PolicySummary:
         verdict = evaluate_general(
             policy,
             capability,
@@ -36,10 +40,10 @@ def policy_overview(
     def view(capability: Capability, entry: SidecarEntry) -> PolicySummary:
         name = capability.name
         if policy.rules and matching_rules(policy, PolicyCall(tool=name, input=None, caller=None, now=now)):
-            return judged(capability, entry)
+            return evaluated(capability, entry)
         key = (entry.id, capability.known, capability.read_only, capability.risk, risks.get(name))
-        if key not in alike:
-            alike[key] = judged(capability, entry)
-        return alike[key]
+        if key not in summaries:
+            summaries[key] = evaluated(capability, entry)
+        return summaries[key]
 
     return view

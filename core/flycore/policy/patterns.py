@@ -1,15 +1,17 @@
-"""Tool patterns of rules: case-sensitive, `*` spans anything, everything else is itself."""
+"""The name patterns of rules. They are case-sensitive; `*` stands for any characters, the rest for itself."""
 
 from __future__ import annotations
 
 from flycore.model.suggest import nearest
 
 MAX_PATTERN = 256
-"""Characters; a longer pattern is refused when the file is loaded."""
+"""Characters of a pattern; a longer one is a fault of its rule."""
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether the whole name fits the pattern. Linear in the name, whatever the pattern."""
+    """Return whether the whole name matches the pattern."""
+    # No regular expression: each piece between two stars is searched once, from left to right, so a pattern
+    # from a cloned file cannot make the match slow.
     first, *rest = pattern.split("*")
     if not rest:
         return pattern == name
@@ -26,7 +28,7 @@ def matches(pattern: str, name: str) -> bool:
 
 
 def near_miss(pattern: str, names: frozenset[str]) -> str | None:
-    """The name that a pattern without `*` misses only by case, or by `_` for `.`."""
+    """Return the name that a pattern without `*` misses only by its case, or by `_` in place of `.`."""
     if "*" in pattern or pattern in names:
         return None
     plain = pattern.casefold().replace("_", ".")
@@ -34,7 +36,7 @@ def near_miss(pattern: str, names: frozenset[str]) -> str | None:
 
 
 def nearest_patterns(pattern: str, names: frozenset[str]) -> tuple[str, ...]:
-    """What may have been meant by a pattern that matches none of the names, likeliest first."""
+    """Return what a pattern that matches none of the names may have meant, likeliest first."""
     near = near_miss(pattern, names)
     if near is not None:
         return (near,)

@@ -1,7 +1,7 @@
-"""What a policy would have said of calls that were really made, beside what was decided then.
+"""The replay of past calls on a policy: what it would decide now, beside what was decided then.
 
-The calls come from the audit log's lines. What the log does not hold whole (inputs that were masked or too
-large, callers by their identity alone) makes an answer approximate, and it says so.
+The calls come from the lines of the audit log. Where the log does not hold a call's whole input, because
+parts were masked or it was too large, the answer is approximate and says so.
 """
 
 from __future__ import annotations
@@ -18,44 +18,45 @@ from flycore.policy.default_decision import DEFAULT
 
 
 class PastCall(Value, frozen=True, kw_only=True):
-    """One call as the log has it."""
+    """One call as the audit log recorded it."""
 
     call_id: str
     at: str
-    """The line's time, ISO 8601."""
+    """The time of its line, ISO 8601."""
     tool: str
     caller: Caller
     input: JsonObject | None
-    """None where the log holds its digest and size alone."""
+    """None where the log holds only the digest and the size of the input."""
     was: str
-    """How it was decided: `allowed by policy`, `approved by a person`, `denied by a person`, …"""
+    """How it was decided, such as `allowed by policy`, `approved by a person` or `denied by a person`."""
     policy_said: Decision | None = None
-    """What policy decided then; None where the call ended before policy was asked."""
+    """What policy decided then; None where the call ended before policy was evaluated."""
     approximate: str = ""
-    """Why the answer may differ from what the policy would have said; empty where it would not."""
+    """Why the replayed decision may be wrong; empty where it is exact."""
 
 
 class Replayed(Value, frozen=True, kw_only=True):
-    """A past call and what the draft says of it."""
+    """A past call and what the policy decides about it now."""
 
     call: PastCall
     matched: tuple[MatchedRule, ...]
-    """Rules of the draft that are about it; empty where only the default, or another file, speaks."""
+    """Rules of the draft that apply to it; empty where the default or another file decides."""
     decision: Decision | None
-    """What would be decided; None where no rule matches and the tool is no longer there."""
+    """The decision now; None where no rule matches and the tool is no longer there."""
 
     @property
     def differs(self) -> bool:
-        """Whether policy would now decide otherwise than it did."""
-        said = self.call.policy_said
-        return said is not None and self.decision is not None and said is not self.decision
+        """Whether policy now decides otherwise than it did then."""
+        before = self.call.policy_said
+        return before is not None and self.decision is not None and before is not self.decision
 
 
 Judge = Callable[[PastCall], Verdict | None]
+"""Returns the verdict on a past call; None where no rule matches and the tool is no longer there."""
 
 
 def past_calls(lines: Iterable[JsonObject], count: int) -> tuple[PastCall, ...]:
-    """The last `count` calls among the log's lines (oldest first), each with how it ended."""
+    """Return the last `count` calls among the lines of the log (oldest first), each with how it ended."""
     called: dict[str, JsonObject] = {}
     ends: dict[str, dict[str, JsonObject]] = {}
     for line in lines:
@@ -70,24 +71,24 @@ def past_calls(lines: Iterable[JsonObject], count: int) -> tuple[PastCall, ...]:
 
 
 def replay(calls: Iterable[PastCall], judge: Judge, draft_file: str | None) -> tuple[Replayed, ...]:
-    """Ask `judge` about each call. `draft_file` tells the draft's rules by their place; None where all
-    files together are the draft."""
+    """Return what `judge` decides about each call. `draft_file` is the path of the draft, whose rules are
+    listed as matched; None where all files together are the draft."""
     return tuple(_replayed(call, judge(call), draft_file) for call in calls)
 
 
 def _replayed(call: PastCall, verdict: Verdict | None, draft_file: str | None) -> Replayed:
     if verdict is None:
         return Replayed(call=call, matched=(), decision=None)
-    said = (rule for rule in verdict.rules if rule.where != DEFAULT)
+    rules = (rule for rule in verdict.rules if rule.where != DEFAULT)
     matched = tuple(
-        rule for rule in said if draft_file is None or rule.where.rpartition(":")[0] == draft_file
+        rule for rule in rules if draft_file is None or rule.where.rpartition(":")[0] == draft_file
     )
     return Replayed(call=call, matched=matched, decision=verdict.decision)
 
 
 def _past(call_id: str, line: JsonObject, ends: dict[str, JsonObject]) -> PastCall:
-    given = line.get("input")
-    known = given if isinstance(given, dict) else None
+    value = line.get("input")
+    known = value if isinstance(value, dict) else None
     return PastCall(
         call_id=call_id,
         at=_text(line, "time"),
@@ -109,7 +110,7 @@ def _approximate(line: JsonObject, known: JsonObject | None) -> str:
 
 
 def _earlier_outcome(ends: dict[str, JsonObject]) -> str:
-    """In words, from the lines that followed the call."""
+    """Return in words how a call was decided, from the lines that followed it."""
     decided, started = ends.get("APPROVAL_DECIDED"), ends.get("TOOL_STARTED")
     if decided is not None:
         state = _text(decided, "decision")
@@ -126,7 +127,7 @@ def _earlier_outcome(ends: dict[str, JsonObject]) -> str:
 
 
 def _earlier_verdict(ends: dict[str, JsonObject]) -> Decision | None:
-    """An answer, or a lease, means that policy asked."""
+    """Return what policy decided then. A person's answer or a lease means that policy asked."""
     if "APPROVAL_ASKED" in ends:
         return Decision.ASK
     if "TOOL_STARTED" in ends:

@@ -1,7 +1,7 @@
-"""Writing one more rule into a policy file that a person keeps: nothing else in it changes.
+"""Adds and removes single rules in a policy file that a person keeps; nothing else in the file changes.
 
-The rule is inserted into the text, the result is read back and compared with what it has to say, and only
-then does it replace the file. Whatever is in doubt is refused, and nothing is written.
+A rule is inserted into the text, the result is parsed and compared with what it has to say, and only then
+does it replace the file. Where anything is in doubt, nothing is written.
 """
 
 from __future__ import annotations
@@ -29,36 +29,36 @@ from flysafe.beneath import read_beneath
 
 NEW_FILE = f'{{\n  "schemaVersion": {SCHEMA_VERSION},\n  "rules": [\n  ]\n}}\n'
 ONE_LINE = 100
-"""Characters of a rule that is written in one line."""
+"""A rule of at most this many characters is written in one line."""
 _NAMES: frozenset[str] = frozenset()
 
 
 class AppendResult(Value, frozen=True, kw_only=True):
-    """Whether the rule stands in the file now. `why_not` says why it does not."""
+    """Whether the rule was written; `why_not` says why it was not."""
 
     written: bool
     why_not: str = ""
     where: str = ""
     """`file:line` of the rule."""
     diagnostics: tuple[Diagnostic, ...] = ()
-    """What is wrong with the rule where it was refused; doubts about it where it was written."""
+    """The faults of the rule where it was not written, and warnings about it where it was."""
 
 
 def append_rule(path: Path, rule: JsonObject, *, names: frozenset[str] = _NAMES) -> AppendResult:
-    """Add `rule` as the last one of the policy file at `path`, which is made where there is none.
+    """Add `rule` as the last one of the policy file at `path`, which is created where it is absent.
 
-    The rule's own `match` examples are checked before anything is written, so whoever writes a rule for a
-    call puts that call there. Refused where the file as it stands does not parse, is a link, changes
-    meanwhile, or could not be written. Never raises for any of these.
+    The rule's own `match` examples are checked first; whoever writes a rule for a call gives that call as an
+    example. Nothing is written where the file does not parse, is a link, changes meanwhile or cannot be
+    written. Never raises for any of these.
     """
     try:
         text, mode = read_present(path)
         before, _ = read_policy(text.encode("utf-8"), RuleLayer.USER, str(path), names)
         if not before.ok:
-            return _not_appended("the policy file does not parse: mend it first (flytui policy check)")
+            return _not_appended("the policy file does not parse: correct it first (see flytui policy check)")
         new = _with_rule(text, rule)
         if new is None:
-            return _not_appended("the rule cannot be put into this file without changing something else")
+            return _not_appended("the rule cannot be added to this file without changing something else")
         if len(new.encode("utf-8")) > MAX_BYTES:
             return _not_appended(f"the policy file would be larger than {MAX_BYTES} bytes")
         after, found = read_policy(new.encode("utf-8"), RuleLayer.USER, str(path), names)
@@ -66,7 +66,7 @@ def append_rule(path: Path, rule: JsonObject, *, names: frozenset[str] = _NAMES)
     except OSError as error:
         return _not_appended(f"{path} cannot be written: {error.strerror or error}")
     except (ValueError, TypeError, RecursionError) as error:
-        return _not_appended(f"the rule is no JSON, or the file is not UTF-8: {error}")
+        return _not_appended(f"the rule is not JSON, or the file is not UTF-8: {error}")
 
 
 def _check_rule(
@@ -78,45 +78,49 @@ def _check_rule(
     after: PolicyFile,
     found: tuple[Diagnostic, ...],
 ) -> AppendResult:
-    """Write where the new file says what the old one said and the rule, in force as it is meant."""
+    """Write the new text if it holds exactly the old rules and the new one, and the new one is in force."""
     count = len(_rules_of(new)) - 1
     pointer = f"/rules/{count}"
     mine = tuple(item for item in found if f"{item.pointer}/".startswith(f"{pointer}/"))
     if any(item.severity is Severity.ERROR for item in mine):
         message = "; ".join(item.message for item in mine if item.severity is Severity.ERROR)
-        return AppendResult(written=False, why_not=f"the rule would not hold: {message}", diagnostics=mine)
+        return AppendResult(written=False, why_not=f"the rule would not work: {message}", diagnostics=mine)
     if not after.ok or len(after.rules) != len(before.rules) + 1:
-        return _not_appended("the file with the rule in it would not be read as it is meant")
+        return _not_appended("with the rule in it, the file would not be read as you mean it")
     if [rule.digest_value() for rule in after.rules[:-1]] != [rule.digest_value() for rule in before.rules]:
         return _not_appended("another rule of the file would change")
-    replace(path, text, new, mode)
+    replace_text(path, text, new, mode)
     return AppendResult(written=True, where=after.rules[-1].place, diagnostics=mine)
 
 
-def replace(path: Path, text: str, new: str, mode: int) -> None:
-    """Replace what is still the old text by the new, and look whether it is there. OSError."""
+def replace_text(path: Path, text: str, new: str, mode: int) -> None:
+    """Replace the file's text, if it is still `text`, by `new`. Raises OSError where it is not, or where the
+    file holds something else afterwards."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # An editor may have the file open: it is read once more before it is replaced, and once after.
     if read_present(path)[0] != text:
-        raise OSError(errno.EBUSY, "it was changed meanwhile; try again")
+        raise OSError(errno.EBUSY, "it was changed meanwhile: try again")
     write_atomic(path, new.encode("utf-8"), mode)
     if read_present(path)[0] != new:
-        raise OSError(errno.EIO, "it was changed at once; look what is in it")
+        raise OSError(errno.EIO, "another program changed it at once: look at what is in it")
 
 
 def read_present(path: Path) -> tuple[str, int]:
-    """The file's text and mode; those of an empty one where there is none. OSError, UnicodeError."""
+    """Return the file's text and mode, or those of a new file where there is none. Raises OSError and
+    UnicodeError."""
     try:
         status = os.lstat(path)
     except FileNotFoundError:
         return NEW_FILE, 0o600
     if stat.S_ISLNK(status.st_mode):
-        raise OSError(errno.ELOOP, "it is a link: put the rule into the file it leads to")
+        raise OSError(errno.ELOOP, "it is a link: edit the file that it leads to")
     text = read_beneath(path.parent, path.name, MAX_BYTES).decode("utf-8")
     return text, stat.S_IMODE(status.st_mode)
 
 
 def _with_rule(text: str, rule: JsonObject) -> str | None:
-    """The text with the rule inserted; None where no insertion gives exactly the old value and the rule."""
+    """Return the text with the rule inserted; None where no insertion gives exactly the old rules and the new
+    one."""
     value, index, problems = read_jsonc(text, "")
     rules = value.get("rules") if isinstance(value, dict) else None
     if index is None or not isinstance(value, dict) or not isinstance(rules, list):
@@ -137,17 +141,12 @@ def _not_appended(why: str) -> AppendResult:
     return AppendResult(written=False, why_not=why)
 
 
-# The rules of a person's own policy file as a list, and taking one of them out: comments stay.
-#
-# A rule is named by its place and its digest, as it was shown; where another stands there by now, or it was
-# changed, nothing is removed.
-
-
-_RULE_NAMES: frozenset[str] = frozenset()
+# Listing and removing rules. A rule is named by its place and its digest, as it was shown to the person.
+# Where another rule is at that place by now, or it was changed, nothing is removed.
 
 
 class RemoveResult(NamedTuple):
-    """A rule that was taken out, with what putting it back needs; or why none was."""
+    """A rule that was removed, with the texts that restoring it needs; or why none was."""
 
     why_not: str = ""
     rule: JsonObject | None = None
@@ -162,8 +161,8 @@ class _RulePosition(NamedTuple):
     column: int
 
 
-def read_rules(path: Path, *, names: frozenset[str] = _RULE_NAMES) -> tuple[StandingRule, ...]:
-    """Every rule of the file, in its order; none where the file is not there or does not parse."""
+def read_rules(path: Path, *, names: frozenset[str] = _NAMES) -> tuple[StandingRule, ...]:
+    """Return every rule of the file, in its order; none where the file is absent or does not parse."""
     try:
         text, _ = read_present(path)
     except (OSError, UnicodeError):
@@ -171,15 +170,15 @@ def read_rules(path: Path, *, names: frozenset[str] = _RULE_NAMES) -> tuple[Stan
     file, _ = read_policy(text.encode("utf-8"), RuleLayer.USER, str(path), names)
     if not file.ok:
         return ()
-    held = {(rule.line, rule.column): rule for rule in file.rules}
+    in_force = {(rule.line, rule.column): rule for rule in file.rules}
     return tuple(
-        _user_rule(place, held.get((place.line, place.column))) for place in _rule_positions(path, text)
+        _user_rule(place, in_force.get((place.line, place.column))) for place in _rule_positions(path, text)
     )
 
 
 def remove_rule(path: Path, where: str, shown: str) -> RemoveResult:
-    """Take out the rule that stands at `where` (`file:line`), if its digest is `shown`. Everything else in
-    the file stays as it is."""
+    """Remove the rule at `where` (`file:line`), if its digest is `shown`. Everything else in the file,
+    comments included, stays as it is."""
     try:
         text, mode = read_present(path)
         places = _rule_positions(path, text)
@@ -192,12 +191,14 @@ def remove_rule(path: Path, where: str, shown: str) -> RemoveResult:
             None,
         )
         if at is None:
-            return RemoveResult("the rule is not there any more as it was shown: look again")
+            return RemoveResult(
+                "the rule has changed or moved since it was shown to you: look at the list again"
+            )
         found = places[at].value
         new = _without(path, text, at)
         if new is None or not isinstance(found, dict):
-            return RemoveResult("the rule cannot be taken out without changing something else: edit the file")
-        replace(path, text, new, mode)
+            return RemoveResult("the rule cannot be removed without changing something else: edit the file")
+        replace_text(path, text, new, mode)
     except OSError as error:
         return RemoveResult(f"{path} cannot be written: {error.strerror or error}")
     except (ValueError, RecursionError) as error:
@@ -205,13 +206,13 @@ def remove_rule(path: Path, where: str, shown: str) -> RemoveResult:
     return RemoveResult(rule=found, before=text, after=new)
 
 
-def put_back(path: Path, removed: RemoveResult) -> str:
-    """Undo a removal: the very text where the file is as the removal left it, else the rule as the last
-    one. The sentence says why not; empty where it stands again."""
+def restore_rule(path: Path, removed: RemoveResult) -> str:
+    """Undo a removal. Where the file is as the removal left it, its former text is written; else the rule is
+    added as the last one. Returns why that failed, or an empty text."""
     try:
         text, mode = read_present(path)
         if text == removed.after:
-            replace(path, text, removed.before, mode)
+            replace_text(path, text, removed.before, mode)
             return ""
     except (OSError, UnicodeError) as error:
         return f"{path} cannot be written: {error}"
@@ -221,7 +222,7 @@ def put_back(path: Path, removed: RemoveResult) -> str:
 def _user_rule(place: _RulePosition, rule: Rule | None) -> StandingRule:
     raw = place.value if isinstance(place.value, dict) else {}
     if rule is None:
-        note = "faulty, so it does not hold: flytui policy check says why"
+        note = "faulty, so it has no effect: flytui policy check says why"
     elif rule.decision.value != raw.get("decision"):
         note = "faulty, so it asks: flytui policy check says why"
     else:
@@ -255,55 +256,54 @@ def _rule_positions(path: Path, text: str) -> tuple[_RulePosition, ...]:
 
 
 def _without(path: Path, text: str, at: int) -> str | None:
-    """The text without that rule; None where no way to cut it gives exactly the others."""
+    """Return the text without the rule at that index; None where no cut leaves exactly the others."""
     value, index, _ = read_jsonc(text, str(path))
     rules = value.get("rules") if isinstance(value, dict) else None
     if index is None or not isinstance(value, dict) or not isinstance(rules, list):
         return None
-    wanted: JsonObject = {**value, "rules": [*rules[:at], *rules[at + 1 :]]}
-    new = edited(text, remove(index, f"/rules/{at}"), wanted)
+    remaining: JsonObject = {**value, "rules": [*rules[:at], *rules[at + 1 :]]}
+    new = edited(text, remove(index, f"/rules/{at}"), remaining)
     problems = read_jsonc(new, str(path))[2] if new is not None else ()
     return None if any(item.severity is Severity.ERROR for item in problems) else new
 
 
-# A rule that a person makes of one request, written into their own policy file.
-#
-# The rule carries this very call as its `match` example, so one that would not match it is refused; so is one
-# that would change nothing, because a stricter rule speaks of the same call.
+# The rule that a person makes of one request. It carries that call as its `match` example, so a rule that
+# would not match the call is refused. So is one that would change nothing, because a stricter rule wins.
 
 
 MAX_EXAMPLE_BYTES = 65_536
 
 
 def rule_fault(request: ApprovalRequest, terms: RuleTerms) -> str:
-    """Why these terms make no rule for that request, as far as that is known before it is written."""
+    """Return why these terms make no rule for that request, as far as that is known before it is written."""
     if not matches(terms.tool, request.tool):
-        return f"the rule is about {terms.tool!r}, and this call is of {request.tool!r}: it would not match"
+        return f"the rule is for {terms.tool!r}, and this call is of {request.tool!r}: it would not match"
+    # The example of a rule with a condition quotes the input into a plain file.
     if terms.when is not None and request.input_json != canonical_json(request.subject.input):
-        return "the input holds a secret, which a rule with a condition would have to quote"
+        return "the input holds a secret, which the example of a rule with a condition would write down"
     if terms.when is not None and len(request.input_json) > MAX_EXAMPLE_BYTES:
         return "the input is too large to be the example of a rule with a condition"
     if terms.decision is not Decision.ALLOW:
         return ""
     seals = (request.seal, *(delegate.seal for delegate in request.delegates))
     if request.risk is Risk.CRITICAL or not all(seal.leasable for seal in seals):
-        return "this program cannot be held still, so each of its calls is asked"
+        return "flytui cannot keep this program from changing, so each of its calls is asked"
     stricter = [rule for rule in request.why if rule.where != DEFAULT and rule.decision is not Decision.ALLOW]
     if stricter:
         named = ", ".join(f"{rule.where} ({rule.decision.value})" for rule in stricter)
-        return f"it would change nothing, because the stricter rule wins: {named}"
+        return f"the rule would change nothing, because a stricter one wins: {named}"
     return ""
 
 
 def write_rule(
     path: Path, request: ApprovalRequest, terms: RuleTerms, *, names: frozenset[str], now: float
 ) -> AppendResult:
-    """Write the rule into the policy file at `path`. `now` is Unix time. What is refused says why, and
-    leaves the file as it was."""
+    """Write the rule of these terms into the policy file at `path`. `now` is Unix time in seconds. A rule
+    that is refused leaves the file as it was, and the result says why."""
     try:
         expires = expiry_of(terms.expires)
     except (ValueError, OverflowError):
-        return AppendResult(written=False, why_not="the rule's last day is no day: write YYYY-MM-DD")
+        return AppendResult(written=False, why_not="the rule's last day is not a date: write YYYY-MM-DD")
     if expires is not None and expires.timestamp() <= now:
         return AppendResult(written=False, why_not="the rule's last day is over")
     rule: JsonObject = {"tool": terms.tool}
@@ -321,8 +321,8 @@ def write_rule(
 
 
 def expiry_of(day: str) -> datetime | None:
-    """The moment at which the day is over where this machine stands; None for no day. ValueError,
-    OverflowError."""
+    """Return the moment at which the day ends in this machine's time zone; None for an empty text. Raises
+    ValueError and OverflowError."""
     if not day:
         return None
     return datetime.combine(date.fromisoformat(day) + timedelta(days=1), time.min).astimezone()
