@@ -55,48 +55,48 @@ def read_agent_request(event: Json) -> AgentRequest | None:
         raise AgentEventError("it is no JSON object")
     if event.get("hook_event_name") != EVENT:
         raise AgentEventError(f"hook_event_name is not {EVENT}")
-    tool, given, cwd = event.get("tool_name"), event.get("tool_input"), event.get("cwd", "")
+    tool, tool_input, cwd = event.get("tool_name"), event.get("tool_input"), event.get("cwd", "")
     if not isinstance(tool, str) or not 0 < len(tool) <= MAX_TOOL:
         raise AgentEventError("tool_name is no name")
-    if not isinstance(given, dict) or not isinstance(cwd, str):
+    if not isinstance(tool_input, dict) or not isinstance(cwd, str):
         raise AgentEventError("tool_input is no object, or cwd no text")
     if tool in UNCHECKED_TOOLS or (
         tool.startswith(OWN_TOOL_PREFIX) and "__" not in tool.removeprefix(OWN_TOOL_PREFIX)
     ):
         return None
-    return _agent_request(tool, given, {"cwd": cwd} if cwd else {})
+    return _agent_request(tool, tool_input, {"cwd": cwd} if cwd else {})
 
 
-def _agent_request(tool: str, given: JsonObject, place: JsonObject) -> AgentRequest:
+def _agent_request(tool: str, tool_input: JsonObject, folder: JsonObject) -> AgentRequest:
     if tool in COMMANDS:
-        reason = given.get("description")
-        rest = {key: value for key, value in given.items() if key not in ("command", "description")}
-        shell: JsonObject = {"command": _text(given, "command"), **place, **_options(rest)}
+        reason = tool_input.get("description")
+        rest = {key: value for key, value in tool_input.items() if key not in ("command", "description")}
+        shell: JsonObject = {"command": _text(tool_input, "command"), **folder, **_options(rest)}
         return AgentRequest(SHELL, shell, reason if isinstance(reason, str) else "")
     if tool in _CHANGES:
-        return AgentRequest(EDIT, {**place, **_CHANGES[tool](given)})
+        return AgentRequest(EDIT, {**folder, **_CHANGES[tool](tool_input)})
     if tool == "WebFetch":
-        rest = {key: value for key, value in given.items() if key != "url"}
-        return AgentRequest(FETCH, {"url": _text(given, "url"), **place, **_options(rest)})
-    return AgentRequest(TOOL, {"tool": tool, "input": given, **place})
+        rest = {key: value for key, value in tool_input.items() if key != "url"}
+        return AgentRequest(FETCH, {"url": _text(tool_input, "url"), **folder, **_options(rest)})
+    return AgentRequest(TOOL, {"tool": tool, "input": tool_input, **folder})
 
 
-def _edit(given: JsonObject) -> JsonObject:
-    rest = {key: value for key, value in given.items() if key not in ("file_path", *_EDIT_KEYS)}
-    return {"path": _text(given, "file_path"), "edits": [_replacement(given)], **_options(rest)}
+def _edit(tool_input: JsonObject) -> JsonObject:
+    rest = {key: value for key, value in tool_input.items() if key not in ("file_path", *_EDIT_KEYS)}
+    return {"path": _text(tool_input, "file_path"), "edits": [_replacement(tool_input)], **_options(rest)}
 
 
-def _edits(given: JsonObject) -> JsonObject:
-    edits = given.get("edits")
+def _edits(tool_input: JsonObject) -> JsonObject:
+    edits = tool_input.get("edits")
     if not isinstance(edits, list) or not edits:
         raise AgentEventError("tool_input.edits is no list")
-    rest = {key: value for key, value in given.items() if key not in ("file_path", "edits")}
+    rest = {key: value for key, value in tool_input.items() if key not in ("file_path", "edits")}
     changes: list[Json] = []
     for edit in edits:
         if not isinstance(edit, dict) or not set(edit) <= set(_EDIT_KEYS):
             raise AgentEventError("an item of tool_input.edits is no edit")
         changes.append(_replacement(edit))
-    return {"path": _text(given, "file_path"), "edits": changes, **_options(rest)}
+    return {"path": _text(tool_input, "file_path"), "edits": changes, **_options(rest)}
 
 
 _EDIT_KEYS = ("old_string", "new_string", "replace_all")
@@ -110,14 +110,14 @@ def _replacement(edit: JsonObject) -> JsonObject:
     return {**replaced, "all": True} if every else replaced
 
 
-def _write(given: JsonObject) -> JsonObject:
-    rest = {key: value for key, value in given.items() if key not in ("file_path", "content")}
-    return {"path": _text(given, "file_path"), "content": _text(given, "content"), **_options(rest)}
+def _write(tool_input: JsonObject) -> JsonObject:
+    rest = {key: value for key, value in tool_input.items() if key not in ("file_path", "content")}
+    return {"path": _text(tool_input, "file_path"), "content": _text(tool_input, "content"), **_options(rest)}
 
 
-def _notebook(given: JsonObject) -> JsonObject:
-    cell = {key: value for key, value in given.items() if key != "notebook_path"}
-    return {"path": _text(given, "notebook_path"), "cell": cell}
+def _notebook(tool_input: JsonObject) -> JsonObject:
+    cell = {key: value for key, value in tool_input.items() if key != "notebook_path"}
+    return {"path": _text(tool_input, "notebook_path"), "cell": cell}
 
 
 _CHANGES = {"Edit": _edit, "MultiEdit": _edits, "Write": _write, "NotebookEdit": _notebook}
@@ -129,8 +129,8 @@ def _options(rest: JsonObject) -> JsonObject:
     return {"options": rest} if rest else {}
 
 
-def _text(given: JsonObject, key: str) -> str:
-    value = given.get(key)
+def _text(tool_input: JsonObject, key: str) -> str:
+    value = tool_input.get(key)
     if not isinstance(value, str):
         raise AgentEventError(f"tool_input.{key} is no text")
     return value

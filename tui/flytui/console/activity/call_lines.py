@@ -249,8 +249,8 @@ def matching_calls(calls: Sequence[Activity], words: str) -> list[Activity]:
     any of these."""
     if not words:
         return list(calls)
-    wanted = parse_word_filter(words, str.casefold)
-    return [call for call in calls if wanted.matches(_searched_text(call))]
+    word_filter = parse_word_filter(words, str.casefold)
+    return [call for call in calls if word_filter.matches(_searched_text(call))]
 
 
 def _state_span(call: Activity) -> StyledText:

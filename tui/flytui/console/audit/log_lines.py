@@ -55,14 +55,14 @@ class AuditRow:
 
     def draw(self, width: int) -> StyledLine:
         """Draw the number, the time, the event, and the text of the line."""
-        found = parse_record(self.raw)
-        event = str(found.get("event", ""))
+        record = parse_record(self.raw)
+        event = str(record.get("event", ""))
         cells = (
-            span(found.get("seq", "?"), Tone.DIM),
-            span(wall_time(found.get("time")), Tone.DIM),
+            span(record.get("seq", "?"), Tone.DIM),
+            span(wall_time(record.get("time")), Tone.DIM),
             span(event, Tone.BAD if event in _BAD_EVENTS else Tone.STRONG),
         )
-        return truncated((*audit_columns(cells), span(line_text(found))), width)
+        return truncated((*audit_columns(cells), span(line_text(record))), width)
 
 
 def audit_columns(cells: Sequence[StyledText]) -> StyledLine:
@@ -140,12 +140,12 @@ class AuditRows(Sequence[AuditRow]):
 def matching_places(lines: Sequence[bytes], words: str, start: int, stop: int) -> list[int]:
     """The places from `start` to before `stop` of the lines that contain every word and no `!word`. Upper and
     lower case are the same. The hashes of the chain are not searched."""
-    wanted = parse_word_filter(words, _escaped_word)
+    word_filter = parse_word_filter(words, _escaped_word)
     places: list[int] = []
     for place, raw in enumerate(islice(lines, start, stop), start):
         # The hashes of the chain end every line. A short word would match their digits by chance.
         end = raw.rfind(b',"prev":')
-        if wanted.matches((raw if end < 0 else raw[:end]).lower()):
+        if word_filter.matches((raw if end < 0 else raw[:end]).lower()):
             places.append(place)
     return places
 
@@ -176,22 +176,22 @@ QUICK_APPROVAL_SHARE = 0.2
 
 
 def verification_lines(
-    found: Verification | None, checking: bool, lines: int, older: str, width: int
+    verification: Verification | None, checking: bool, lines: int, older: str, width: int
 ) -> list[StyledLine]:
     """The lines above the log: how many lines are shown, and whether they are as they were written. `older`
     names the lines that are not shown."""
     head = span(f" {plural(lines, 'line')}, newest last{older} · ")
-    if found is None:
+    if verification is None:
         words = "being checked…" if checking else "not checked: v checks"
         return [truncated(line(head, span(words, Tone.DIM)), width)]
     again = span(" · being checked again…" if checking else "", Tone.DIM)
-    if found.whole:
-        words = f"● {found.message}, checked up to {found.lines}"
+    if verification.whole:
+        words = f"● {verification.message}, checked up to {verification.lines}"
         return [truncated(line(head, span(words, Tone.GOOD), again), width)]
-    word, tone, fix = _damage(found)
-    where = f" ({found.file}:{found.line})" if found.file else ""
-    first = line(head, span(f"{word} at number {found.seq}", tone), again)
-    rest = line(span(f" {found.message}{where}"))
+    word, tone, fix = _damage(verification)
+    where = f" ({verification.file}:{verification.line})" if verification.file else ""
+    first = line(head, span(f"{word} at number {verification.seq}", tone), again)
+    rest = line(span(f" {verification.message}{where}"))
     return [
         truncated(first, width),
         *wrap(rest, width, 3),
@@ -199,11 +199,11 @@ def verification_lines(
     ]
 
 
-def _damage(found: Verification) -> tuple[str, Tone, str]:
-    if found.torn:
+def _damage(verification: Verification) -> tuple[str, Tone, str]:
+    if verification.torn:
         return "◐ torn tail", Tone.WARN, "nothing to do: the next start sets the torn end aside and notes it"
     keep = "keep a copy of it, and find out who wrote to it"
-    if found.cut:
+    if verification.cut:
         return "✗ CUT against the anchors", Tone.BAD, f"lines are missing at its end: {keep}"
     return "✗ BROKEN", Tone.BAD, f"it was changed: {keep}. A kernel that starts now writes nothing to it"
 

@@ -69,11 +69,11 @@ class RowAnnotations:
 
 def leases_by_tool(catalog: Catalog, leases: Iterable[Lease]) -> dict[str, tuple[Lease, ...]]:
     """The leases by tool. A lease covers its own tool, or all tools of an exclusive group of its sidecar."""
-    found: dict[str, tuple[Lease, ...]] = {}
+    by_tool: dict[str, tuple[Lease, ...]] = {}
     for lease in leases:
         for tool in _covered_tools(catalog, lease):
-            found[tool] = (*found.get(tool, ()), lease)
-    return found
+            by_tool[tool] = (*by_tool.get(tool, ()), lease)
+    return by_tool
 
 
 def drifted_tools(asks: Iterable[Ask]) -> dict[str, tuple[str, ...]]:
@@ -365,7 +365,7 @@ class Grouping(Enum):
 def rows_of(
     catalog: Catalog,
     changed: frozenset[str],
-    before: Mapping[str, CatalogRow],
+    last_rows: Mapping[str, CatalogRow],
     annotations: RowAnnotations | None = None,
     drifted: frozenset[str] = frozenset(),
 ) -> CatalogRows:
@@ -373,7 +373,7 @@ def rows_of(
     offers.
 
     `changed` names the sidecars whose entry waits for trust again, `drifted` the tools whose program or
-    definition differs from the approved one. `before` are the last rows by key: a row with equal values is
+    definition differs from the approved one. `last_rows` are the last rows by key: a row with equal values is
     used again.
     """
     annotations = annotations or RowAnnotations()
@@ -397,14 +397,14 @@ def rows_of(
             stability,
             part,
         )
-        parts[part].append(_reuse_row(before.get(made.key), made))
+        parts[part].append(_reuse_row(last_rows.get(made.key), made))
     offering = {view.sidecar for view in catalog.capabilities}
     for own in catalog.sidecars:
         if own.id not in offering:
             key = f"sidecar {own.id}"
             is_changed = own.id in changed
             made = CatalogRow(key, "", own.id, None, own, is_changed, False, annotations, own.stability, 1)
-            parts[1].append(_reuse_row(before.get(key), made))
+            parts[1].append(_reuse_row(last_rows.get(key), made))
     for rows in parts:
         rows.sort(key=lambda row: row.tool or row.sidecar)
     return (*parts[0], *parts[1], *parts[2])

@@ -78,11 +78,11 @@ class CallPage(PageScreen):
         Binding("t", "again", "Again", show=False, id="call.again"),
     ]
 
-    def __init__(self, state: ConsoleState, sent: TestCall, again: Callable[[], Screen[None]]) -> None:
+    def __init__(self, state: ConsoleState, test_call: TestCall, again: Callable[[], Screen[None]]) -> None:
         super().__init__(
-            state, "Test call", lambda width: test_call_lines(sent, state, width), copy=sent.as_json
+            state, "Test call", lambda width: test_call_lines(test_call, state, width), copy=test_call.as_json
         )
-        self._sent = sent
+        self._test_call = test_call
         self._again = again
 
     def on_mount(self) -> None:
@@ -99,11 +99,11 @@ class CallPage(PageScreen):
         self.app.switch_screen(self._again())
 
     def _tick(self) -> None:
-        if self._sent.result is None:
+        if self._test_call.result is None:
             self.refresh_call()
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
-        ended = self._sent.result is not None or bool(self._sent.lost_reason)
+        ended = self._test_call.result is not None or bool(self._test_call.lost_reason)
         pairs = [
             ("page.close", "back" if ended else "leave it running"),
             ("call.again", "call again"),
@@ -117,39 +117,41 @@ def start_test_call(
     app: App[None], state: ConsoleState, tool: str, input: JsonObject, again: Callable[[], Screen[None]]
 ) -> CallPage:
     """Start the call and return its page, which the caller shows. `again` makes the form anew."""
-    sent = TestCall(tool, input, state.now())
-    page = CallPage(state, sent, again)
+    test_call = TestCall(tool, input, state.now())
+    page = CallPage(state, test_call, again)
     # A worker of the application and not of the page, so that the call goes on when the page is left.
-    app.run_worker(sent.run(state, page.refresh_call), group="test-call")
+    app.run_worker(test_call.run(state, page.refresh_call), group="test-call")
     return page
 
 
-def test_call_lines(sent: TestCall, state: ConsoleState, width: int) -> list[StyledLine]:
+def test_call_lines(test_call: TestCall, state: ConsoleState, width: int) -> list[StyledLine]:
     """The state of a test call, then everything that Activity knows of it."""
     now = state.now()
-    call = next((call for call in state.activity if call.call_id == sent.call_id), None)
-    rows = [*wrapped(_state_lines(sent, now, state.keys), width, 1), ()]
+    call = next((call for call in state.activity if call.call_id == test_call.call_id), None)
+    rows = [*wrapped(_state_lines(test_call, now, state.keys), width, 1), ()]
     if call is None:
-        return [*rows, *_error_lines(sent, width)]
-    ended = sent.result is not None
-    return [*([] if ended else rows), *call_lines(_latest_activity(call, sent), now, width)]
+        return [*rows, *_error_lines(test_call, width)]
+    ended = test_call.result is not None
+    return [*([] if ended else rows), *call_lines(_latest_activity(call, test_call), now, width)]
 
 
-def _latest_activity(call: Activity, sent: TestCall) -> Activity:
+def _latest_activity(call: Activity, test_call: TestCall) -> Activity:
     # The answer of the call may arrive before the list of calls is fetched again.
-    if sent.result is None or call.result is not None:
+    if test_call.result is None or call.result is not None:
         return call
-    return msgspec.structs.replace(call, result=sent.result, phase=Phase.FINISHED)
+    return msgspec.structs.replace(call, result=test_call.result, phase=Phase.FINISHED)
 
 
-def _state_lines(sent: TestCall, now: float, keys: KeyBindings) -> list[StyledLine]:
-    tool = span(f" {sent.tool}  ", Tone.STRONG)
-    if sent.lost_reason:
-        return [line(tool, span(f"✗ not known how it ended: {sent.lost_reason}", Tone.WARN))]
-    if sent.result is not None:
-        return [line(tool, label_span(STATUS_LABELS[sent.result.status]))]
-    phase = sent.progress.phase if sent.progress else Phase.CHECKING
-    rows = [line(tool, label_span(PHASE_LABELS[phase]), span(f"  {duration(now - sent.started)}", Tone.DIM))]
+def _state_lines(test_call: TestCall, now: float, keys: KeyBindings) -> list[StyledLine]:
+    tool = span(f" {test_call.tool}  ", Tone.STRONG)
+    if test_call.lost_reason:
+        return [line(tool, span(f"✗ not known how it ended: {test_call.lost_reason}", Tone.WARN))]
+    if test_call.result is not None:
+        return [line(tool, label_span(STATUS_LABELS[test_call.result.status]))]
+    phase = test_call.progress.phase if test_call.progress else Phase.CHECKING
+    rows = [
+        line(tool, label_span(PHASE_LABELS[phase]), span(f"  {duration(now - test_call.started)}", Tone.DIM))
+    ]
     if phase is Phase.WAITING_APPROVAL:
         rows.append(
             line(
@@ -163,9 +165,9 @@ def _state_lines(sent: TestCall, now: float, keys: KeyBindings) -> list[StyledLi
     return rows
 
 
-def _error_lines(sent: TestCall, width: int) -> list[StyledLine]:
+def _error_lines(test_call: TestCall, width: int) -> list[StyledLine]:
     """The error in the answer, for a call that Activity does not have."""
-    error = sent.result.error if sent.result else None
+    error = test_call.result.error if test_call.result else None
     if error is None:
         return []
     rows = wrap(line(span(f" {error.code}: {error.message}")), width, 1)

@@ -199,19 +199,21 @@ class FieldList(VerticalScroll, can_focus=False):
 
     async def set_entries(self, entries: Sequence[LayoutEntry]) -> None:
         """Show these entries: remove widgets of fields that are gone, and mount new ones at their places."""
-        before = self._field_widgets
-        wanted = {(entry.path, entry.control): entry for entry in entries}
-        await self.remove_children([widget for key, widget in before.items() if key not in wanted])
-        self._field_widgets = {key: before.get(key) or FieldWidget(entry) for key, entry in wanted.items()}
+        old_widgets = self._field_widgets
+        by_key = {(entry.path, entry.control): entry for entry in entries}
+        await self.remove_children([widget for key, widget in old_widgets.items() if key not in by_key])
+        self._field_widgets = {
+            key: old_widgets.get(key) or FieldWidget(entry) for key, entry in by_key.items()
+        }
         last: FieldWidget | None = None
         new: list[FieldWidget] = []
         for key, widget in self._field_widgets.items():
-            if key not in before:
+            if key not in old_widgets:
                 new.append(widget)
                 continue
             await self._mount(new, last)
             new, last = [], widget
-            widget.set_entry(wanted[key])
+            widget.set_entry(by_key[key])
         await self._mount(new, last)
 
     async def _mount(self, new: Sequence[FieldWidget], after: FieldWidget | None) -> None:

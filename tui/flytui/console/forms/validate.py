@@ -95,19 +95,20 @@ def validated(value: JsonObject, schema: Json, known: Sequence[InputProblem] = (
         words = "contains a value that JSON does not have, such as half a character or an infinite number"
         return FormResult({}, (*known, InputProblem("", words, broken=True)))
     whole = schema if isinstance(schema, dict) else {} if schema is True else {"not": {}}
-    filled, found = check_input(whole, value)
+    filled, violations = check_input(whole, value)
     for _ in range(_MAX_DEFAULT_PASSES):
-        before, (filled, found) = filled, check_input(whole, filled)
+        before, (filled, violations) = filled, check_input(whole, filled)
         if before == filled:
             break
+    # The schema alone decides whether an empty field is a problem: a default may have filled it in.
     known = [
         problem
         for problem in known
-        if not problem.missing or (found and not _exists_at(filled, problem.pointer))
+        if not problem.missing or (violations and not _exists_at(filled, problem.pointer))
     ]
     lacking = {problem.pointer for problem in known if problem.missing}
-    found_here = (_problem_of(item) for item in found)
-    others = (item for item in found_here if not (item.missing and item.pointer in lacking))
+    problems = (_problem_of(item) for item in violations)
+    others = (item for item in problems if not (item.missing and item.pointer in lacking))
     return FormResult(filled, (*known, *dict.fromkeys(others)))
 
 
