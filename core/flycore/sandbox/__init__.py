@@ -1,1 +1,2 @@
-"""What a child may see and touch: its environment, its seal, the level it really gets, masked secrets."""
+"""What a child process gets: its environment, its sealed programs, its sandbox level, and masks over its
+secrets."""

@@ -1,11 +1,8 @@
-"""The content store: copies of sealed programs, named by the digest of what they hold.
+"""The content store: copies of sealed programs, each named by the digest of its content.
 
-    <data dir>/store/<digest>/     a copy, read-only (see trees.py)
-    <data dir>/store/.<what>.<…>   being made, or being removed; nothing is ever run from there
-    <data dir>/store/.lock         shared while a copy is looked at, exclusive while old ones are taken away
-
-A copy appears under its name by one rename, so of two processes that make it the first wins. Nothing is
-synced to disk: each process reads a copy whole before its first use, so what a power cut tore is made anew.
+<data dir>/store/<digest>/     a copy, read-only (see tree_digest.py)
+<data dir>/store/.<what>.<…>   a copy that is being made or removed; nothing runs from there
+<data dir>/store/.lock         locked shared while a copy is checked, exclusive while old ones are removed
 """
 
 from __future__ import annotations
@@ -26,27 +23,29 @@ from flycore.sandbox.tree_digest import copy_digest, copy_tree
 from flysafe.atomic import private_folder
 
 KEPT_SECONDS = 30 * 86_400.0
-"""How long a copy nobody uses stays."""
+"""How long an unused copy is kept."""
 
 _LEFT_SECONDS = 86_400.0
-"""A copy that has been in the making for a day was left by a process that was ended."""
+"""After this time an unfinished copy counts as left by a process that was ended."""
 _TOUCH_SECONDS = 3_600.0
 _ATTEMPTS = 3
 _NOT_THE_COPY = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
-"""Reading failed for a reason that says nothing of the copy."""
+"""Errors of reading that say nothing about the copy, which must not be removed for them."""
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 class SealBrokenError(OSError):
-    """What would be run is not what was sealed, or it cannot be copied. Nothing may be run."""
+    """The program is not what was sealed, or it cannot be copied. It must not be run."""
 
 
 def store_copy(store: Path, content: str, source: str) -> Path:
-    """The folder of the copy whose digest is `content`, read again or known to be untouched; made of
-    `source` where there is none, or where somebody changed it.
+    """The folder of the copy whose digest is `content`, checked now. It is made from `source` where there is
+    none, or where somebody changed it.
 
-    Raises SealBrokenError where `source` is not `content` any more or the copy cannot be made.
+    Raises SealBrokenError where the content of `source` has changed, or the copy cannot be made.
     """
+    # Nothing here is synced to disk: each process reads a copy as a whole before it first uses it, so that
+    # a copy damaged by a power failure is made again.
     copy = store / content
     try:
         private_folder(store)
@@ -60,7 +59,7 @@ def store_copy(store: Path, content: str, source: str) -> Path:
     except SealBrokenError:
         raise
     except OSError as fault:
-        # a write names no file: what lacks room then is the store
+        # The error of a write names no file; then it is the store that has no room.
         raise SealBrokenError(
             fault.errno, fault.strerror or str(fault), fault.filename or str(store)
         ) from fault
@@ -68,13 +67,15 @@ def store_copy(store: Path, content: str, source: str) -> Path:
 
 
 def prune(store: Path, now: float, keep: float = KEPT_SECONDS) -> int:
-    """Remove copies nobody used for `keep` seconds, and what ended processes left; how many were removed.
-    `now` is Unix time, seconds."""
+    """Remove copies that nobody used for `keep` seconds, and unfinished ones of ended processes. Returns how
+    many were removed. `now` is Unix time in seconds."""
     if not store.is_dir():
         return 0
     try:
         private_folder(store)
         with _locked(store, fcntl.LOCK_EX):
+            # Under the lock they are only renamed, which is quick; the removal needs no lock, because
+            # nothing runs from a renamed folder.
             gone = [_set_aside(folder) for folder in _expired(store, now, keep)]
     except OSError:
         return 0
@@ -94,11 +95,12 @@ def _locked(store: Path, how: int) -> Iterator[None]:
 
 
 def _is_good(copy: Path, content: str) -> bool:
-    """Whether the copy is there and untouched; it counts as used now."""
+    """Whether the copy is there and unchanged. It counts as used from now on."""
     try:
         about = os.lstat(copy)
         if about.st_uid != os.geteuid() or copy_digest(str(copy)) != content:
             return False
+        # The time of the last use is the folder's mtime; it is set at most once an hour, to save writes.
         if time.time() - about.st_mtime > _TOUCH_SECONDS:
             os.utime(copy)
     except OSError as fault:
@@ -109,11 +111,13 @@ def _is_good(copy: Path, content: str) -> bool:
 
 
 def _make(copy: Path, source: str) -> bool:
-    """Copy the source; whether the copy now stands under its name, rather than somebody else's."""
+    """Copy the source and give the copy its name; False where another process was first."""
     fresh = copy.parent / f".new.{secrets.token_hex(8)}"
     try:
         made = copy_tree(source, fresh)
         if made == copy.name:
+            # One rename, so that a copy never appears half made. It fails where another process has made
+            # the copy meanwhile, which is then checked like any.
             os.rename(fresh, copy)
             return True
     except OSError as fault:
@@ -126,8 +130,9 @@ def _make(copy: Path, source: str) -> bool:
 
 
 def _clear_touched(copy: Path, content: str) -> None:
-    """Remove a copy that somebody changed, and not the good one that another process made meanwhile."""
+    """Remove a copy that somebody changed."""
     with _locked(copy.parent, fcntl.LOCK_EX):
+        # Another process may have removed the bad copy and made a good one before this one got the lock.
         if not os.path.lexists(copy) or _is_good(copy, content):
             return
         aside = _set_aside(copy)
@@ -135,7 +140,7 @@ def _clear_touched(copy: Path, content: str) -> None:
 
 
 def _expired(store: Path, now: float, keep: float) -> list[Path]:
-    """What lies in the store and may go. Names the store does not give are nobody's."""
+    """The copies and unfinished copies that may be removed. Files with other names are left alone."""
     found = []
     for path in store.iterdir():
         age = now - path.lstat().st_mtime
@@ -147,19 +152,20 @@ def _expired(store: Path, now: float, keep: float) -> list[Path]:
 
 
 def _set_aside(path: Path) -> Path:
-    """Take it out of use in one step."""
+    """Take the copy out of use by one rename, and return its new path."""
     aside = path.parent / f".gone.{secrets.token_hex(8)}"
     os.rename(path, aside)
     return aside
 
 
 def _remove(path: Path) -> None:
-    """Remove a copy, whose folders cannot be written, or whatever was put in its place. What cannot be
-    removed stays for a later `prune`."""
+    """Remove a copy, or whatever was put in its place. What cannot be removed is left for a later `prune`."""
     try:
         if not stat.S_ISDIR(os.lstat(path).st_mode):
             os.unlink(path)
             return
+        # The folders of a copy are read-only, and nothing can be removed from a folder that cannot be
+        # written.
         os.chmod(path, 0o700)
         for folder, folders, _ in os.walk(path):
             for name in folders:

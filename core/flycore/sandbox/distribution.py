@@ -1,4 +1,4 @@
-"""Which files are flytui itself, so that its own sidecars can be told from anybody else's."""
+"""The files of the installed flytui, by which its own sidecars are told from all other programs."""
 
 from __future__ import annotations
 
@@ -25,29 +25,30 @@ SIDECARS = frozenset(
         "ydotool",
     }
 )
-"""Names that `flytui-sidecar` starts; a test holds them equal to its own table."""
+"""The names that `flytui-sidecar` starts. A test checks that they are those of its own table."""
 PACKAGES = ("flycore", "flysafe", "flytui", "flysidecars")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """The installed distribution. All paths absolute, links followed."""
+    """The installed distribution. All paths are absolute, with links followed."""
 
     script: str
     """The console script that starts the bundled sidecars."""
     files: tuple[tuple[str, str], ...] = ()
-    """Path and hex SHA-256 as the record of a regular install names them; the hash may be empty."""
+    """Path and hexadecimal SHA-256 of each file in the record of a regular installation; the hash may be
+    empty."""
     packages: tuple[str, ...] = ()
-    """Folders of our packages in an editable install, whose files change without a record."""
+    """The folders of our packages in an editable installation, which has no record of their files."""
 
     @property
     def editable(self) -> bool:
-        """Whether it runs from a source folder."""
+        """Whether the distribution runs from a source folder."""
         return bool(self.packages)
 
     def digest(self) -> str:
-        """Over every file, read again (see `file_digest`). Raises OSError where one is gone, or is not what
-        the record says."""
+        """The digest over every file, each read again where it changed. Raises OSError where one is missing
+        or differs from the record."""
         found = {path: file_digest(path)[1] for path in self._paths()}
         for path, recorded in self.files:
             if recorded and found[path] != recorded:
@@ -64,8 +65,8 @@ class Distribution:
 
 
 def find_distribution(interpreter_dir: Path) -> Distribution | None:
-    """The distribution whose console script lies in `interpreter_dir`; None where there is none, or where
-    a part of it is missing."""
+    """The distribution whose console script lies in `interpreter_dir`; None where there is none, or where a
+    part of it is missing."""
     from importlib.metadata import PackageNotFoundError, distribution
 
     script = os.path.realpath(interpreter_dir / SCRIPT)
@@ -103,5 +104,5 @@ def _package_folders() -> tuple[str, ...]:
 
 
 def _hex(recorded: str) -> str:
-    """A record spells SHA-256 in URL-safe base64 without padding."""
+    """The hexadecimal form of a hash that the record has as URL-safe base64 without padding."""
     return base64.urlsafe_b64decode(recorded + "=" * (-len(recorded) % 4)).hex()

@@ -1,4 +1,5 @@
-"""The environment of a child: an allow-list, built from nothing, never a copy of the kernel's."""
+"""The environment of a child process: an allow-list of variables, never a copy of the kernel's
+environment."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from flycore.model.sidecar import Permissions, SidecarEntry
 
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 SHORTEST_SECRET = 8
-"""Characters. A shorter value cannot be masked without masking ordinary text."""
+"""How many characters a secret must have. A shorter one cannot be masked without masking ordinary text."""
 _PASSED = ("HOME", "LANG", "TZ")
 _PASSED_TO_DESKTOP = ("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")
 
@@ -23,10 +24,9 @@ def child_environment(
     secrets: Mapping[str, str],
     call_id: str,
 ) -> dict[str, str]:
-    """Everything the child will find in its environment. `environ` is the kernel's own.
+    """The whole environment of the child. `environ` is the kernel's own.
 
-    What the entry sets wins over what is passed, secrets win over both; the two names by which the kernel
-    finds its children are set last.
+    A variable that the entry sets replaces one that is passed, and a secret replaces either.
     """
     passed = [*_PASSED, *(name for name in environ if name.startswith("LC_"))]
     if entry.permissions.desktop:
@@ -35,20 +35,22 @@ def child_environment(
     environment.update({name: environ[name] for name in (*passed, *entry.pass_env) if name in environ})
     environment.update(entry.env)
     environment.update(secrets)
+    # Set last, because no entry may replace them: by the call id the kernel finds the processes of a call,
+    # also after a crash.
     environment["FLYTUI_TOOL_MODE"] = "subprocess"
     environment["FLYTUI_CALL_ID"] = call_id
     return environment
 
 
 def search_path(program: ResolvedProgram) -> str:
-    """PATH of the child: the folders of the command and its interpreter, then the system's own."""
+    """The PATH of the child: the folders of the command and its interpreter, then the system's own."""
     return ":".join(dict.fromkeys((*_folders(program), *SYSTEM_PATH)))
 
 
 def declared_secrets(
     permissions: Permissions, environ: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """Values of the declared secrets, and for each one that cannot be had the reason, by name."""
+    """The values of the declared secrets by name, and the reason for each one that is missing by name."""
     values: dict[str, str] = {}
     missing: dict[str, str] = {}
     for name in permissions.secrets:
@@ -56,7 +58,7 @@ def declared_secrets(
         if not value:
             missing[name] = "not set"
         elif len(value) < SHORTEST_SECRET:
-            missing[name] = f"shorter than {SHORTEST_SECRET} characters: it could not be masked"
+            missing[name] = f"shorter than {SHORTEST_SECRET} characters, so it cannot be masked"
         else:
             values[name] = value
     return values, missing

@@ -1,4 +1,4 @@
-"""Digests of files, read through a descriptor and remembered by what `stat` says of them."""
+"""Digests of files, read through a descriptor and remembered by the facts that `stat` returns."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ Identity = tuple[int, int, int, int, int]
 _CHUNK = 1 << 20
 _MOST_REMEMBERED = 8_192
 _SETTLED_NS = 100_000_000
-"""A file that changed this recently could change again within one tick of its clock: not remembered."""
+"""The digest of a file that changed this recently is not remembered: it could change again within one tick of
+the file system's clock, and the change would not show."""
 
 _remembered: dict[Identity, str] = {}
 
 
 def identity(about: os.stat_result) -> Identity:
-    """What tells this content of this file from any other."""
+    """The facts that change whenever the content of the file does."""
     return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
 
 
 def file_digest(path: str) -> tuple[Identity, str]:
-    """Identity and SHA-256 of a regular file; no link is followed at the end of `path`.
+    """The identity and SHA-256 of a regular file; a link at the end of `path` is not followed.
 
-    Raises OSError where it cannot be read, is no regular file, or changes while it is read.
+    Raises OSError where the file cannot be read, is not a regular file, or changes while it is read.
     """
     about = os.stat(path, follow_symlinks=False)
     known = _remembered.get(identity(about))
@@ -41,16 +42,18 @@ def file_digest(path: str) -> tuple[Identity, str]:
 
 
 def open_regular(path: str) -> int:
-    """A descriptor for reading a regular file, and never one that blocks or is reached by a link."""
+    """A descriptor for reading a regular file. Raises OSError for a link and for any other kind of file."""
+    # O_NONBLOCK: opening a FIFO without a writer would otherwise wait for ever.
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(None, "is no regular file", path)
+        raise OSError(None, "is not a regular file", path)
     return descriptor
 
 
 def read_through(descriptor: int, path: str, take: Callable[[bytes], object]) -> str:
-    """SHA-256 of all bytes, each handed to `take` as well. Raises OSError when the file changes meanwhile."""
+    """The SHA-256 of all bytes, which are also passed to `take`. Raises OSError where the file changes
+    meanwhile."""
     before = identity(os.fstat(descriptor))
     sha = hashlib.sha256()
     while chunk := os.read(descriptor, _CHUNK):
@@ -62,12 +65,12 @@ def read_through(descriptor: int, path: str, take: Callable[[bytes], object]) ->
 
 
 def known_digest(about: Identity) -> str | None:
-    """The digest of that content, where it was read before."""
+    """The digest of the file with that identity; None where it is not remembered."""
     return _remembered.get(about)
 
 
 def remember(descriptor: int, sha: str) -> tuple[Identity, str]:
-    """Note the digest that was just read through `descriptor`; its identity with it."""
+    """Remember the digest that was just read through `descriptor`, and return it with the file's identity."""
     now = identity(os.fstat(descriptor))
     if settled(now):
         if len(_remembered) >= _MOST_REMEMBERED:
@@ -77,5 +80,6 @@ def remember(descriptor: int, sha: str) -> tuple[Identity, str]:
 
 
 def settled(about: Identity) -> bool:
-    """Whether the last change is so long ago that another one shows. Whatever sets mtime moves ctime."""
+    """Whether the last change is so long ago that a further one would show in the file's times."""
+    # ctime decides: a program can set mtime to any value, but that moves ctime to the present.
     return time.time_ns() - about[4] > _SETTLED_NS

@@ -1,4 +1,4 @@
-"""The level a call gets on this machine, and per permission whether anything holds the tool to it."""
+"""The sandbox level of a call on this machine, and which of the declared permissions are enforced."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _OWN = "; the program is one of flytui's own"
 
 @lru_cache(maxsize=1_024)
 def report(permissions: Permissions, limits: Limits, *, bundled: bool) -> SandboxReport:
-    """What is declared and what of it is enforced. `bundled`: it is an unmodified sidecar of ours."""
+    """The declared permissions and limits, with whether each is enforced. `bundled` says that the program is
+    an unmodified sidecar of this distribution."""
     return SandboxReport(
         level=Level.HOST_CONTROL if permissions.desktop else Level.NONE,
         mechanism=MECHANISM,

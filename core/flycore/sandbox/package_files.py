@@ -1,4 +1,4 @@
-"""Which folder a program belongs to, and where its files are in a copy of that folder."""
+"""The package folder that a program belongs to, and the paths of its files in a copy of that folder."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from flycore.model.program import ResolvedProgram
 from flycore.sandbox.tree_digest import CACHE, UnsealableError
 
 PACKAGES = "tools/packages"
-"""Below the app root: each package in a folder of its own."""
+"""The folder below the app root in which each package has a folder of its own."""
 
 
 def package_of(program: ResolvedProgram, packages: Path) -> str:
-    """The real folder of the package the program belongs to; empty where it belongs to none.
+    """The real folder of the package that the program belongs to; empty where it belongs to none.
 
-    Raises Unsealable for a command that names a package and leads, by a link, somewhere else.
+    Raises UnsealableError for a command that names a package and leads, by a link, out of it.
     """
     folder = os.path.realpath(packages)
     if program.base is Anchor.APP:
@@ -35,20 +35,20 @@ def package_of(program: ResolvedProgram, packages: Path) -> str:
 
 
 def lies_beneath(path: str, folder: str) -> bool:
-    """Whether a real path lies below a real folder."""
+    """Whether the path lies below the folder. Both must be real paths, without links."""
     return path.startswith(folder.rstrip("/") + "/")
 
 
 def is_single_file(path: str) -> bool:
-    """Whether the file is the only one of its folder, so that a copy leaves nothing behind."""
+    """Whether the file is the only one in its folder, so that a copy of the folder is complete."""
     folder, name = os.path.split(path)
     with os.scandir(folder) as entries:
         return all(entry.name in (name, CACHE) for entry in entries)
 
 
 def path_in_copy(path: str, held: Iterable[tuple[str, str]]) -> str:
-    """The path in the copy of the folder it lies below; itself where it lies below none. `held`: each folder
-    and its copy."""
+    """The path in the copy of the folder that it lies below; unchanged where it lies below none. `held` has
+    each folder with its copy."""
     for root, copy in held:
         if lies_beneath(path, root):
             return copy + path[len(root) :]

@@ -1,4 +1,9 @@
-"""Seals of what cannot be held still: an address, or a program that fetches what it then runs."""
+"""Seals: the digest of the program that a person approves, and the guarantee that exactly that program
+runs."""
+
+# A digest of a path that is executed later loses the race against a program that replaces the file in
+# between. So a program that this user can change runs from a copy in the content store, named by its
+# content. Where a copy cannot work, the seal says so, and an approval of it holds for one call only.
 
 from __future__ import annotations
 
@@ -30,34 +35,28 @@ __all__ = [
 
 
 _FETCHERS = re.compile(r"(npx|npm|pnpm|pnpx|yarn|bunx|uvx|uv|pipx|docker|podman|nix|nix-shell|nix-run)")
-FETCHER_NOTE = "fetches and runs what its command line names: only that is sealed, not what it fetches"
-ADDRESS_NOTE = "the address only: what answers there may change without anybody knowing"
+FETCHER_NOTE = "fetches and runs what its command line names: only that line is sealed, not what it fetches"
+ADDRESS_NOTE = "only the address is sealed: the server there can change without notice"
 
 
 def is_fetcher(command: str) -> bool:
-    """Whether the program is known to fetch what it runs."""
+    """Whether the program is known to fetch the code that it runs."""
     return _FETCHERS.fullmatch(os.path.basename(command)) is not None
 
 
 def seal_address(entry: SidecarEntry) -> Seal:
-    """An MCP server on HTTP."""
+    """The seal of an MCP server over HTTP: its address and its headers."""
     return Seal(
         kind=SealKind.NAME, digest=digest([entry.url, entry.headers]), program=entry.url, note=ADDRESS_NOTE
     )
 
 
 def seal_by_name(entry: SidecarEntry, program: ResolvedProgram, seal: Seal) -> Seal:
-    """The seal of an MCP server's program, as what it is where the program fetches what it runs."""
+    """The seal of an MCP server's program; of the kind `NAME` where the program fetches the code that it
+    runs."""
     if not is_fetcher(entry.command) and not is_fetcher(program.path):
         return seal
     return msgspec.structs.replace(seal, kind=SealKind.NAME, note=FETCHER_NOTE)
-
-
-# Seals: what «the program» means when it is approved, and running exactly that.
-#
-# Hashing a path and executing the path later loses the race against whoever swaps the file in between. A
-# program this user can write is therefore run from a copy in the content store, named by what it holds; where
-# a copy cannot work, the seal says so and is good for one question only.
 
 
 NOT_SEALED = "may load other files, not sealed"
@@ -71,10 +70,10 @@ _Facts = tuple[int | str, ...]
 def seal_program(
     program: ResolvedProgram, *, in_place: bool, distribution: Distribution | None, packages: Path
 ) -> Seal:
-    """What is sealed of a resolved program; the same program gives the same digest again.
+    """The seal of a resolved program; the same program gives the same digest again.
 
     `in_place` forbids copies (`"seal": "in-place"`); `packages` is the folder that packages are installed in.
-    Raises OSError, with the file's name, where something cannot be read, and for a package that holds what
+    Raises OSError, with the file's name, where a file cannot be read, and UnsealableError for a package that
     cannot be copied.
     """
     if distribution is not None and is_bundled(program, distribution):
@@ -93,12 +92,14 @@ def seal_program(
 
 
 def materialise(program: ResolvedProgram, seal: Seal, store: Path) -> ResolvedProgram:
-    """The program to run: `argv` and all paths lead into the copies of the content store at `store`, which
-    are made where they are not there. What is sealed without a copy is looked at once more.
+    """The program to run, with `argv` and all paths leading into its copies in the content store at `store`,
+    which are made where they are missing.
 
-    Raises SealBrokenError when it, or its interpreter, is not what was sealed.
+    Raises SealBrokenError where the program or its interpreter is not what was sealed.
     """
     held = [(root, str(store_copy(store, content, root))) for root, content in seal.copies]
+    # A program without a copy is read once more, as late as possible: a change between this and its start
+    # is not seen, and that is why its approval holds for one call.
     try:
         now = _digest_now(program, seal)
     except OSError as fault:
@@ -111,7 +112,8 @@ def materialise(program: ResolvedProgram, seal: Seal, store: Path) -> ResolvedPr
 
 
 def is_bundled(program: ResolvedProgram, distribution: Distribution) -> bool:
-    """Whether it is the console script of this distribution, starting one of its sidecars."""
+    """Whether the program is the console script of this distribution, and its argument one of our
+    sidecars."""
     arguments = _arguments(program)
     return program.path == distribution.script and bool(arguments) and arguments[0] in SIDECARS
 
@@ -120,7 +122,7 @@ def _bundled(program: ResolvedProgram, distribution: Distribution) -> Seal:
     try:
         files = distribution.digest()
     except OSError as fault:
-        return _in_place(program, f"flytui's own, but {fault.filename} {fault.strerror}: not sealed")
+        return _in_place(program, f"flytui's own program, but {fault.filename} {fault.strerror}: not sealed")
     return Seal(
         kind=SealKind.BUNDLED,
         digest=_digest(program, SealKind.BUNDLED, files),
@@ -131,7 +133,7 @@ def _bundled(program: ResolvedProgram, distribution: Distribution) -> Seal:
 
 
 def _copied(program: ResolvedProgram, kind: SealKind, root: str) -> Seal:
-    """A seal over the folder `root`, and over that of an interpreter that can be changed and copied."""
+    """A seal over the folder `root`, and over the folder of an interpreter that can be changed and copied."""
     roots = [root]
     interpreter = program.interpreter
     outside = bool(interpreter) and not lies_beneath(interpreter, root)
@@ -170,7 +172,7 @@ def _in_place(program: ResolvedProgram, note: str) -> Seal:
 
 
 def _program_in_copy(program: ResolvedProgram, held: list[tuple[str, str]]) -> ResolvedProgram:
-    """The program with every path below a folder that was copied led into its copy."""
+    """The program with every path that lies below a copied folder replaced by the path in the copy."""
     path = path_in_copy(program.path, held)
     line = program.interpreter_argv
     if line:
@@ -190,8 +192,8 @@ def _program_in_copy(program: ResolvedProgram, held: list[tuple[str, str]]) -> R
 
 
 def _digest_now(program: ResolvedProgram, seal: Seal) -> str:
-    """The seal's digest as the files are now; what is copied counts as its copy. The distribution's own
-    files were read a moment ago."""
+    """The digest of the seal as the files are now. A copied folder counts by the digest that its copy has."""
+    # The distribution's own files were read a moment ago, when the call was compared with its approval.
     if seal.copies:
         return _copied_digest(program, seal.kind, seal.copies)
     if seal.kind is SealKind.SYSTEM:
@@ -224,17 +226,15 @@ def _digest_of(kind: SealKind, path: str, content: str | _Facts, interpreter: _F
 
 
 def _arguments(program: ResolvedProgram) -> tuple[str, ...]:
-    """What follows the program in its argv, whether or not an interpreter comes before it."""
+    """The arguments after the program in its argv, whether or not an interpreter comes before it."""
     before = len(program.interpreter_argv)
     started_by = before if before and program.argv[:before] == program.interpreter_argv else 0
     return program.argv[started_by + 1 :]
 
 
 def _is_unchanging(path: str) -> bool:
-    """Whether this user can change neither the file nor any folder on the way to it.
-
-    Root can change everything: for root, what root owns and nobody else may write counts.
-    """
+    """Whether this user can change neither the file nor any folder on the way to it."""
+    # Root can change everything. For root a file counts that root owns and nobody else may write.
     user = os.geteuid()
     current = path
     while True:

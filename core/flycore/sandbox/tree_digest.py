@@ -1,10 +1,7 @@
-"""Folders as they are sealed: every file, folder and link below a root, digested and copied as one.
+"""Digests and copies of whole folders: every file, folder and link below a root.
 
-A copy is made of what a listing says, and has exactly that shape itself: folders 0500, programs 0500, other
-files 0400, owned by this user. So the digest of a source and the digest of its untouched copy are equal.
-
-Python's `__pycache__` is no part of a tree: an unsealed cache would be run in place of sealed source. In a
-copy an empty file stands where Python would make that folder, since a mode keeps root from nothing.
+A copy has fixed modes: folders 0500, programs 0500, other files 0400, owned by this user. A digest is over
+these modes, so that the digest of a source and that of its unchanged copy are equal.
 """
 
 from __future__ import annotations
@@ -28,19 +25,20 @@ MOST_BYTES = 4 << 30
 DEEPEST = 64
 CACHE = "__pycache__"
 RUNS, READS = 0o500, 0o400
-"""Modes in a copy: of folders and of what can be executed, and of everything else."""
+"""The modes in a copy: of folders and executable files, and of all other files."""
 
 _LINKS_FOLLOWED = 40
+"""How many links one path may have: the limit of Linux."""
 _NONE: Identity = (0, 0, 0, 0, 0)
-"""Of a folder, whose times say nothing of its tree, and of the file in place of a cache."""
+"""The identity of a folder, whose times say nothing about its tree, and of the file in place of a cache."""
 _EMPTY = hashlib.sha256().hexdigest()
 _MOST_TREES = 256
 _remembered: dict[tuple[str, bool], tuple[bytes, str]] = {}
-"""By root and whether it was read as a source: fingerprint of the listing, and the digest."""
+"""By root and whether it was read as a source: the fingerprint of the listing, and the digest."""
 
 
 class UnsealableError(OSError):
-    """The tree holds what cannot be sealed, such as a link that leads out of it."""
+    """The tree has a member that cannot be sealed, such as a link that leads out of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +47,33 @@ class Member:
 
     path: str
     mode: int
-    """As `stat` has it, type included."""
+    """The mode that `stat` returns, with the type."""
     identity: Identity
     link: str = ""
-    """Where a link leads, as it is written."""
+    """The target of a link, as it is written in the link."""
 
 
 def tree_digest(root: str) -> str:
-    """Digest over paths, modes and contents of a source folder. When nothing changed, this costs one `stat`
-    a file and reads none.
+    """The digest over paths, modes and contents of a source folder. Where nothing changed, this costs one
+    `stat` for each file and reads none.
 
-    Raises Unsealable for a link that leads out, a device, pipe or socket, or more than the limits; OSError,
-    with the file's name, for what cannot be read or changes meanwhile.
+    Raises UnsealableError for a link that leads out, for a device, pipe or socket, and for a folder above the
+    limits; OSError, with the file's name, for a file that cannot be read or changes meanwhile.
     """
     return _digested(root, _cached_list(root), source=True)
 
 
 def copy_digest(root: str) -> str:
-    """The same over a copy as it lies there: equal to its source's as long as nobody touched it."""
+    """The digest over a copy as it is now: equal to the digest of its source as long as nobody changed it."""
     return _digested(root, list_tree(root), source=False)
 
 
 def copy_tree(root: str, target: Path) -> str:
-    """Copy a source folder to `target`, which is created, and give the digest of the bytes copied.
+    """Copy a source folder to `target`, which is created, and return the digest of the bytes that were
+    copied.
 
-    Raises what `tree_digest` raises, and OSError where the copy cannot be written; what was written until
-    then is left for the caller to remove.
+    Raises what `tree_digest` raises, and OSError where the copy cannot be written. The caller has to remove
+    an unfinished copy.
     """
     members = _as_copied(root, _cached_list(root))
     os.mkdir(target, 0o700)
@@ -86,6 +85,7 @@ def copy_tree(root: str, target: Path) -> str:
             contents.update({member.path: content} if content else {})
     finally:
         os.close(anchor)
+    # Folders become read-only last and from the inside out, because files are made in them until then.
     for member in reversed(members):
         if stat.S_ISDIR(member.mode):
             os.chmod(target / member.path, RUNS)
@@ -93,7 +93,7 @@ def copy_tree(root: str, target: Path) -> str:
 
 
 def list_tree(root: str) -> list[Member]:
-    """Everything below `root`, sorted by path, the root itself first. No link is followed."""
+    """All members below `root`, sorted by path, the root itself first. No link is followed."""
     anchor = _open_root(root)
     try:
         members = [_member(".", os.fstat(anchor))]
@@ -137,18 +137,20 @@ def _member(path: str, about: os.stat_result, link: str = "") -> Member:
 
 
 def _sorted(members: list[Member]) -> list[Member]:
-    """By path, the root, which comes first, left where it is: every folder before what it holds."""
+    """The members sorted by path, with the root first: every folder comes before what it holds."""
     return [members[0], *sorted(members[1:], key=attrgetter("path"))]
 
 
 def _cached_list(root: str) -> list[Member]:
-    """What is there of a source, without caches."""
+    """The members of a source, without Python's caches."""
+    # A cache is run in place of its source. It is not what a person reads, so it is neither sealed nor
+    # copied.
     return [member for member in list_tree(root) if CACHE not in member.path.split("/")]
 
 
 def _as_copied(root: str, listed: list[Member]) -> list[Member]:
-    """The members a copy has: modes those of a copy, an empty file in place of each cache. Every link is
-    looked at."""
+    """The members that a copy has, with the modes of a copy. Raises UnsealableError for a link that leads
+    out, and for a member of another kind."""
     links = {member.path: member.link for member in listed if stat.S_ISLNK(member.mode)}
     members = []
     for member in listed:
@@ -164,14 +166,16 @@ def _as_copied(root: str, listed: list[Member]) -> list[Member]:
             members.append(Member(member.path, kind | (RUNS if runs else READS), member.identity))
         else:
             raise UnsealableError(errno.EINVAL, "is no file, folder or link", os.path.join(root, member.path))
+    # An empty file stands where Python would make its cache folder: a read-only mode alone does not keep
+    # root from making one, whose content would then run instead of the sealed source.
     folders = {os.path.dirname(member.path) for member in members if member.path.endswith(".py")}
     members += [Member(os.path.join(folder, CACHE), stat.S_IFREG | READS, _NONE) for folder in folders]
     return _sorted(members)
 
 
 def _stays_inside(path: str, links: dict[str, str]) -> bool:
-    """Whether following the link at `path`, with every other link on the way, never leaves the tree. What
-    it leads to need not exist."""
+    """Whether the link at `path`, followed with every other link on its way, never leaves the tree. Its
+    target need not exist."""
     parts: list[str] = []
     followed = 0
     names = path.split("/")[::-1]
@@ -196,7 +200,8 @@ def _stays_inside(path: str, links: dict[str, str]) -> bool:
 
 
 def _copy_member(anchor: int, root: str, member: Member, target: Path) -> str:
-    """Copy one member. SHA-256 of the bytes copied for a file, empty for a folder or link."""
+    """Copy one member. Returns the SHA-256 of the bytes copied for a file, and an empty text for a folder or
+    link."""
     if stat.S_ISLNK(member.mode):
         os.symlink(member.link, target)
         return ""
@@ -213,7 +218,7 @@ def _copy_member(anchor: int, root: str, member: Member, target: Path) -> str:
 
 
 def _read(anchor: int, root: str, member: Member, take: Callable[[bytes], object]) -> str:
-    """SHA-256 of the very file that was listed."""
+    """The SHA-256 of the file that was listed. Raises OSError where another file has taken its place."""
     name = os.path.join(root, member.path)
     descriptor = open_beneath(anchor, member.path, os.O_RDONLY | os.O_NONBLOCK)
     try:
@@ -225,7 +230,7 @@ def _read(anchor: int, root: str, member: Member, take: Callable[[bytes], object
 
 
 def _digested(root: str, members: list[Member], *, source: bool) -> str:
-    """The digest, from memory where the members are those it was made of."""
+    """The digest of the members; a remembered one where they are those that it was made of."""
     facts = [(member.path, member.mode, member.identity, member.link) for member in members]
     fingerprint = hashlib.sha256(marshal.dumps(facts, 2)).digest()
     known = _remembered.get((root, source))
@@ -237,6 +242,7 @@ def _digested(root: str, members: list[Member], *, source: bool) -> str:
         digest = _digest(shaped, lambda member: _content(anchor, root, member))
     finally:
         os.close(anchor)
+    # A file that changed a moment ago could change again without a new time: such a tree is not remembered.
     if all(settled(member.identity) for member in members):
         if len(_remembered) >= _MOST_TREES:
             _remembered.clear()
@@ -251,7 +257,8 @@ def _content(anchor: int, root: str, member: Member) -> str:
 
 
 def _digest(members: list[Member], content: Callable[[Member], str]) -> str:
-    """SHA-256 over kind, mode, path and content of every member, each part with its length before it."""
+    """The SHA-256 over kind, mode, path and content of every member."""
+    # Each part has its length before it, so that no two trees give the same bytes.
     sha = hashlib.sha256(b"flytui tree 1\0")
     for member in members:
         link = stat.S_ISLNK(member.mode)

@@ -140,12 +140,12 @@ def _read(path: str) -> bytes:
     # The type is checked before the open as well: opening a device can have an effect, such as rewinding a
     # tape.
     if not stat.S_ISREG(Path(path).stat().st_mode):
-        raise OSError(errno.EINVAL, "it is no regular file")
+        raise OSError(errno.EINVAL, "it is not a regular file")
     # Without O_NONBLOCK the open would wait for a writer, if the file became a FIFO after the check.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file")
+            raise OSError(errno.EINVAL, "it is not a regular file")
         data = file.read(MOST_FILE_BYTES + 1)
     if len(data) > MOST_FILE_BYTES:
         raise OSError(errno.EFBIG, f"it is larger than {MOST_FILE_BYTES // 1024 // 1024} MiB")

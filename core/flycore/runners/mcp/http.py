@@ -1,7 +1,7 @@
 """The transport to an MCP server over streamable HTTP.
 
 Connections lead only where the entry says: a literal address and `localhost` to exactly that, any other name
-to public addresses only. Redirects are not followed, no proxy or certificate is taken from the environment,
+to public addresses only. Redirects are not followed, nothing is taken from the environment,
 and the size of an answer is limited.
 """
 
@@ -211,8 +211,7 @@ class HttpTransport:
 
         tls = httpx2.create_ssl_context() if self._url.startswith("https:") else None
         timeout = httpx2.Timeout(CONNECT_S, read=None, write=WRITE_S, pool=CONNECT_S)
-        # trust_env would take proxies and .netrc from the environment: requests and secrets would go
-        # elsewhere.
+        # Nothing is taken from the environment: a proxy or .netrc there could lead requests elsewhere.
         client = httpx2.AsyncClient(
             headers={"User-Agent": "flytui", "Accept-Encoding": "identity", **self._headers},
             transport=_Transport(self, self._most, tls),
