@@ -37,7 +37,7 @@ Step = tuple[tuple[str, ...], str]
 SCREENS: tuple[Step, ...] = (
     (("2",), r"Nothing waits for you"),
     (("3",), r"No calls yet"),
-    (("4",), r"Nothing stands"),
+    (("4",), r"There is no grant"),
     (("5",), r"TRUST_DECIDED"),
     (("7",), r"\d+ checks: "),
     (("1",), r"WHY / FIX"),
