@@ -33,7 +33,6 @@ from flycore.model.call import CallRequest, ToolResult
 from flycore.model.enums import Code, Risk, Status
 from flycore.model.errors import AuditUnwritable
 from flycore.model.json import JsonObject, canonical_json
-from flycore.pipeline import result as finish
 from flycore.pipeline.authorize import (
     Authorization,
     admission_refusal,
@@ -55,6 +54,7 @@ from flycore.pipeline.call import (
 from flycore.pipeline.context import PipelineContext, Slot
 from flycore.pipeline.execute import execute
 from flycore.pipeline.prepare import Prepared, Target, masks_for, prepare, resolve
+from flycore.pipeline.result import completed, record_result, rejected, with_warning
 from flycore.pipeline.slots import acquire_slot
 from flycore.pipeline.subject_diff import SubjectDiff, diff_subjects
 from flycore.pipeline.targets.page import with_page_target
@@ -135,10 +135,10 @@ async def run_guarded(
 def _recorded(context: PipelineContext, call: Call, result: ToolResult, walk: CallRun) -> ToolResult:
     try:
         outputs = context.run.state.world.settings.audit_outputs
-        finish.record_result(context.audit, call, result, walk.prepared, walk.masks, outputs=outputs)
+        record_result(context.audit, call, result, walk.prepared, walk.masks, outputs=outputs)
     except AuditUnwritable as error:
         # The call has already run: its result is worth more to the caller than an error about the log.
-        return finish.with_warning(result, f"this result could not be written to the audit log: {error}")
+        return with_warning(result, f"this result could not be written to the audit log: {error}")
     return result
 
 
@@ -179,7 +179,7 @@ class _ToolRun:
 
     def ended(self, stop: Rejection) -> ToolResult:
         """The result of a call that ends at the present step."""
-        return finish.rejected(self._call, stop, self.sidecar, self.masks)
+        return rejected(self._call, stop, self.sidecar, self.masks)
 
     async def result(self) -> ToolResult:
         """Take all steps. Raises AuditUnwritable."""
@@ -289,13 +289,13 @@ class _ToolRun:
         if isinstance(outcome, Rejection):
             return outcome
         # 14. result, with the masks of the call that ran: everything the tool wrote may hold its secrets.
-        result = finish.completed(call, prepared, outcome)
+        result = completed(call, prepared, outcome)
         message = result.error.message if result.error is not None else ""
         if prepared.target.sidecar is not None:
             context.run.note_run(prepared.target.sidecar, outcome.code, message, result.stderr_tail)
         if call.edited:
             shown = canonical_json(prepared.masks.json(prepared.input))
-            return finish.with_warning(result, f"a person changed the input before approving it: {shown}")
+            return with_warning(result, f"a person changed the input before approving it: {shown}")
         return result
 
     def _resolved(self) -> Target | Rejection:

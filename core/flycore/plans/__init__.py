@@ -1,1 +1,1 @@
-"""High-level tools: plans over atomic ones, carried out step by step inside the kernel."""
+"""High-level tools: plans of atomic calls, which the kernel runs step by step."""

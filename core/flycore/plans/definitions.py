@@ -1,4 +1,4 @@
-"""Which atomic call each action of a plan is. A pure table: nothing here guesses what is meant."""
+"""The high-level tools: a table of the atomic call that each action of a plan stands for."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from collections.abc import Mapping
 from flycore.model.base import Value
 
 WAIT = "wait"
-"""The action that is no call: it lets time pass."""
+"""The action that is no call: it waits for `ms` milliseconds."""
 WAIT_FIELDS = ("ms",)
 
 
 class ActionCall(Value, frozen=True, kw_only=True):
-    """The call an action is."""
+    """The atomic call that an action stands for."""
 
     tool: str
     action: str = ""
     """The value of the tool's own `action` field; empty where it has none."""
     fields: Mapping[str, str] = {}
-    """The action's fields, and what the tool calls them."""
+    """The names of the action's fields, each with the tool's own name for it."""
 
 
 class PlanDefinition(Value, frozen=True, kw_only=True):
-    """A high-level tool."""
+    """The actions of one high-level tool."""
 
     actions: Mapping[str, ActionCall]
     """Every action but `wait`."""
@@ -47,7 +47,7 @@ def _browser(action: str, *names: str) -> ActionCall:
 
 
 FOCUS = "focus_app"
-"""The action whose window the steps after it act in, unless they name one."""
+"""The action whose window is that of the steps after it, unless they name one."""
 
 PLANS: Mapping[str, PlanDefinition] = {
     "computer.use": PlanDefinition(
@@ -79,4 +79,4 @@ PLANS: Mapping[str, PlanDefinition] = {
         capture="screenshot",
     ),
 }
-"""By tool."""
+"""The plan definitions by the name of the high-level tool."""

@@ -1,4 +1,4 @@
-"""A plan's input, unfolded into the steps it means. Pure."""
+"""Expands a plan's input into its steps, and checks each step against the schema of its tool."""
 
 from __future__ import annotations
 
@@ -18,18 +18,19 @@ class Step(Value, frozen=True, kw_only=True):
 
     action: str
     pointer: str
-    """Where in the plan's input it stands."""
+    """The JSON pointer to the step in the plan's input."""
     tool: str = ""
     input: JsonObject = {}  # noqa: RUF012 - msgspec gives each instance its own
     ms: int = 0
     unknown_fields: tuple[str, ...] = ()
-    """Fields that were given and that the action does not have."""
+    """Fields of the step that its action does not have."""
 
 
 def expand(tool: str, input: JsonObject) -> tuple[Step, ...]:
-    """The steps of a plan whose input fits its schema, in order; `captureAfter` adds one at the end.
+    """The steps of a plan, in order; `captureAfter` adds one at the end. The input must fit the plan's
+    schema.
 
-    A step that names no window acts in that of the `focus_app` before it, where there is one.
+    A step that names no window acts in the window of the `focus_app` before it, where there is one.
     """
     plan = PLANS[tool]
     steps: list[Step] = []
@@ -45,7 +46,8 @@ def expand(tool: str, input: JsonObject) -> tuple[Step, ...]:
 
 
 def step_violations(steps: tuple[Step, ...], capabilities: Mapping[str, Capability]) -> tuple[Violation, ...]:
-    """What is wrong with steps that the plan's own schema lets through, by the schemas of their tools."""
+    """The violations of steps against the schemas of their tools. The plan's own schema allows every field
+    for every action."""
     return tuple(violation for step in steps for violation in _step_violations(step, capabilities))
 
 

@@ -1,4 +1,4 @@
-"""What a plan gives back: what became of each of its steps. Pure."""
+"""The output of a plan: a report of each of its steps."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from flycore.model.json import Json, JsonObject
 from flycore.plans.expand import Step
 
 MOST_OUTPUT_BYTES = 4 * 1024 * 1024
-"""Of all steps' outputs together; those after it are left out, and that is said."""
+"""Bytes of all steps' outputs together. An output beyond that is left out, and its report has the size
+instead."""
 NOT_RUN = "not-run"
 
 
 class FinishedStep(Value, frozen=True, kw_only=True):
-    """A step that has ended: with the result of its call, or after its wait."""
+    """A step that has ended: a call with its result, or a wait without one."""
 
     step: Step
     result: ToolResult | None = None
@@ -26,7 +27,7 @@ class FinishedStep(Value, frozen=True, kw_only=True):
 
 
 def step_reports(steps: Sequence[Step], done: Sequence[FinishedStep]) -> list[Json]:
-    """One entry for each action, in order; those that were not come to are `not-run`."""
+    """One report for each step, in order; a step that has not run is `not-run`."""
     room = MOST_OUTPUT_BYTES
     told: list[Json] = []
     for item in done:
@@ -38,7 +39,7 @@ def step_reports(steps: Sequence[Step], done: Sequence[FinishedStep]) -> list[Js
 
 
 def artifacts_of(done: Sequence[FinishedStep]) -> tuple[Artifact, ...]:
-    """The files of all steps."""
+    """The artifacts of all steps."""
     return tuple(artifact for item in done if item.result is not None for artifact in item.result.artifacts)
 
 
@@ -53,7 +54,7 @@ def warnings_of(done: Sequence[FinishedStep]) -> tuple[str, ...]:
 
 
 def output_of(steps: Sequence[Step], done: Sequence[FinishedStep]) -> JsonObject:
-    """The output of a plan that was carried out."""
+    """The output of a plan whose steps have all succeeded."""
     output: JsonObject = {"steps": step_reports(steps, done)}
     files: list[Json] = [
         {"path": item.path, "mimeType": item.mime_type, "bytes": item.bytes} for item in artifacts_of(done)
@@ -66,7 +67,7 @@ def _step_report(step: Step, status: str) -> JsonObject:
 
 
 def _finished_report(item: FinishedStep, room: int) -> tuple[JsonObject, int]:
-    """The step's entry, and how many bytes of `room` its output took."""
+    """The report of the step, and how many bytes of `room` its output uses."""
     result = item.result
     if result is None:
         return {**_step_report(item.step, Status.SUCCESS.value), "durationMs": item.waited_ms}, 0

@@ -1,7 +1,7 @@
-"""Carries a plan out: each step a call of its own through the pipeline, one after the other.
+"""Runs a plan: each step is a call of its own through the pipeline, one after the other.
 
-The plan is checked whole before anything runs, is itself never asked for, and has its exclusive group on
-behalf of its steps. A step that does not succeed ends it; nothing after that step runs.
+The whole plan is checked before its first step runs. No person is asked about the plan itself, only about its
+steps. A step that does not succeed ends the plan.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from flycore.model.call import CallRequest, PlanStep, Progress, ToolResult
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.json import JsonObject
-from flycore.pipeline import result as finish
 from flycore.pipeline.authorize import admission_refusal, panic_rejection, quota_rejection
 from flycore.pipeline.call import (
     Call,
@@ -33,6 +32,7 @@ from flycore.pipeline.call import (
 from flycore.pipeline.context import PipelineContext
 from flycore.pipeline.pipeline import run_call, run_guarded
 from flycore.pipeline.prepare import Prepared, callable_view
+from flycore.pipeline.result import rejected
 from flycore.pipeline.slots import enter_group
 from flycore.pipeline.state import RootState
 from flycore.pipeline.validate import NO_JSON, input_rejection, is_json, validate_input
@@ -48,7 +48,7 @@ NewId = Callable[[], str]
 
 
 def is_plan(world: RootState, tool: str) -> bool:
-    """Whether calls of the tool are carried out here."""
+    """Whether the tool is a high-level one, whose calls are plans."""
     return tool in PLANS and tool in world.index
 
 
@@ -59,13 +59,13 @@ async def run_plan(
     tell: OnProgress | None,
     announce: OnCancellable | None,
 ) -> ToolResult:
-    """Run a plan; see `run_guarded` for how it ends. `new_id` names the calls of its steps."""
+    """Run a plan within `run_guarded`, and give its result. `new_id` makes the ids of its steps' calls."""
     call = Call(request, context.clock, context.activity, tell)
     return await run_guarded(context, call, _PlanRun(context, call, new_id), announce)
 
 
 class _PlanRun:
-    """One plan's way, and how far it has come."""
+    """One run of a plan, with the steps that have ended."""
 
     def __init__(self, context: PipelineContext, call: Call, new_id: NewId) -> None:
         self._context = context
@@ -78,14 +78,16 @@ class _PlanRun:
         self._steps: tuple[Step, ...] = ()
         self._done: list[FinishedStep] = []
         self._running = ""
-        """Id of the step's call that runs now."""
+        """The id of the step's call that runs now; empty between steps."""
 
     def attempt(self, result: ToolResult) -> Attempt:
-        """See Walk."""
+        """What the loop guard counts of the plan. It holds no secret."""
         return attempt_of(self._call, self._arrival, result)
 
     def ended(self, stop: Rejection) -> ToolResult:
-        """See Walk; with what was done so far."""
+        """The result of a plan that ends at the present step, with a report of the steps so far."""
+        # A cancellation ends the plan within a step, whose own call has written its result to the activity
+        # log.
         if self._running and (step := self._context.activity.find(self._running)) is not None:
             self._done.append(FinishedStep(step=self._steps[len(self._done)], result=step.result))
             self._running = ""
@@ -93,13 +95,14 @@ class _PlanRun:
             stop = msgspec.structs.replace(
                 stop, details={**stop.details, "steps": step_reports(self._steps, self._done)}
             )
-        return self._timed(finish.rejected(self._call, stop, None, self.masks))
+        return self._timed(rejected(self._call, stop, None, self.masks))
 
     async def result(self) -> ToolResult:
-        """Check all of it, then carry it out."""
+        """Check the whole plan, then run its steps. Raises AuditUnwritable."""
         context, call = self._context, self._call
         world = context.judge.state.world
         self.masks = _masks(world, call.request.tool, context.judge.ground.environ)
+        # In the order of the steps of a call: validate, record, policy, admit, quota, slot.
         stop = self._checked(world)
         self._arrival = record_call(context.audit, call, self._input, self.masks, "")
         stop = stop or self._refusal()
@@ -110,18 +113,22 @@ class _PlanRun:
         if (shut := admission_refusal(context.admission, call)) is not None:
             return self.ended(shut)
         key = call.request.caller.key
+        # The plan itself acts on nothing, so it counts as low risk; each of its steps counts with its own.
         over = context.admission.quota.admit(key, Risk.LOW)
         if over is not None:
             return self.ended(quota_rejection(over))
         with context.admission.quota.running(key):
             async with AsyncExitStack() as stack:
+                # The plan holds its group for all its steps: no other call can act on the same screen or page
+                # between two of them.
                 group = world.index[call.request.tool].capability.exclusive
                 if group is not None:
                     await enter_group(context.slots, call, group, stack)
                 return await self._run_steps()
 
     def _checked(self, world: RootState) -> Rejection | None:
-        """Fill in defaults, unfold the steps, and check each against the tool that it calls."""
+        """Fill in defaults, expand the steps, and check each against the tool that it calls; the rejection
+        where one does not fit."""
         given = self._call.request.input
         if not is_json(given):
             return failed(Code.INVALID_INPUT, NO_JSON)
@@ -145,7 +152,8 @@ class _PlanRun:
         return None
 
     def _refusal(self) -> Rejection | None:
-        """Why the plan may not go on: a person has blocked it, a rule denies it, everything is stopped."""
+        """Why the plan may not go on: everything is stopped, a person has blocked the tool, or a rule denies
+        it."""
         judge, request = self._context.judge, self._call.request
         admission, world = self._context.admission, judge.state.world
         if admission.stopped():
@@ -161,8 +169,9 @@ class _PlanRun:
         return denied(Code.POLICY, "policy denies this plan", "; ".join(rule.because for rule in denies))
 
     async def _run_steps(self) -> ToolResult:
-        """Step after step, until one does not succeed."""
+        """Run the steps in order, until one does not succeed."""
         for number, step in enumerate(self._steps, 1):
+            # A person may stop everything, block the tool or change the rules between two steps.
             if (barred := self._refusal()) is not None:
                 return self.ended(barred)
             at = PlanStep(plan=self._call.request.tool, number=number, of=len(self._steps))
@@ -192,7 +201,7 @@ class _PlanRun:
         self._done.append(FinishedStep(step=step, waited_ms=int((clock.monotonic() - began) * 1000)))
 
     async def _call_step(self, step: Step, at: PlanStep) -> ToolResult:
-        """The step's call, from its arrival to its end."""
+        """Run the call of a step, and keep its result."""
         request = self._call.request
         self._running = self._new_id()
         own = msgspec.structs.replace(
@@ -209,12 +218,12 @@ class _PlanRun:
         return result
 
     def _on_step_progress(self, step: Step, at: PlanStep, progress: Progress) -> None:
-        """Tell of the step as of the plan. Before its first step runs a plan has not begun."""
+        """Report the progress of a step as that of the plan."""
         words = f"{at}, {step.action}" + (f": {progress.message}" if progress.message else "")
         self._call.report(progress.phase, words, at.number - 1, at.of)
 
     def _stop(self, result: ToolResult, at: PlanStep) -> Rejection:
-        """How the plan ends because of a step that did not succeed."""
+        """The end of the plan by a step that did not succeed."""
         error = result.error
         code, message, hint, details = (
             (error.code, error.message, error.hint, error.details)
@@ -224,7 +233,7 @@ class _PlanRun:
         if result.status is Status.PENDING and at.number > 1:
             hint = (
                 f"the steps before step {at.number} ran: do not repeat them; make a plan of the rest, which "
-                "takes this one's place"
+                "waits in place of this one"
             )
         action = self._steps[at.number - 1].action
         return Rejection(
@@ -236,7 +245,7 @@ class _PlanRun:
         )
 
     def _timed(self, result: ToolResult) -> ToolResult:
-        """With what the steps took, waited, made and warned of."""
+        """The result with the durations, waits, artifacts and warnings of all steps."""
         results = [item.result for item in self._done if item.result is not None]
         return msgspec.structs.replace(
             result,
@@ -248,7 +257,7 @@ class _PlanRun:
 
 
 def _masks(world: RootState, tool: str, environ: Mapping[str, str]) -> Masks:
-    """Over the secrets of every sidecar that the plan may call."""
+    """Masks over the secrets of every sidecar that the plan may call."""
     secrets: dict[str, str] = {}
     for name in world.index[tool].capability.over:
         view = world.index.get(name)

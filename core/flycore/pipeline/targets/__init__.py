@@ -1,1 +1,1 @@
-"""flycore.pipeline.targets."""
+"""The targets that a call would act on (window, page, file), read before a person is asked."""

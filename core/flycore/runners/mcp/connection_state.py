@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp import Client
 
 ITSELF = "flytui"
-"""The name that flytui has as an MCP server and client. A server of this name is refused."""
+"""The name of flytui as an MCP server and client. A server of this name is refused."""
 LONGEST_FAULT = 400
 LONGEST_NAME = 100
 
