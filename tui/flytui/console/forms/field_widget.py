@@ -57,9 +57,9 @@ class FieldWidget(Vertical):
     class Edited(Message):
         """The person changed the value at `path`."""
 
-        def __init__(self, path: Path, draft: FormValue) -> None:
+        def __init__(self, path: Path, form_value: FormValue) -> None:
             self.path = path
-            self.draft = draft
+            self.form_value = form_value
             super().__init__()
 
     def __init__(self, entry: LayoutEntry) -> None:
@@ -82,7 +82,7 @@ class FieldWidget(Vertical):
     def set_entry(self, entry: LayoutEntry) -> None:
         """Show another entry for the same field. The control keeps its cursor where its text is the same."""
         self.entry = entry
-        match self.control, entry.draft:
+        match self.control, entry.form_value:
             case (VisibleInput() | VisibleTextArea()) as box, TextValue(text):
                 box.set_text(text)
             case JsonArea() as area, TextValue(text):
@@ -103,7 +103,7 @@ class FieldWidget(Vertical):
 
     def _control(self) -> Widget | None:
         entry = self.entry
-        text = entry.draft.text if isinstance(entry.draft, TextValue) else ""
+        text = entry.form_value.text if isinstance(entry.form_value, TextValue) else ""
         match entry.control:
             case Control.LINE | Control.SECRET:
                 return VisibleInput(text, password=entry.control is Control.SECRET)
@@ -112,14 +112,14 @@ class FieldWidget(Vertical):
             case Control.JSON:
                 return JsonArea(text, soft_wrap=True)
             case Control.CHOICE | Control.BRANCH:
-                at = entry.draft.at if isinstance(entry.draft, ChoiceValue | UnionValue) else -1
+                at = entry.form_value.at if isinstance(entry.form_value, ChoiceValue | UnionValue) else -1
                 return ChoiceInput(self._option_labels(), at)
             case Control.ITEMS:
                 return ItemCounter(self._count)
         return None
 
     def _count(self) -> int:
-        return len(self.entry.draft.items) if isinstance(self.entry.draft, ArrayValue) else 0
+        return len(self.entry.form_value.items) if isinstance(self.entry.form_value, ArrayValue) else 0
 
     def _option_labels(self) -> Sequence[str]:
         field = self.entry.field
@@ -132,14 +132,14 @@ class FieldWidget(Vertical):
         event.stop()
         # The message may be old: more was typed, or another entry was set, since it was sent. So the text is
         # taken from the control.
-        draft = self.entry.draft
-        if not isinstance(draft, TextValue):
+        form_value = self.entry.form_value
+        if not isinstance(form_value, TextValue):
             return
         text = self.control.text if isinstance(self.control, JsonArea) else ""
         if isinstance(self.control, VisibleInput | VisibleTextArea):
             text = self.control.plain
-        if text != draft.text:
-            self._edit(replace(draft, text=text, explicit=False))
+        if text != form_value.text:
+            self._edit(replace(form_value, text=text, explicit=False))
 
     @on(ChoiceInput.Changed)
     def _on_choice_changed(self, event: ChoiceInput.Changed) -> None:
@@ -154,19 +154,19 @@ class FieldWidget(Vertical):
             if at is not None:
                 self._choose(at)
 
-        at = self.entry.draft.at if isinstance(self.entry.draft, ChoiceValue | UnionValue) else -1
+        at = self.entry.form_value.at if isinstance(self.entry.form_value, ChoiceValue | UnionValue) else -1
         self.app.push_screen(OptionListScreen(self.entry.label, self._option_labels(), at), on_chosen)
 
     @on(ItemCounter.Changed)
     def _on_count_changed(self, event: ItemCounter.Changed) -> None:
         event.stop()
-        draft, item = self.entry.draft, self.entry.field.item
-        if not isinstance(draft, ArrayValue) or item is None:
+        form_value, item = self.entry.form_value, self.entry.field.item
+        if not isinstance(form_value, ArrayValue) or item is None:
             return
         if not event.more:
-            self._edit(replace(draft, items=draft.items[:-1], explicit=False))
-        elif len(draft.items) < MAX_ITEMS:
-            self._edit(replace(draft, items=(*draft.items, initial_value(item))))
+            self._edit(replace(form_value, items=form_value.items[:-1], explicit=False))
+        elif len(form_value.items) < MAX_ITEMS:
+            self._edit(replace(form_value, items=(*form_value.items, initial_value(item))))
 
     def _choose(self, at: int) -> None:
         if at == -1 and self.entry.control is Control.BRANCH and not self.entry.path:
@@ -174,8 +174,8 @@ class FieldWidget(Vertical):
         branch = self.entry.control is Control.BRANCH
         self._edit(union_value(self.entry.field, at) if branch else ChoiceValue(at))
 
-    def _edit(self, draft: FormValue) -> None:
-        self.post_message(self.Edited(self.entry.path, draft))
+    def _edit(self, form_value: FormValue) -> None:
+        self.post_message(self.Edited(self.entry.path, form_value))
 
 
 class FieldList(VerticalScroll, can_focus=False):

@@ -184,7 +184,7 @@ class FormScreen(ScreenTraits, Screen[None]):
     async def _on_field_edited(self, event: FieldWidget.Edited) -> None:
         event.stop()
         if value_at(self._form_value, event.path) is not None:
-            await self._show_value(with_value_at(self._form_value, event.path, event.draft))
+            await self._show_value(with_value_at(self._form_value, event.path, event.form_value))
 
     @on(TextArea.Changed, "#form-json")
     def _on_json_changed(self, event: TextArea.Changed) -> None:
@@ -278,21 +278,21 @@ class FormScreen(ScreenTraits, Screen[None]):
         if found is None:
             self._show_notice("no item of an array has the focus")
         else:
-            draft, path = found
-            await self._show_value(draft)
+            form_value, path = found
+            await self._show_value(form_value)
             self._body.focus_on(path)
 
     async def _load_input(self, value: JsonObject) -> bool:
         """Show an input in the fields where it fits, otherwise as JSON. Returns whether it is in the
         fields."""
-        draft = value_for(self._field, value)
+        form_value = value_for(self._field, value)
         drawn = (
-            isinstance(draft, ObjectValue | UnionValue)
-            and len(layout_entries(self._field, draft)) <= MAX_ENTRIES
+            isinstance(form_value, ObjectValue | UnionValue)
+            and len(layout_entries(self._field, form_value)) <= MAX_ENTRIES
         )
         if drawn:
             self._as_json = False
-            await self._show_value(draft)
+            await self._show_value(form_value)
         else:
             self._show_json(value)
         return drawn
@@ -303,15 +303,15 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._result = read_json(self._area.text, self._schema)
         self._show()
 
-    async def _show_value(self, draft: FormValue) -> None:
+    async def _show_value(self, form_value: FormValue) -> None:
         """Show a value in the fields. Widgets are mounted or removed only where fields come or go."""
-        entries = layout_entries(self._field, draft)
+        entries = layout_entries(self._field, form_value)
         if len(entries) > MAX_ENTRIES:
             self._show_notice("more fields than can be drawn: write it as JSON")
             return
         same = layout_shape(entries) == layout_shape(self._entries)
-        self._form_value, self._entries = draft, entries
-        self._result = read_form(self._field, draft, self._schema)
+        self._form_value, self._entries = form_value, entries
+        self._result = read_form(self._field, form_value, self._schema)
         if same:
             self._body.set_values(entries)
         else:

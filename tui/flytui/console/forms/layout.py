@@ -50,7 +50,7 @@ class LayoutEntry:
     depth: int
     label: str
     field: SchemaField
-    draft: FormValue
+    form_value: FormValue
     control: Control
     required: bool = False
 
@@ -60,9 +60,9 @@ class LayoutEntry:
         return pointer_of(self.path)
 
 
-def layout_entries(field: SchemaField, draft: FormValue) -> tuple[LayoutEntry, ...]:
+def layout_entries(field: SchemaField, form_value: FormValue) -> tuple[LayoutEntry, ...]:
     """All entries of a form, in the order in which they are drawn."""
-    return tuple(_entries(field, draft, (), 0, "", True))
+    return tuple(_entries(field, form_value, (), 0, "", True))
 
 
 def layout_shape(entries: Sequence[LayoutEntry]) -> tuple[tuple[Path, Control], ...]:
@@ -126,7 +126,7 @@ def note_lines(
     about = " · ".join(text for text in (title, field.about) if text)
     if about:
         rows += wrap(line(span(about, Tone.DIM)), width)
-    if not isinstance(field.default, Missing) and entry.draft in (
+    if not isinstance(field.default, Missing) and entry.form_value in (
         TextValue(),
         ChoiceValue(),
         ArrayValue(),
@@ -135,7 +135,7 @@ def note_lines(
         text = json.dumps(field.default, ensure_ascii=False)
         cut = text if len(text) <= _MAX_DEFAULT_CHARACTERS else text[: _MAX_DEFAULT_CHARACTERS - 1] + "…"
         rows += wrap(line(span(f"left out, it becomes {cut}", Tone.DIM)), width)
-    if isinstance(entry.draft, TextValue) and entry.draft.explicit and not entry.draft.text:
+    if isinstance(entry.form_value, TextValue) and entry.form_value.explicit and not entry.form_value.text:
         rows.append(line(span("an empty text is sent", Tone.DIM)))
     for problem in problems:
         quiet = problem.missing and not tried
@@ -145,41 +145,43 @@ def note_lines(
 
 
 def _entries(
-    field: SchemaField, draft: FormValue, path: Path, depth: int, label: str, required: bool
+    field: SchemaField, form_value: FormValue, path: Path, depth: int, label: str, required: bool
 ) -> Iterator[LayoutEntry]:
     entry = LayoutEntry(
         path=path,
         depth=depth,
         label=label,
         field=field,
-        draft=draft,
-        control=_control(field, draft),
+        form_value=form_value,
+        control=_control(field, form_value),
         required=required and bool(path),
     )
     inner = depth + 1 if path else depth
-    match draft:
+    match form_value:
         case ObjectValue():
             if path and label:
                 yield entry
-            yield from _object_entries(field, draft, path, inner if label else depth)
+            yield from _object_entries(field, form_value, path, inner if label else depth)
         case ArrayValue() if field.item is not None:
             yield entry
-            for at, item in enumerate(draft.items):
+            for at, item in enumerate(form_value.items):
                 yield from _entries(field.item, item, (*path, at), depth + 1, f"{label} {at + 1}", True)
         case UnionValue():
             yield entry
-            if draft.at >= 0:
-                branch = field.branches[draft.at]
+            if form_value.at >= 0:
+                branch = field.branches[form_value.at]
                 if not _is_constant(branch):
-                    yield from _entries(branch, draft.inner, (*path, PathStep.BRANCH), inner, "", False)
+                    yield from _entries(branch, form_value.inner, (*path, PathStep.BRANCH), inner, "", False)
         case _:
             yield entry
 
 
-def _object_entries(field: SchemaField, draft: ObjectValue, path: Path, depth: int) -> Iterator[LayoutEntry]:
-    for part, (name, inner) in zip(field.fields, draft.parts, strict=True):
+def _object_entries(
+    field: SchemaField, form_value: ObjectValue, path: Path, depth: int
+) -> Iterator[LayoutEntry]:
+    for part, (name, inner) in zip(field.fields, form_value.parts, strict=True):
         yield from _entries(part, inner, (*path, name), depth, name, part.required)
-    if field.open or draft.rest.text:
+    if field.open or form_value.rest.text:
         rest = SchemaField(
             kind=FieldKind.JSON, about="An object. Its keys are sent together with the fields above."
         )
@@ -188,7 +190,7 @@ def _object_entries(field: SchemaField, draft: ObjectValue, path: Path, depth: i
             depth=depth,
             label="other keys",
             field=rest,
-            draft=draft.rest,
+            form_value=form_value.rest,
             control=Control.JSON,
         )
 
@@ -198,14 +200,14 @@ def _is_constant(branch: SchemaField) -> bool:
     return branch.kind is FieldKind.CHOICE and len(branch.options) == 1
 
 
-def _control(field: SchemaField, draft: FormValue) -> Control:
-    match draft:
+def _control(field: SchemaField, form_value: FormValue) -> Control:
+    match form_value:
         case TextValue(as_json=True):
             return Control.JSON
         case TextValue():
             if field.secret:
                 return Control.SECRET
-            long = field.kind is FieldKind.TEXT and (field.long or draft.long)
+            long = field.kind is FieldKind.TEXT and (field.long or form_value.long)
             return Control.AREA if long else Control.LINE
         case ChoiceValue():
             return Control.CHOICE

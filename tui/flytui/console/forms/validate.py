@@ -61,10 +61,10 @@ class FormResult:
         return next((problem for problem in self.problems if problem.broken), None)
 
 
-def read_form(field: SchemaField, draft: FormValue, schema: Json) -> FormResult:
+def read_form(field: SchemaField, form_value: FormValue, schema: Json) -> FormResult:
     """The input in the fields of a form."""
     reader = _FormReader()
-    value = reader.read(field, draft, (), True)
+    value = reader.read(field, form_value, (), True)
     if reader.problems and any(problem.broken for problem in reader.problems):
         return FormResult({}, tuple(reader.problems))
     if not isinstance(value, dict):
@@ -74,9 +74,9 @@ def read_form(field: SchemaField, draft: FormValue, schema: Json) -> FormResult:
 
 def value_for(field: SchemaField, value: JsonObject) -> FormValue:
     """The form's value for an input; JSON text where the fields would send another input."""
-    draft = value_from_json(field, value)
+    form_value = value_from_json(field, value)
     reader = _FormReader()
-    return draft if reader.read(field, draft, (), True) == value else json_text_value(value)
+    return form_value if reader.read(field, form_value, (), True) == value else json_text_value(value)
 
 
 def read_json(text: str, schema: Json) -> FormResult:
@@ -142,22 +142,22 @@ class _FormReader:
     def __init__(self) -> None:
         self.problems: list[InputProblem] = []
 
-    def read(self, field: SchemaField, draft: FormValue, path: Path, required: bool) -> Json | Missing:
+    def read(self, field: SchemaField, form_value: FormValue, path: Path, required: bool) -> Json | Missing:
         """Read the value at the path; MISSING where there is none."""
         value: Json | Missing = MISSING
-        match draft:
+        match form_value:
             case TextValue():
-                value = self._leaf(field, draft, path, required)
+                value = self._leaf(field, form_value, path, required)
             case ChoiceValue():
-                value = field.options[draft.at] if draft.at >= 0 else MISSING
+                value = field.options[form_value.at] if form_value.at >= 0 else MISSING
             case ObjectValue():
-                return self._group(field, draft, path, required)
+                return self._group(field, form_value, path, required)
             case ArrayValue():
-                return self._items(field, draft, path, required)
-            case UnionValue() if draft.at >= 0:
-                branch = field.branches[draft.at]
+                return self._items(field, form_value, path, required)
+            case UnionValue() if form_value.at >= 0:
+                branch = field.branches[form_value.at]
                 needed = required or branch.kind in (FieldKind.OBJECT, FieldKind.ARRAY)
-                return self.read(branch, draft.inner, (*path, PathStep.BRANCH), needed)
+                return self.read(branch, form_value.inner, (*path, PathStep.BRANCH), needed)
         if isinstance(value, Missing) and required:
             self._report_missing(path)
         return value
@@ -170,16 +170,20 @@ class _FormReader:
         else:
             self.problems.append(InputProblem(pointer_of(path), "is required", missing=True))
 
-    def _leaf(self, field: SchemaField, draft: TextValue, path: Path, required: bool) -> Json | Missing:
+    def _leaf(self, field: SchemaField, form_value: TextValue, path: Path, required: bool) -> Json | Missing:
         steps = [step for step in path if not isinstance(step, PathStep)]
         item = bool(steps) and isinstance(steps[-1], int)
-        if is_empty(draft):
-            return "" if item and required and field.kind is FieldKind.TEXT and not draft.as_json else MISSING
-        if draft.as_json:
-            return self._json(draft.text, path)
+        if is_empty(form_value):
+            return (
+                ""
+                if item and required and field.kind is FieldKind.TEXT and not form_value.as_json
+                else MISSING
+            )
+        if form_value.as_json:
+            return self._json(form_value.text, path)
         if field.kind is FieldKind.NUMBER:
-            return _number_from_text(draft.text)
-        return draft.text
+            return _number_from_text(form_value.text)
+        return form_value.text
 
     def _json(self, text: str, path: Path) -> Json | Missing:
         # The text could close the object and add a key of its own, so that the keys are counted below.
@@ -190,15 +194,21 @@ class _FormReader:
             return MISSING
         return read["value"]
 
-    def _group(self, field: SchemaField, draft: ObjectValue, path: Path, required: bool) -> Json | Missing:
-        if not required and not draft.explicit and (is_initial(field, draft) or is_empty(draft)):
+    def _group(
+        self, field: SchemaField, form_value: ObjectValue, path: Path, required: bool
+    ) -> Json | Missing:
+        if (
+            not required
+            and not form_value.explicit
+            and (is_initial(field, form_value) or is_empty(form_value))
+        ):
             return MISSING
         made: JsonObject = {}
-        for part, (name, inner) in zip(field.fields, draft.parts, strict=True):
+        for part, (name, inner) in zip(field.fields, form_value.parts, strict=True):
             value = self.read(part, inner, (*path, name), part.required)
             if not isinstance(value, Missing):
                 made[name] = value
-        others = self._json(draft.rest.text, (*path, PathStep.REST)) if draft.rest.text else {}
+        others = self._json(form_value.rest.text, (*path, PathStep.REST)) if form_value.rest.text else {}
         if isinstance(others, dict) and not set(others) & {part.name for part in field.fields}:
             made.update(others)
         elif not isinstance(others, Missing):
@@ -206,10 +216,12 @@ class _FormReader:
             self.problems.append(InputProblem(pointer_of(path), words, broken=True))
         return made
 
-    def _items(self, field: SchemaField, draft: ArrayValue, path: Path, required: bool) -> Json | Missing:
-        if field.item is None or (is_empty(draft) and not required):
+    def _items(
+        self, field: SchemaField, form_value: ArrayValue, path: Path, required: bool
+    ) -> Json | Missing:
+        if field.item is None or (is_empty(form_value) and not required):
             return MISSING
-        values = [self.read(field.item, item, (*path, at), True) for at, item in enumerate(draft.items)]
+        values = [self.read(field.item, item, (*path, at), True) for at, item in enumerate(form_value.items)]
         return [value for value in values if not isinstance(value, Missing)]
 
 

@@ -133,54 +133,56 @@ def json_text_value(value: Json) -> TextValue:
     return TextValue(escape_invisible(json.dumps(value, indent=2, ensure_ascii=False)), as_json=True)
 
 
-def is_initial(field: SchemaField, draft: ObjectValue) -> bool:
+def is_initial(field: SchemaField, form_value: ObjectValue) -> bool:
     """Whether an object is unchanged from a new form."""
     return (
-        draft.parts == tuple((part.name, initial_value(part)) for part in field.fields)
-        and not draft.rest.text
+        form_value.parts == tuple((part.name, initial_value(part)) for part in field.fields)
+        and not form_value.rest.text
     )
 
 
-def value_at(draft: FormValue, path: Path) -> FormValue | None:
+def value_at(form_value: FormValue, path: Path) -> FormValue | None:
     """The value at the path; None where the path leads nowhere any more."""
     for step in path:
         found: FormValue | None = None
-        match draft, step:
+        match form_value, step:
             case ObjectValue(), PathStep.REST:
-                found = draft.rest
+                found = form_value.rest
             case ObjectValue(), str():
-                found = next((part for name, part in draft.parts if name == step), None)
-            case ArrayValue(), int() if step < len(draft.items):
-                found = draft.items[step]
-            case UnionValue(), PathStep.BRANCH if draft.at >= 0:
-                found = draft.inner
+                found = next((part for name, part in form_value.parts if name == step), None)
+            case ArrayValue(), int() if step < len(form_value.items):
+                found = form_value.items[step]
+            case UnionValue(), PathStep.BRANCH if form_value.at >= 0:
+                found = form_value.inner
         if found is None:
             return None
-        draft = found
-    return draft
+        form_value = found
+    return form_value
 
 
-def with_value_at(draft: FormValue, path: Path, new: FormValue) -> FormValue:
+def with_value_at(form_value: FormValue, path: Path, new: FormValue) -> FormValue:
     """The form's value with `new` at the path; unchanged where the path leads nowhere."""
     if not path:
         return new
     step, rest = path[0], path[1:]
-    match draft:
+    match form_value:
         case ObjectValue() if step is PathStep.REST:
-            return replace(draft, rest=new) if isinstance(new, TextValue) else draft
+            return replace(form_value, rest=new) if isinstance(new, TextValue) else form_value
         case ObjectValue():
             parts = (
-                (name, with_value_at(part, rest, new) if name == step else part) for name, part in draft.parts
+                (name, with_value_at(part, rest, new) if name == step else part)
+                for name, part in form_value.parts
             )
-            return replace(draft, parts=tuple(parts))
+            return replace(form_value, parts=tuple(parts))
         case ArrayValue():
             items = (
-                with_value_at(item, rest, new) if at == step else item for at, item in enumerate(draft.items)
+                with_value_at(item, rest, new) if at == step else item
+                for at, item in enumerate(form_value.items)
             )
-            return replace(draft, items=tuple(items))
+            return replace(form_value, items=tuple(items))
         case UnionValue() if step is PathStep.BRANCH:
-            return replace(draft, inner=with_value_at(draft.inner, rest, new))
-    return draft
+            return replace(form_value, inner=with_value_at(form_value.inner, rest, new))
+    return form_value
 
 
 def pointer_of(path: Path) -> str:
@@ -225,65 +227,65 @@ def _absent_value(field: SchemaField) -> FormValue:
 
 
 def _union_value_of(field: SchemaField, value: Json) -> FormValue:
-    drafts = [value_from_json(branch, value) for branch in field.branches]
+    form_values = [value_from_json(branch, value) for branch in field.branches]
     # First a branch that has a field for every key, then one that leaves keys over.
     for strict in (True, False):
-        for at, (branch, draft) in enumerate(zip(field.branches, drafts, strict=True)):
-            if fits_field(branch, draft, strict):
-                return UnionValue(at, draft)
+        for at, (branch, form_value) in enumerate(zip(field.branches, form_values, strict=True)):
+            if fits_field(branch, form_value, strict):
+                return UnionValue(at, form_value)
     return json_text_value(value)
 
 
-def fits_field(field: SchemaField, draft: FormValue, strict: bool) -> bool:
+def fits_field(field: SchemaField, form_value: FormValue, strict: bool) -> bool:
     """Whether a value uses the fields as they are, without JSON text in their place. `strict` allows no keys
     without a field."""
-    match draft:
+    match form_value:
         case TextValue():
-            return not draft.as_json or field.kind is FieldKind.JSON
+            return not form_value.as_json or field.kind is FieldKind.JSON
         case ObjectValue():
-            if strict and draft.rest.text:
+            if strict and form_value.rest.text:
                 return False
-            parts = zip(field.fields, draft.parts, strict=True)
+            parts = zip(field.fields, form_value.parts, strict=True)
             return all(
                 fits_field(part, inner, strict) if not is_empty(inner) else not part.required
                 for part, (_, inner) in parts
             )
         case ArrayValue():
             return field.item is not None and all(
-                fits_field(field.item, item, strict) for item in draft.items
+                fits_field(field.item, item, strict) for item in form_value.items
             )
         case UnionValue():
-            return draft.at < 0 or fits_field(field.branches[draft.at], draft.inner, strict)
+            return form_value.at < 0 or fits_field(field.branches[form_value.at], form_value.inner, strict)
     return True
 
 
-def is_empty(draft: FormValue) -> bool:
+def is_empty(form_value: FormValue) -> bool:
     """Whether the person wrote nothing there."""
-    match draft:
+    match form_value:
         case TextValue():
-            return not draft.text and not draft.explicit
+            return not form_value.text and not form_value.explicit
         case ChoiceValue():
-            return draft.at < 0
+            return form_value.at < 0
         case ObjectValue():
-            parts = all(is_empty(part) for _, part in draft.parts)
-            return parts and not draft.rest.text and not draft.explicit
+            parts = all(is_empty(part) for _, part in form_value.parts)
+            return parts and not form_value.rest.text and not form_value.explicit
         case ArrayValue():
-            return not draft.items and not draft.explicit
+            return not form_value.items and not form_value.explicit
         case UnionValue():
-            return draft.at < 0
+            return form_value.at < 0
 
 
 # Adding and removing the items of arrays.
 
 
 def with_item_added_or_removed(
-    field: SchemaField, draft: FormValue, path: Path, more: bool
+    field: SchemaField, form_value: FormValue, path: Path, more: bool
 ) -> tuple[FormValue, Path] | None:
     """The form with an item added after the item on the path, or with that item removed, and the path that
     the focus moves to. None where the path leads through no array, or where that array is full or empty."""
     # The innermost array on the path is meant, so the path is tried from its end.
     for length in range(len(path), -1, -1):
-        items, owner = value_at(draft, path[:length]), field_at(field, draft, path[:length])
+        items, owner = value_at(form_value, path[:length]), field_at(field, form_value, path[:length])
         if not isinstance(items, ArrayValue) or owner is None or owner.item is None:
             continue
         step = path[length] if length < len(path) else None
@@ -295,14 +297,14 @@ def with_item_added_or_removed(
         kept = items.items[: at + 1] if more else items.items[:at]
         changed = replace(items, items=(*kept, *new, *items.items[at + 1 :]), explicit=False)
         to = (*path[:length], at + 1) if more else path[:length]
-        return with_value_at(draft, path[:length], changed), to
+        return with_value_at(form_value, path[:length], changed), to
     return None
 
 
-def field_at(field: SchemaField, draft: FormValue, path: Path) -> SchemaField | None:
+def field_at(field: SchemaField, form_value: FormValue, path: Path) -> SchemaField | None:
     """The field at a path of the form's value; None where there is none."""
     for place, step in enumerate(path):
-        here = value_at(draft, path[:place])
+        here = value_at(form_value, path[:place])
         found: SchemaField | None = None
         if isinstance(here, ObjectValue) and not isinstance(step, PathStep):
             found = next((part for part in field.fields if part.name == step), None)
