@@ -1,8 +1,8 @@
-"""Every key of the console: its id, its default, what it does. Pure, and imports no Textual.
+"""The table of all keys of the console: id, default and meaning. It imports no Textual.
 
-The key lines, the help, the palette and `flytui config show` are made from this table; a test holds it
-against the bindings. A key is written as a person writes it: `/`, `ctrl+p`, `f5`, `enter`; several keys of
-one action are parted by spaces. An entry without an id belongs to its screen for good.
+The key lines, the help, the palette and `flytui config show` are made from this table, and a test compares it
+with the bindings. A key is written as a person writes it: `/`, `ctrl+p`, `f5`, `enter`. Spaces separate
+several keys of one action. An entry without an id has a fixed key.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class KeyAction:
     """`<screen>.<action>`, which `keys` in config.jsonc names; `""` where the key is fixed."""
     keys: str
     title: str
-    """Its name in the palette; `""` where the palette does not offer it."""
+    """The action's name in the palette; `""` where the palette does not offer it."""
     words: str
 
     @property
     def default_keys(self) -> tuple[str, ...]:
-        """The default keys one by one."""
+        """The default keys as a tuple."""
         return tuple(self.keys.split())
 
 
@@ -32,7 +32,7 @@ class KeySection:
     """The actions of one screen."""
 
     screen: str
-    """What its ids begin with."""
+    """The part of the ids before the dot."""
     title: str
     entries: tuple[KeyAction, ...]
 
@@ -65,7 +65,7 @@ SECTIONS: tuple[KeySection, ...] = (
                 "the other console's kernel is gone: open one here, with its requests that wait",
             ),
             KeyAction("", "ctrl+p", "", "command palette"),
-            KeyAction("app.help", "?", "Help", "this page: first what is before you, then everything else"),
+            KeyAction("app.help", "?", "Help", "this page: the keys of this screen first, then all others"),
             KeyAction("app.leave", "ctrl+q", "Quit", "quit; asks first while requests wait"),
             KeyAction("app.say-quit", "ctrl+c", "", "ends nothing; says how to quit"),
         ),
@@ -74,12 +74,12 @@ SECTIONS: tuple[KeySection, ...] = (
         "main",
         "Screens",
         (
-            KeyAction("main.catalog", "1", "Catalog", "which tools there are and how they are"),
+            KeyAction("main.catalog", "1", "Catalog", "which tools there are, and their state"),
             KeyAction("main.approvals", "2", "Approvals", "what waits for you"),
             KeyAction("main.activity", "3", "Activity", "calls running and finished"),
-            KeyAction("main.grants", "4", "Grants", "leases, rules and blocks that stand"),
+            KeyAction("main.grants", "4", "Grants", "leases, rules and blocks in force"),
             KeyAction("main.audit", "5", "Audit", "the log of all that happened"),
-            KeyAction("main.doctor", "7", "Doctor", "everything this stands on, with what to do"),
+            KeyAction("main.doctor", "7", "Doctor", "checks of everything flytui needs, with what to do"),
             KeyAction("main.leave", "q", "", "quit; asks first while requests wait"),
         ),
     ),
@@ -126,7 +126,7 @@ SECTIONS: tuple[KeySection, ...] = (
             ),
             KeyAction("catalog.jump", ":", "Jump to a tool", "some letters of its name, then Enter"),
             KeyAction("catalog.group", "g", "Group", "by family, or by sidecar"),
-            KeyAction("catalog.why", "w", "Why", "why it is so, and what a call would meet, with the rule"),
+            KeyAction("catalog.why", "w", "Why", "why it has its state, and what policy says about a call"),
             KeyAction(
                 "catalog.difference", "D", "Difference", "what changed since it was trusted and approved"
             ),
@@ -143,7 +143,7 @@ SECTIONS: tuple[KeySection, ...] = (
                 "catalog.disable",
                 "X",
                 "Switch off",
-                "switch the sidecar off, with a reason for whoever looks",
+                "switch the sidecar off, with a reason that everyone sees",
             ),
             KeyAction(
                 "catalog.init", "i", "First registry", "in a folder without one: read it, and have it written"
@@ -213,9 +213,9 @@ SECTIONS: tuple[KeySection, ...] = (
             KeyAction("card.reason", "r", "", "deny with a reason that the caller is told"),
             KeyAction("card.quiet", "t", "", "deny, and refuse the same for 10 minutes without asking"),
             KeyAction("card.block", "b", "", "block the tool for every caller; the same key again confirms"),
-            KeyAction("card.hold", "h", "", "hold: its time stands still; again lets it run on"),
+            KeyAction("card.hold", "h", "", "hold: stop its time-out; the same key lets it run on"),
             KeyAction("card.reveal", "v", "", "reveal masked fields"),
-            KeyAction("card.why", "w", "", "which rule asked, and where it stands"),
+            KeyAction("card.why", "w", "", "which rule asked, with its file and line"),
             KeyAction("card.next", "n", "", "next request"),
             KeyAction("card.previous", "p", "", "previous request"),
             KeyAction("", "escape", "", "leave it waiting"),
@@ -226,7 +226,7 @@ SECTIONS: tuple[KeySection, ...] = (
         "A question",
         (
             KeyAction("", "a-letter", "", "the option beside it, armed like a card; never Enter"),
-            KeyAction("", "w", "", "write words to the caller, that go with the answer"),
+            KeyAction("", "w", "", "write a reply to the caller, which is sent with the answer"),
             KeyAction("", "n p", "", "next and previous question"),
             KeyAction("", "escape", "", "leave it waiting"),
         ),
@@ -236,18 +236,21 @@ SECTIONS: tuple[KeySection, ...] = (
         "Typing a code",
         (
             KeyAction(
-                "", "enter", "", "pair with the code that the other console shows; case and dashes are one"
+                "",
+                "enter",
+                "",
+                "pair with the code that the other console shows, in any case, without dashes",
             ),
             KeyAction("pair.ask", "f2", "", "have another code shown, with three tries of its own"),
-            KeyAction("pair.back", "escape", "", "only look on: everything is shown, nothing can be decided"),
+            KeyAction("pair.back", "escape", "", "stay a viewer: you see everything and decide nothing"),
         ),
     ),
     KeySection(
         "pairing",
         "A console that asks",
         (
-            KeyAction("pairing.refuse", "d", "Refuse the console", "its code counts no more, at once"),
-            KeyAction("pairing.back", "escape", "", "back; its code counts until its time is over"),
+            KeyAction("pairing.refuse", "d", "Refuse the console", "its code is no longer valid, at once"),
+            KeyAction("pairing.back", "escape", "", "back; its code stays valid until it expires"),
         ),
     ),
     KeySection(
@@ -267,7 +270,7 @@ SECTIONS: tuple[KeySection, ...] = (
                 "form.insist",
                 "f6",
                 "Call all the same",
-                "though the input does not fit; the kernel judges it",
+                "call although the input does not fit; the kernel judges it",
             ),
             KeyAction("form.json", "f2", "Input as JSON", "exactly what is sent; again: its fields"),
             KeyAction("form.example", "f3", "Example", "the tool's next example, then an empty form"),
@@ -279,7 +282,7 @@ SECTIONS: tuple[KeySection, ...] = (
             KeyAction("form.remove-last", "- backspace delete", "", "on an array: the last item out"),
             KeyAction("form.add", "f7", "Add an item", "in an array: an item after this one"),
             KeyAction("form.remove", "f8", "Remove the item", "in an array: without this one"),
-            KeyAction("form.leave", "escape", "", "back; what was written is there again the next time"),
+            KeyAction("form.leave", "escape", "", "back; what you wrote is kept for the next time"),
         ),
     ),
     KeySection(
@@ -327,13 +330,13 @@ SECTIONS: tuple[KeySection, ...] = (
         "call",
         "A call",
         (
-            KeyAction("call.call", "o", "The call", "how it went, with what is short of input and output"),
+            KeyAction("call.call", "o", "The call", "how the call went, with short input and output"),
             KeyAction("call.picture", "p", "Picture", "images that it made"),
             KeyAction("call.table", "b", "Table", "an output of rows"),
             KeyAction("call.text", "x", "Text", "the texts of the output with their line breaks"),
             KeyAction("call.tree", "t", "Tree", "the output as a tree that opens and closes"),
             KeyAction("call.input", "i", "Input", "what went in"),
-            KeyAction("call.stderr", "s", "stderr", "what the program said aside"),
+            KeyAction("call.stderr", "s", "stderr", "what the program wrote to stderr"),
             KeyAction("call.next", "tab", "Next view", "the next way of looking at the call"),
             KeyAction("call.previous", "shift+tab", "Previous view", "the one before"),
             KeyAction("call.open", "right l", "", "open the row of the tree, or the next picture"),
@@ -345,7 +348,7 @@ SECTIONS: tuple[KeySection, ...] = (
         "Grants",
         (
             KeyAction("grants.revoke", "d", "Revoke", "end the lease, take out the rule, unblock the tool"),
-            KeyAction("grants.undo", "z", "Undo", "take that back; asks again where more is let through"),
+            KeyAction("grants.undo", "z", "Undo", "undo that; asks again where more calls would run unasked"),
         ),
     ),
     KeySection(
@@ -357,7 +360,7 @@ SECTIONS: tuple[KeySection, ...] = (
             ),
             KeyAction("audit.clear", "escape", "Clear the filter", "no filter"),
             KeyAction("audit.fatigue", "f", "How much you are asked", "and whether you still read"),
-            KeyAction("audit.verify", "v", "Check the log again", "whether it is as it was written"),
+            KeyAction("audit.verify", "v", "Check the log again", "whether anyone changed the log"),
             KeyAction(
                 "audit.copy", "y", "Copy the line as JSON", "send the line to the terminal's clipboard"
             ),

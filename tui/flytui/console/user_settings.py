@@ -1,4 +1,4 @@
-"""The keys in force: the table's defaults with the person's own laid over them. Pure."""
+"""The person's own settings for the console: keys and theme, checked against the key table. Pure."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ _TEXTUAL_NAMES = {
 
 
 def key_label(key: str) -> str:
-    """A key as key lines and help write it: `Esc`, `/`, `ctrl+x`, `F2`."""
+    """A key as key lines and help show it, such as `Esc`, `/`, `ctrl+x` or `F2`."""
     if key in _KEY_LABELS:
         return _KEY_LABELS[key]
     return key.upper() if len(key) > 1 and key[0] == "f" and key[1:].isdigit() else key
 
 
 def textual_key(key: str) -> str:
-    """A key as Textual names it: `slash` for `/`, `question_mark` for `?`."""
+    """The name of a key in Textual, such as `slash` for `/` and `question_mark` for `?`."""
     *with_, last = [key] if len(key) == 1 else key.split("+")
     if len(last) == 1 and not last.isalnum():
         name = unicodedata.name(last, last).lower().replace("-", "_").replace(" ", "_")
@@ -58,7 +58,8 @@ def textual_key(key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyBindings:
-    """The person's keys by id, all of them found good; every other action has its default."""
+    """The keys that are in force. `overrides` are the person's valid keys by action id; every other action
+    has its default."""
 
     overrides: Mapping[str, str] = field(default_factory=dict)
 
@@ -68,13 +69,13 @@ class KeyBindings:
         return () if entry is None else tuple(self.overrides.get(id, entry.keys).split())
 
     def label(self, id: str) -> str:
-        """The first of them as it is drawn; what is no id is drawn as it stands."""
+        """The first key of that action as it is drawn. Text that is no action id is returned unchanged."""
         keys = self.keys_for(id)
         return key_label(keys[0]) if keys else id
 
     def meant(self, screen: str, key: str) -> str:
-        """What a pressed key is on a screen that takes every key itself: the default key of the action
-        whose key it is now, `""` for a default whose action has another key, else the key."""
+        """The default key that a pressed key stands for, on a screen that handles every key itself. It is
+        `""` for a default key whose action has another key now, and the key itself where no action has it."""
         actions = [entry for entry in ENTRIES.values() if entry.id.startswith(f"{screen}.")]
         for entry in actions:
             if key in self.keys_for(entry.id):
@@ -82,23 +83,20 @@ class KeyBindings:
         return "" if any(key in entry.default_keys for entry in actions) else key
 
     def label_of_default(self, screen: str, default: str) -> str:
-        """How the key is drawn whose default on that screen is `default`; of several parted by `/`, each."""
+        """The label of the action whose default key on that screen is `default`. Several keys are separated
+        by `/`."""
         ids = {entry.keys: entry.id for entry in ENTRIES.values() if entry.id.startswith(f"{screen}.")}
         return "/".join(self.label(ids[part]) if part in ids else part for part in default.split("/"))
 
     def hints(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-        """`(id, words)` as `(key in force, words)`."""
+        """The pairs with each action id replaced by the label of its key."""
         return [(self.label(name), words) for name, words in pairs]
 
     def keymap(self) -> dict[str, str]:
-        """What `App.set_keymap` takes."""
+        """The overrides in the form that `App.set_keymap` takes."""
         return {
             name: ",".join(textual_key(key) for key in keys.split()) for name, keys in self.overrides.items()
         }
-
-
-# Whether a person's own keys can be used: what cannot is refused with its reason, and its default holds.
-# Pure.
 
 
 NAMED_KEYS = frozenset(
@@ -115,10 +113,11 @@ TERMINAL_ALIASES = {
     "ctrl+[": "escape",
     "ctrl+h": "backspace",
 }
-"""What a terminal sends as another key."""
+"""Keys that a terminal sends as another key, so that the console cannot tell the two apart."""
 PALETTE_KEY = "ctrl+p"
 DENY_KEYS = frozenset("drtb")
-"""The card's keys that refuse: none of them may come to approve."""
+"""The card's keys that refuse. None of them may become the approve key, because people press them by
+habit."""
 _TEXT_ACTIONS = frozenset(
     (
         *("app.panic", "app.card", "app.leave", "app.say-quit", "form.send", "form.insist", "form.json"),
@@ -126,15 +125,15 @@ _TEXT_ACTIONS = frozenset(
         *("jump.up", "jump.down", "jump.back", "pick.up", "pick.down", "pick.back"),
     )
 )
-"""Keys that work while text is written."""
+"""Actions whose keys work while the person writes text."""
 _TEXT_KEYS = frozenset(("space", "backspace", "delete", "left", "right", "home", "end", "enter", "tab"))
 _MODAL_SECTIONS = frozenset(("page", "card", "question", "form", "words", "pick", "jump", "edit", "sources"))
-"""Screens that stand over the main screen: of its keys only the application's hold there."""
+"""Screens over the main screen. Of the keys below them, only those of the application work there."""
 
 
 @dataclass(frozen=True, slots=True)
 class RejectedKey:
-    """A key that does not count, and why."""
+    """A setting for a key that cannot be used, with the reason."""
 
     id: str
     why: str
@@ -142,7 +141,8 @@ class RejectedKey:
 
 
 def check_keys(own: Mapping[str, str]) -> tuple[KeyBindings, tuple[RejectedKey, ...]]:
-    """The keys in force, and what was refused; `own` as in the settings: id to keys parted by spaces."""
+    """The key bindings, and the settings that were rejected. `own` maps an action id to keys, separated by
+    spaces. A rejected setting leaves the default in force."""
     refused: list[RejectedKey] = []
     good: dict[str, str] = {}
     for name, keys in own.items():
@@ -174,7 +174,7 @@ def _problem_of(name: str, keys: str) -> tuple[str, str]:
 
 
 def _key_problem(key: str) -> str:
-    """What is wrong with it wherever it stands."""
+    """What is wrong with the key whatever its action is; `""` for nothing."""
     *modifiers, last = [key] if len(key) == 1 else key.split("+")
     if key in TERMINAL_ALIASES:
         return f"a terminal sends it as {TERMINAL_ALIASES[key]}"
@@ -189,12 +189,12 @@ def _key_problem(key: str) -> str:
 
 
 def _is_seen(character: str) -> bool:
-    """Whether a key line can show it: it is no control, no blank, and stands on its own."""
+    """Whether a key line can show the character: it is no control, space or combining character."""
     return safe_text(character) == character and unicodedata.category(character)[0] not in "MZ"
 
 
 def _action_problem(name: str, key: str) -> str:
-    """What is wrong with it for this action."""
+    """What is wrong with the key for this action; `""` for nothing."""
     if name in _TEXT_ACTIONS and (len(key) == 1 or key in _TEXT_KEYS):
         return "it works while text is written, where that key writes"
     if not name.startswith("card."):
@@ -211,7 +211,8 @@ def _action_problem(name: str, key: str) -> str:
 
 
 def _conflict(keys: KeyBindings) -> tuple[str, str, str] | None:
-    """The last of the person's keys that another action of the same screen has, with that action."""
+    """The person's last setting whose key another action of the same screen has: its id, the other action's
+    id, and the key. None where there is no conflict."""
     for name in reversed(list(keys.overrides)):
         for other in _active_together(name):
             shared = set(keys.keys_for(name)) & set(keys.keys_for(other))
@@ -221,7 +222,7 @@ def _conflict(keys: KeyBindings) -> tuple[str, str, str] | None:
 
 
 def _active_together(name: str) -> Iterator[str]:
-    """Every other action whose keys count where this one's do."""
+    """The ids of all other actions whose keys work where this action's keys do."""
     mine = name.partition(".")[0]
     for part in SECTIONS:
         if _sections_overlap(mine, part.screen):
@@ -229,19 +230,16 @@ def _active_together(name: str) -> Iterator[str]:
 
 
 def _sections_overlap(one: str, other: str) -> bool:
-    """Whether two sections are ever in force at once."""
+    """Whether the keys of two sections can be in force at the same time."""
     pair = {one, other}
     if len(pair) == 1 or "app" in pair or pair == {"page", "call"}:
         return True
     return pair.isdisjoint(_MODAL_SECTIONS | {"call"}) and not pair.isdisjoint({"main", "list"})
 
 
-# What a person's settings say about the console, checked; what does not count is told with its place.
-
-
 @dataclass(frozen=True, slots=True)
 class ConsoleSettings:
-    """The person's keys and theme, and what is wrong with them."""
+    """The person's keys and theme, and the problems found in them."""
 
     keys: KeyBindings = field(default_factory=KeyBindings)
     theme: str = ""
@@ -251,7 +249,9 @@ class ConsoleSettings:
 def check_settings(
     keys: Mapping[str, str], theme: str, themes: frozenset[str], places: Mapping[str, Position]
 ) -> ConsoleSettings:
-    """`themes` are the names there are; `places` the place of each setting by JSON pointer."""
+    """Check the settings for keys and theme. `themes` are the names of all themes, and `places` gives the
+    position of each setting by JSON pointer. A setting that cannot be used is reported and has its
+    default."""
     good, refused = check_keys(keys)
     problems = []
     for item in refused:

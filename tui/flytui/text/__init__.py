@@ -1,1 +1,2 @@
-"""flytui.text."""
+"""Lines, cards, labels and filters as values. Command line and console both use them; nothing imports
+Textual."""

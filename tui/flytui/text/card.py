@@ -1,6 +1,7 @@
-"""The card: everything a person needs to judge one call, as plain lines, made from the request alone.
+"""The card of a request: everything that a person needs to judge one call, as plain lines.
 
-Whatever came from outside is drawn through `strict_text`; nothing is cut, collapsed or left out.
+The lines are made from the request alone. Text from outside is drawn through `strict_text`, and nothing is
+cut, collapsed or left out.
 """
 
 from __future__ import annotations
@@ -19,19 +20,22 @@ from flytui.text.input_view import input_lines, input_segments, input_size
 from flytui.text.wrap import wrap_exact, wrap_words
 
 LABEL_CELLS = 9
-"""Width of the column in which a line's label is drawn; `render_card` leaves it free."""
+"""The width of the label column, in cells. `render_card` leaves it free."""
 MIN_TEXT_CELLS = 11
+"""The least width of the text, in cells, however narrow the terminal is."""
 DIGEST_SHOWN = 12
+"""How many characters of a digest are shown."""
 OFTEN = 3
+"""After so many approvals of the same call today, the card offers the lease first."""
 UNCHECKED = "not checked: on Wayland it acts on whatever window has the focus by then, the console's own, too"
-EDITED = "edited by you: the caller sent another input, and is told"
+EDITED = "edited by you: the caller sent another input; its result will say so"
 NETWORK_REMARK = "network means this machine's whole network"
 _NOTHING = frozenset({"", "none", "no", "false"})
 _NOT_ENFORCED = "not enforced"
 
 
 class CardStyle(StrEnum):
-    """What a line is, for whoever draws it."""
+    """What a line says, from which the screen takes its colour."""
 
     TITLE = "title"
     EFFECT = "effect"
@@ -44,9 +48,9 @@ class CardStyle(StrEnum):
     SAID = "said"
     PLAIN = "plain"
     CROP = "crop"
-    """What the request's picture shows; whoever can draws it below."""
+    """The caption of the request's picture, which a console draws below the line."""
     CROP_TO = "crop-to"
-    """The same for the end of a drag."""
+    """The caption of the picture of where a drag ends."""
     ADDED = "added"
     REMOVED = "removed"
 
@@ -55,7 +59,7 @@ _OF_A_DIFF = {"+": CardStyle.ADDED, "-": CardStyle.REMOVED}
 
 
 class CardLine(Value, frozen=True, kw_only=True):
-    """One line as wide as was asked for. A continuation has an empty label."""
+    """One line of a card. A line that continues the one before has an empty label."""
 
     label: str
     text: str
@@ -63,16 +67,17 @@ class CardLine(Value, frozen=True, kw_only=True):
 
 
 class KeyHint(Value, frozen=True, kw_only=True):
-    """A key that the card offers, and what it does."""
+    """A key of the card, and what it does."""
 
     key: str
     words: str
 
 
 def render_card(request: ApprovalRequest, width: int, *, reveal: bool = False) -> tuple[CardLine, ...]:
-    """The whole card for `width` cells, label column included. `reveal` shows masked fields.
+    """The lines of the whole card for `width` cells, label column included. `reveal` shows masked fields.
 
-    Order: who, effect, exact input, target, reach, seal, rule, checks, difference, the caller's words.
+    The order is caller, effect, exact input, target, reach, seals, rules, checks and differences, and last
+    the caller's own claims, which nobody has verified.
     """
     room = max(width - LABEL_CELLS, MIN_TEXT_CELLS)
     return (
@@ -89,8 +94,8 @@ def render_card(request: ApprovalRequest, width: int, *, reveal: bool = False) -
 
 
 def card_keys(request: ApprovalRequest, *, held: bool = False) -> tuple[KeyHint, ...]:
-    """The keys this card has, in the order they are drawn. The lease comes first where the same call was
-    approved `OFTEN` times today."""
+    """The keys of the card, in the order in which they are drawn. The lease comes first where the same call
+    was approved `OFTEN` times today."""
     offered = choices(request)
     first = [KeyHint(key="a", words=f"approve once{_confirmation(request)}")]
     if Choice.LEASE in offered:
@@ -142,7 +147,7 @@ def _caller_lines(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
 
 
 def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[CardLine]:
-    """A line of counts, then the input; its INPUT lines joined are `input_lines` again."""
+    """A line of counts, then the input. The lines of style INPUT, joined, are exactly `input_lines`."""
     text = input_lines(request, reveal=reveal)
     drawn = [line for segment in input_segments(text) for line in wrap_exact(segment, room)]
     yield from _lines("INPUT", input_size(request, len(drawn)), CardStyle.PLAIN, room)
@@ -181,7 +186,7 @@ def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
 
 
 def _file(request: ApprovalRequest, preview: Preview, room: int) -> Iterator[CardLine]:
-    """What the change makes of the file; every line of it is drawn."""
+    """The lines that show the change to the file, every line of it."""
     new = " (there is none yet)" if preview.file_digest == "new" else ""
     yield from _lines("THERE", f"the file {strict_text(preview.file)}{new}", CardStyle.PLAIN, room)
     if preview.unread:
@@ -198,7 +203,8 @@ def _file(request: ApprovalRequest, preview: Preview, room: int) -> Iterator[Car
 
 
 def _page(preview: Preview, title: str, room: int) -> Iterator[CardLine]:
-    """What a browser tool acts on; every word but ours is the page's own."""
+    """The lines that name the element and the page that a browser tool acts on. Title and names come from the
+    page itself."""
     if preview.unseen:
         text = f"what it would act on is not known: {strict_text(preview.unseen)}"
         yield from _lines("THERE", text, CardStyle.REACH_OPEN, room)
@@ -224,7 +230,7 @@ def _reach(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
 
 
 def _permissions(group: tuple[PermissionReport, ...]) -> str:
-    """Permissions that share one reason, and the reason once."""
+    """Permissions that share one reason, followed by the reason."""
     enforced, why = group[0].enforced, group[0].why
     parts = [f"{strict_text(report.name)}: {strict_text(report.declared)}" for report in group]
     if enforced or not why.startswith(_NOT_ENFORCED):

@@ -1,8 +1,9 @@
-"""What a person looks for in the catalog: words, `key:value` terms, `!` for the opposite. Pure.
+"""The query of the catalog's filter: words, `key:value` terms, and `!` for the opposite. Pure.
 
-`state:deg,unav risk:high !sidecar:mock keyboard`: terms are separated by spaces and must all hold. A value
-is the beginning of what it means, a comma says *or*. A word occurs in the text of a row, in whatever case;
-one that occurs in no row at all may have its letters in order, but apart, in the name.
+Example: `state:deg,unav risk:high !sidecar:mock keyboard`. Terms are separated by spaces, and a row has to
+meet all of them. A value is the beginning of a word, and a comma means *or*. A word has to occur in the text
+of a row, in upper or lower case. A word that occurs in no row matches the rows whose name has its letters in
+that order, with others in between.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from flycore.model.enums import Decision, Effective, ReasonCode, Risk
 from flycore.model.stability import Stability
 
 CHANGED = "changed"
-"""State of a tool whose entry or program is not the one that was trusted."""
+"""The state of a tool whose entry or program is not the one that was trusted."""
 LEASE = "lease"
 BLOCKED = "blocked"
 NONE = "none"
@@ -29,12 +30,12 @@ VALUES: dict[str, tuple[str, ...]] = {
     "source": ("project", "user", "builtin", "plan", NONE),
     "sidecar": (),
 }
-"""The keys, and the words a value may begin; `sidecar` takes the beginning of any id."""
+"""The keys with the words that a value may be the beginning of. `sidecar` takes the beginning of any id."""
 
 
 class FilterItem(Value, frozen=True, kw_only=True):
-    """A tool, or a sidecar that offers none, as a query sees it; everything casefolded. After `text` stands
-    what holds for each key of `VALUES`, several words where several do."""
+    """A tool, or a sidecar without tools, as a query matches it. All text is casefolded. The fields after
+    `text` hold the values of each key of `VALUES`."""
 
     name: str
     text: str
@@ -48,14 +49,15 @@ class FilterItem(Value, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition; `key` is `""` for a word."""
+    """One condition of a query. `key` is `""` for a word."""
 
     key: str
     values: tuple[str, ...]
     inverse: bool = False
 
     def holds(self, item: FilterItem, *, loosely: bool = False) -> bool:
-        """Whether the row meets it. `loosely`: a word's letters need only follow each other in the name."""
+        """Whether the row meets the condition. With `loosely`, the letters of a word only have to occur in
+        the name in that order."""
         if self.key:
             facts: tuple[str, ...] = getattr(item, self.key)
             found = any(fact.startswith(self.values) for fact in facts)
@@ -67,18 +69,18 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What `parse_query` read. A term that has a problem is left out of `terms`."""
+    """A parsed filter line. A term that has a problem is not in `terms`."""
 
     terms: tuple[Term, ...] = ()
     problems: tuple[str, ...] = ()
-    """Keys and values that there are not, a sentence each, for people."""
+    """A sentence for each key or value that does not exist."""
 
     def matches(self, item: FilterItem) -> bool:
-        """Whether every term holds, words as they stand."""
+        """Whether the row meets every term. Words have to occur as they are."""
         return all(term.holds(item) for term in self.terms)
 
     def matching_indices(self, items: Sequence[FilterItem]) -> list[int]:
-        """Indices of the rows that match, in their order. A word that no row has is looked for loosely."""
+        """The indices of the rows that match, in order. A word that occurs in no row is matched loosely."""
         left = list(range(len(items)))
         for term in self.terms:
             if term.key or term.inverse:
@@ -91,7 +93,7 @@ class Query:
 
 
 def parse_query(text: str) -> Query:
-    """Read a filter line. A key without a value yet, as while it is typed, says nothing."""
+    """Parse a filter line. A key without a value, as it is while the person types, is no condition."""
     terms: list[Term] = []
     problems: list[str] = []
     for token in text.casefold().split():
@@ -113,7 +115,8 @@ def parse_query(text: str) -> Query:
 
 
 def listed_tool(view: CapabilityView, *, changed: bool = False, leased: bool = False) -> FilterItem:
-    """A tool. `changed`: its entry or program waits for trust again; `leased`: a lease holds for it."""
+    """The item of a tool. `changed` says that its entry or program waits for trust again, `leased` that a
+    lease covers it."""
     capability, stability = view.capability, view.stability
     policy: tuple[str, ...] = (view.decision or NONE,)
     if is_blocked(stability):
@@ -131,7 +134,7 @@ def listed_tool(view: CapabilityView, *, changed: bool = False, leased: bool = F
 
 
 def listed_sidecar(view: SidecarView, *, changed: bool = False) -> FilterItem:
-    """A sidecar that offers no tool."""
+    """The item of a sidecar that offers no tool."""
     names = ("", view.id, "")
     return _listed(
         names, view.stability, changed, risk="", policy=(NONE,), source=f"registry:{view.entry.source.value}"
@@ -139,7 +142,7 @@ def listed_sidecar(view: SidecarView, *, changed: bool = False) -> FilterItem:
 
 
 def listed_described(item: Described) -> FilterItem:
-    """A kit, a skill, a plugin or a server: found by words and by whose it is."""
+    """The item of a kit, a skill, a plugin or a server. It matches by words and by source."""
     words = (item.kind.value, item.id, item.name, item.state.value, item.summary, item.path)
     return FilterItem(
         name=item.id.casefold(),
@@ -156,7 +159,7 @@ def is_blocked(stability: Stability) -> bool:
 
 
 def in_order(letters: str, name: str) -> bool:
-    """Whether all letters occur in the name, one after the other."""
+    """Whether the letters occur in the name in this order, with others in between."""
     at = -1
     for letter in letters:
         at = name.find(letter, at + 1)
@@ -178,7 +181,7 @@ class WordFilter(Generic[AnyStr]):
 
 
 def parse_word_filter(text: str, encode: Callable[[str], AnyStr]) -> WordFilter[AnyStr]:
-    """Reads a filter of words, where `!word` excludes. `encode` spells a word as the searched texts do."""
+    """Parse a filter of words, where `!word` excludes. `encode` spells a word as the searched texts do."""
     words = text.split()
     required = tuple(encode(word) for word in words if not word.startswith("!"))
     excluded = tuple(encode(word[1:]) for word in words if word.startswith("!") and word != "!")

@@ -1,4 +1,4 @@
-"""Pictures in ordinary cells: each cell is two pixels, one over the other."""
+"""Pictures drawn in ordinary terminal cells: each cell is two pixels, one above the other."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from flytui.text.lines import CellColours, StyledLine, StyledText
 
 Rgb = tuple[int, int, int]
 _RAMP = " .:-=+*#%@"
-"""From dark to light, where there are no colours."""
+"""Characters from dark to light, for terminals without colours."""
 _ARMS = {(0, 0): "╋", (-1, 0): "━", (1, 0): "━", (-2, 0): "━", (2, 0): "━", (0, -1): "┃", (0, 1): "┃"}
-"""The cross, in cells around its middle."""
+"""The characters of the cross, by their place in cells from its middle."""
 
 
 @lru_cache(maxsize=16)
@@ -24,8 +24,8 @@ def picture_lines(
     *,
     colours: bool = True,
 ) -> list[StyledLine]:
-    """The picture in at most `width`×`height` cells, its shape kept, never enlarged. `cross` marks a pixel
-    of the picture. Without `colours` it is drawn by how light it is, in characters."""
+    """The picture in at most `width`×`height` cells. Its proportions are kept, and it is never enlarged.
+    `cross` marks a pixel of the picture. Without `colours`, brightness is drawn in characters."""
     columns, rows = _fitting(picture, width, height * 2)
     if columns <= 0 or rows <= 0:
         return []
@@ -42,7 +42,7 @@ def picture_lines(
 
 
 def _fitting(picture: Picture, width: int, height: int) -> tuple[int, int]:
-    """Size in pixels that keeps the shape inside `width`×`height`."""
+    """The size in pixels that keeps the proportions within `width`×`height`."""
     scale = min(1.0, width / picture.width, height / picture.height)
     if width <= 0 or height <= 0:
         return 0, 0
@@ -50,7 +50,7 @@ def _fitting(picture: Picture, width: int, height: int) -> tuple[int, int]:
 
 
 def _averaged(picture: Picture, columns: int, rows: int) -> list[list[Rgb]]:
-    """Each pixel of the smaller picture is the mean of what it stands for."""
+    """The picture scaled down. Each pixel is the mean of the pixels that it covers."""
     stride = picture.width * 3
     edges = [_span_of(at, columns, picture.width) for at in range(columns)]
     made: list[list[Rgb]] = []
@@ -62,7 +62,7 @@ def _averaged(picture: Picture, columns: int, rows: int) -> list[list[Rgb]]:
 
 
 def _span_of(at: int, count: int, size: int) -> tuple[int, int]:
-    """Which of `size` pixels the `at`-th of `count` stands for; always at least one."""
+    """The range of the `size` pixels that pixel `at` of `count` covers. It holds at least one pixel."""
     first = min(size - 1, at * size // count)
     return first, max(first + 1, (at + 1) * size // count)
 
@@ -99,7 +99,7 @@ def _cell_of(cross: tuple[int, int], picture: Picture, columns: int, rows: int) 
 
 
 def _put_cross(spans: list[StyledText], middle: tuple[int, int], row: int) -> None:
-    """Draw over the cells of this row that the cross covers, light on dark or dark on light."""
+    """Draw the cross over the cells of this row, light on dark or dark on light."""
     for (right, down), glyph in _ARMS.items():
         at = middle[0] + right
         if middle[1] + down != row or not 0 <= at < len(spans):
@@ -113,7 +113,7 @@ def _put_cross(spans: list[StyledText], middle: tuple[int, int], row: int) -> No
 
 
 def _merged_cells(spans: Sequence[StyledText]) -> StyledLine:
-    """Neighbours of one colour as one span."""
+    """The cells with neighbours of the same colours joined, so that less is sent to the terminal."""
     merged: list[StyledText] = []
     for part in spans:
         if merged and merged[-1].ink == part.ink:

@@ -1,4 +1,5 @@
-"""The input as a card shows it: canonical JSON with real letters, exact, every character visible."""
+"""The input of a request as a card shows it: canonical JSON with unescaped letters and every character
+visible."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ MASK_DIGEST_SHOWN = 8
 
 
 def input_lines(request: ApprovalRequest, *, reveal: bool = False) -> str:
-    """One line. JSON's own escapes stay as they are, letters beyond ASCII are drawn as letters, and what
-    could deceive is a token. Different inputs look different.
+    """The input as one line. JSON's escapes stay as they are, letters beyond ASCII are drawn as letters, and
+    deceptive characters become visible tokens. Two different inputs give two different lines.
 
-    A masked field is drawn as `•••` with length and digest prefix, unless `reveal`.
+    A masked field is drawn as `•••` with its length and the beginning of its digest, unless `reveal` is set.
     """
     if reveal:
         return _visible(_spelled(request.subject.input))
@@ -32,12 +33,13 @@ def input_lines(request: ApprovalRequest, *, reveal: bool = False) -> str:
 
 
 def input_segments(text: str) -> list[str]:
-    """The text cut after each escaped newline, so that a script is drawn line by line."""
+    """The text cut after each escaped newline, so that a script is drawn line by line. Joined, the parts are
+    the text again."""
     return _AFTER_NEWLINE.findall(text) or [""]
 
 
 def input_size(request: ApprovalRequest, lines: int) -> str:
-    """How much there is: bytes of the canonical JSON, lines as drawn, masked fields."""
+    """The size of the input in words: bytes of the canonical JSON, lines as drawn, masked fields."""
     size = len(canonical_json(request.subject.input))
     text = f"{size} bytes in {lines} {'line' if lines == 1 else 'lines'}, all shown"
     hidden = len(request.masked)
@@ -45,18 +47,19 @@ def input_size(request: ApprovalRequest, lines: int) -> str:
 
 
 def _spelled(value: Json) -> str:
-    """Canonical JSON, but with letters instead of `\\uXXXX`."""
+    """The value as canonical JSON, but with letters instead of `\\uXXXX`."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def _visible(text: str) -> str:
-    """`strict_text` on every run between JSON escapes: the `n` of an escaped newline is no part of the
-    word that follows it."""
+    """The text with `strict_text` applied between JSON's escapes."""
+    # Not to the whole text: the `n` of an escaped newline would count as a letter of the word after it.
     return "".join(strict_text(part) for part in _ESCAPE.split(text))
 
 
 def _masked(value: Json, pointer: str, real: Json) -> Json:
-    """A copy of `value` in which the field at `pointer` is a mask that tells length and digest."""
+    """A copy of `value` in which the field at `pointer` is replaced by a mask with length and digest of the
+    real value."""
     return _replace(value, pointer_keys(pointer), real)
 
 

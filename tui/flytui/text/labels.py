@@ -1,4 +1,4 @@
-"""Words, glyphs and durations, the same on every screen."""
+"""Labels, glyphs and durations, which are the same on every screen and on the command line."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ PHASE_LABELS: dict[Phase, tuple[str, Tone]] = {
 
 
 def label_span(pair: tuple[str, Tone]) -> StyledText:
-    """A word of one of the tables above as a span."""
+    """A label of one of the tables above as a span."""
     return StyledText(*pair)
 
 
 def risk_title(risk: Risk) -> StyledText:
-    """Risk as a card's title says it; red is for high and critical only."""
-    loud = risk.at_least(Risk.HIGH)
-    return span(f"{'▲ ' if loud else ''}{risk.value.upper()}", Tone.ALARM if loud else Tone.STRONG)
+    """The risk as a card's title shows it. Only high and critical risk is red."""
+    alarming = risk.at_least(Risk.HIGH)
+    return span(f"{'▲ ' if alarming else ''}{risk.value.upper()}", Tone.ALARM if alarming else Tone.STRONG)
 
 
 def duration(seconds: float) -> str:
-    """`0:12`, `9:48`, `1:02:03`; never negative."""
+    """A duration such as `0:12`, `9:48` or `1:02:03`. A negative one is `0:00`."""
     whole = max(0, int(seconds))
     hours, rest = divmod(whole, 3600)
     minutes, second = divmod(rest, 60)
@@ -59,14 +59,14 @@ def duration(seconds: float) -> str:
 
 
 def local_time(at: float) -> str:
-    """A Unix time as the person's own clock shows it: `14:03:11`, with its date where that is not today."""
+    """A Unix time in the person's time zone, such as `14:03:11`, with the date where that is not today."""
     then = time.localtime(at)
     day = "" if then[:3] == time.localtime()[:3] else "%Y-%m-%d "
     return time.strftime(f"{day}%H:%M:%S", then)
 
 
 def age(seconds: float) -> str:
-    """`12s`, `3m`, `4h`, `2d`: one unit is enough for an age."""
+    """An age in its largest whole unit, such as `12s`, `3m`, `4h` or `2d`."""
     whole = max(0, int(seconds))
     for size, unit in ((86_400, "d"), (3_600, "h"), (60, "m")):
         if whole >= size:
@@ -75,17 +75,17 @@ def age(seconds: float) -> str:
 
 
 def milliseconds_text(milliseconds: int) -> str:
-    """`40ms`, `1.9s`, `3:12`."""
+    """A duration in milliseconds as text, such as `40ms`, `1.9s` or `3:12`."""
     if milliseconds < 1_000:
         return f"{milliseconds}ms"
     return f"{milliseconds / 1_000:.1f}s" if milliseconds < 60_000 else duration(milliseconds / 1_000)
 
 
 def plural(count: int, one: str, many: str = "") -> str:
-    """`1 problem`, `3 problems`."""
+    """A number with its noun, such as `1 problem` or `3 problems`. `many` is an irregular plural."""
     return f"{count} {one if count == 1 else many or one + 's'}"
 
 
 def json_text(value: Json) -> str:
-    """JSON over several lines, for reading."""
+    """The value as indented JSON, for reading."""
     return json.dumps(value, indent=2, ensure_ascii=False, sort_keys=False)

@@ -1,7 +1,7 @@
-"""Lines as values: the one road from text to the terminal.
+"""Lines as values: all text reaches the terminal as a `StyledLine`, which is a tuple of `StyledText`.
 
-A `Line` is a tuple of `Span`s. `span()` makes text from anywhere fit to draw; a `Span` built directly
-holds text that has been made safe before (the card's). No markup exists on this road.
+`span()` makes text from anywhere safe to draw. A `StyledText` that is built directly must hold safe text, as
+the card's lines do. There is no markup in a line.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from flysafe.text import safe_lines, safe_text, strict_text
 
 
 class Tone(StrEnum):
-    """How a span is drawn. Tone never carries meaning that the words do not."""
+    """How a span is drawn. A tone never carries a meaning that the words do not."""
 
     PLAIN = "plain"
     DIM = "dim"
@@ -29,12 +29,13 @@ class Tone(StrEnum):
     KEY = "key"
     HEAD = "head"
     QUOTE = "quote"
-    """Exactly what a caller sent."""
+    """Text exactly as a caller sent it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CellColours:
-    """Exact colours of a picture's cell, red, green and blue each: of the character and behind it."""
+    """The colours of a picture's cell, as red, green and blue from 0 to 255: of the character, and behind
+    it."""
 
     fore: tuple[int, int, int]
     back: tuple[int, int, int]
@@ -42,7 +43,7 @@ class CellColours:
 
 @dataclass(frozen=True, slots=True)
 class StyledText:
-    """Safe text in one tone; `ink` replaces its colours."""
+    """Safe text in one tone. `ink` replaces the colours of the tone."""
 
     text: str
     tone: Tone = Tone.PLAIN
@@ -54,17 +55,17 @@ BLANK: StyledLine = ()
 
 
 def span(text: object, tone: Tone = Tone.PLAIN) -> StyledText:
-    """Text from anywhere as a span: what cannot be seen becomes visible tokens, newlines too."""
+    """Text from anywhere as a span. Invisible characters, newlines among them, become visible tokens."""
     return StyledText(safe_text(str(text)), tone)
 
 
 def line(*parts: StyledText | str) -> StyledLine:
-    """A line; plain strings become plain spans."""
+    """A line of these parts. A string becomes a span in the plain tone."""
     return tuple(part if isinstance(part, StyledText) else span(part) for part in parts)
 
 
 def keys_line(pairs: Iterable[tuple[str, str]]) -> StyledLine:
-    """`key what` pairs, as a foot line shows them."""
+    """A key line: pairs of a key and what it does."""
     spans: list[StyledText] = []
     for key, what in pairs:
         spans += [StyledText("  " if spans else " "), span(key, Tone.KEY), span(f" {what}", Tone.DIM)]
@@ -72,7 +73,7 @@ def keys_line(pairs: Iterable[tuple[str, str]]) -> StyledLine:
 
 
 def keys_fitting(pairs: Iterable[tuple[str, str]], width: int) -> StyledLine:
-    """A foot line of those pairs that fit whole; pairs are given most needed first."""
+    """A key line of the pairs that fit whole into `width` cells. The most important pairs come first."""
     row: StyledLine = ()
     for pair in pairs:
         piece = (*((StyledText(" "),) if row else ()), *keys_line([pair]))
@@ -82,17 +83,17 @@ def keys_fitting(pairs: Iterable[tuple[str, str]], width: int) -> StyledLine:
 
 
 def width_of(row: StyledLine) -> int:
-    """Terminal cells the line takes."""
+    """The width of the line in terminal cells."""
     return sum(cell_len(part.text) for part in row)
 
 
 def text_of(row: StyledLine) -> str:
-    """The line without its tones."""
+    """The text of the line without its tones."""
     return "".join(part.text for part in row)
 
 
 def truncated(row: StyledLine, width: int) -> StyledLine:
-    """The line cut to `width` cells; a cut is shown by `…`."""
+    """The line cut to at most `width` cells. Where something is cut, the line ends with `…`."""
     if width <= 0:
         return ()
     if width_of(row) <= width:
@@ -117,8 +118,8 @@ def padded(row: StyledLine, width: int) -> StyledLine:
 
 
 def wrap(row: StyledLine, width: int, indent: int = 0) -> list[StyledLine]:
-    """The line broken into lines of at most `width` cells, later ones indented; nothing is lost but
-    the one space a break stands for."""
+    """The line wrapped into lines of at most `width` cells, with all but the first indented. Nothing is lost
+    but one space at each break."""
     width = max(width, 8)
     indent = min(indent, width // 2)
     done: list[StyledLine] = []
@@ -142,12 +143,12 @@ def wrap(row: StyledLine, width: int, indent: int = 0) -> list[StyledLine]:
 
 
 def wrapped(rows: Iterable[StyledLine], width: int, indent: int = 0) -> list[StyledLine]:
-    """Every line wrapped."""
+    """All lines, each of them wrapped."""
     return [piece for row in rows for piece in wrap(row, width, indent)]
 
 
 def table_row(cells: Iterable[StyledLine], sizes: Iterable[int]) -> StyledLine:
-    """Cells side by side, each cut or filled to its size and one space after it; a cell without a size is
+    """Cells side by side, each cut or filled to its size, with one space after it. A cell without a size is
     left out."""
     return tuple(
         part
@@ -157,7 +158,7 @@ def table_row(cells: Iterable[StyledLine], sizes: Iterable[int]) -> StyledLine:
 
 
 def labelled(label: str, text: object, width: int, cells: int) -> list[StyledLine]:
-    """A label in a column of `cells` cells with its text wrapped beside it; nothing for an empty text."""
+    """A label in a column of `cells` cells, with its text wrapped beside it. An empty text gives no lines."""
     words = str(text)
     if not words:
         return []
@@ -165,12 +166,23 @@ def labelled(label: str, text: object, width: int, cells: int) -> list[StyledLin
 
 
 def text_lines(text: str, tone: Tone = Tone.PLAIN, margin: int = 0) -> list[StyledLine]:
-    """Text of several lines, one `Line` for each, indented by `margin`."""
+    """A `StyledLine` for each line of the text, indented by `margin` spaces."""
     return [(StyledText(" " * margin), StyledText(piece, tone)) for piece in safe_lines(text)]
 
 
+def difference_lines(difference: Sequence[str], width: int, margin: int) -> list[StyledLine]:
+    """Lines `- …` and `+ …` of `flycore.model.json_diff`, each sign in its own colour, wrapped and never
+    cut."""
+    rows: list[StyledLine] = []
+    for text in difference:
+        tone = Tone.GOOD if text.startswith("+") else Tone.BAD
+        rows += wrap(line(StyledText(" " * margin), StyledText(strict_text(text), tone)), width, margin + 2)
+    return rows
+
+
 def _merged_spans(spans: Iterable[StyledText]) -> StyledLine:
-    """Neighbours of one tone as one span: fewer style changes on the wire."""
+    """The spans with neighbours of the same tone joined, so that fewer style changes are sent to the
+    terminal."""
     joined: list[StyledText] = []
     for part in spans:
         if joined and joined[-1].tone is part.tone and joined[-1].ink == part.ink:
@@ -190,7 +202,8 @@ def _split_words(row: StyledLine) -> Iterator[tuple[StyledText, str]]:
 
 
 def _split_long_word(word: str, first: int, rest: int) -> Iterator[str]:
-    """A word in parts that fit: the first into what is left of the line, the others into whole lines."""
+    """The parts of a word that is too long: the first has at most `first` cells, the others at most
+    `rest`."""
     if cell_len(word) <= first:
         yield word
         return
@@ -204,15 +217,3 @@ def _split_long_word(word: str, first: int, rest: int) -> Iterator[str]:
         used += size
     if part:
         yield part
-
-
-# A difference as it is drawn: what was in one colour, what comes in another, nothing cut. Pure.
-
-
-def difference_lines(difference: Sequence[str], width: int, margin: int) -> list[StyledLine]:
-    """Lines `- …` and `+ …` of `flycore.model.json_diff`, wrapped below their sign."""
-    rows: list[StyledLine] = []
-    for text in difference:
-        tone = Tone.GOOD if text.startswith("+") else Tone.BAD
-        rows += wrap(line(StyledText(" " * margin), StyledText(strict_text(text), tone)), width, margin + 2)
-    return rows

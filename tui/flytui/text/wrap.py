@@ -1,4 +1,4 @@
-"""Text measured and wrapped by terminal cells, losing nothing."""
+"""Measures and wraps text by terminal cells, without losing a character."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 _PIECES = re.compile(r"[ -~]+|⟦[^⟧]*⟧|.", re.DOTALL)
-"""Runs of printable ASCII, visible tokens, single characters."""
+"""Matches runs of printable ASCII, visible tokens, and single characters."""
 _ATOMS = re.compile(r"⟦[^⟧]*⟧|.", re.DOTALL)
-"""Visible tokens, single characters."""
+"""Matches visible tokens and single characters."""
 
 
 def cell_width(text: str) -> int:
-    """Cells the text takes on a terminal: 2 for wide and fullwidth characters, 0 for combining marks."""
+    """The width of the text in terminal cells: 2 for wide and fullwidth characters, 0 for combining marks."""
     if text.isascii():
         return len(text)
     return sum(_character_width(character) for character in text)
 
 
 def wrap_exact(text: str, width: int) -> list[str]:
-    """Lines of at most `width` cells whose concatenation is the text. Empty text is one empty line.
+    """Lines of at most `width` cells whose concatenation is the text. Empty text gives one empty line.
 
-    A combining mark stays with its character; a token is torn only where it is wider than a line.
+    A combining mark stays with its character. A visible token is split only where it is wider than a line.
     """
     lines, parts, room = [], [], width
     for match in _PIECES.finditer(text):
         piece, cells = match[0], cell_width(match[0])
-        tears = piece.isascii() or cells > width  # ASCII and tokens have one cell a character
+        # Slicing by cells is right for these two alone: ASCII and tokens have one cell for each character.
+        splittable = piece.isascii() or cells > width
         while cells > room:
-            if tears:
+            if splittable:
                 parts.append(piece[:room])
                 piece, cells = piece[room:], cells - room
             lines.append("".join(parts))
@@ -41,8 +42,8 @@ def wrap_exact(text: str, width: int) -> list[str]:
 
 
 def wrap_words(text: str, width: int) -> list[str]:
-    """Like `wrap_exact`, but breaks after a space where one lies in the second half of the line; so a line
-    begins with a word, not with the space before it."""
+    """Lines like those of `wrap_exact`, but broken after a space where the second half of the line has one,
+    so that the next line begins with a word."""
     if cell_width(text) <= width:
         return [text]
     lines, line = [], _Line()

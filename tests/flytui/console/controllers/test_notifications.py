@@ -29,7 +29,7 @@ from kits.console import app_of
 from kits.values import request_of
 from kits.fake_kernel import world
 async def later(app, place):
-    while app.desk.status is None or not app.is_running:
+    while app.state.status is None or not app.is_running:
         await anyio.sleep(0.01)
     place.ask_for(request_of("r1"))
     while app.app_focus:

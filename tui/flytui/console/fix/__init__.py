@@ -1,1 +1,1 @@
-"""Doing what a reason's remedy says: seen first, then done."""
+"""Fixes that a remedy offers: each is shown exactly, then done after a confirmation."""

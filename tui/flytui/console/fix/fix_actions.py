@@ -1,4 +1,5 @@
-"""What a fix would do, as lines: every argument can be told from its neighbours. Pure."""
+"""The actions that repair something from a view: a program on the terminal, trust, a probe, a switch, a first
+registry. Each is shown exactly before it is done."""
 
 from __future__ import annotations
 
@@ -27,22 +28,26 @@ from flytui.console.widgets.lines import LineBar, LineBuilder
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, text_lines, wrap, wrapped
 
 NO_EDITOR = "No editor was found. Set VISUAL or EDITOR, start flytui again, or open the file yourself."
-NO_TERMINAL = "This console has no terminal to lend. Copy it with y and run it yourself."
+NO_TERMINAL = (
+    "This console cannot run a program on its terminal. Copy the command with y and run it yourself."
+)
+REGISTRY = "tools/external.tools.jsonc"
 
 
 def quoted_command(argv: Sequence[str]) -> str:
-    """One line that a shell would read as exactly these arguments, nothing in it hidden."""
+    """The arguments as one line that a shell would read as exactly these arguments, with nothing hidden."""
     return strict_text(shlex.join(argv))
 
 
 def fix_reason_lines(reason: Reason, width: int) -> list[StyledLine]:
-    """What is mended."""
+    """The lines that name the problem and its remedy."""
     rows = wrap(line(StyledText(" "), span(f"{reason.code.value}: {reason.message}")), width, 3)
     return [*rows, *wrap(line(StyledText(" "), span(f"→ {reason.remedy}", Tone.DIM)), width, 3), ()]
 
 
 def program_lines(fix: Fix, argv: tuple[str, ...], lent: bool, width: int) -> list[StyledLine]:
-    """The program that would run, or what to do where none can."""
+    """The lines that show the program that would run, or say what to do where none can. `lent` says whether
+    there is a terminal to run it on."""
     rows: list[StyledLine] = wrap(line(StyledText(" "), span(f"To {fix.words}", Tone.STRONG)), width, 1)
     if fix.kind is FixKind.EDIT:
         place = f"{fix.file}:{fix.line}" if fix.line else fix.file
@@ -66,27 +71,22 @@ def program_lines(fix: Fix, argv: tuple[str, ...], lent: bool, width: int) -> li
 
 
 def switch_lines(sidecar: str, file: str, width: int) -> list[StyledLine]:
-    """What switching on changes."""
-    said = (
+    """The lines that say what switching a sidecar on changes."""
+    change = (
         f'sets "enabled" of {strict_text(sidecar)} to true in {strict_text(file)}; '
         "nothing else in the file changes"
     )
-    asked = "What it may do stays as it is: its calls are judged and asked as before."
+    unchanged = "Policy and approvals stay as they are: its calls are still judged, and you are still asked."
     return [
-        *wrap(line(StyledText(" "), StyledText(said)), width, 1),
+        *wrap(line(StyledText(" "), StyledText(change)), width, 1),
         (),
-        *wrap(line(StyledText(" "), span(asked, Tone.DIM)), width, 1),
+        *wrap(line(StyledText(" "), span(unchanged, Tone.DIM)), width, 1),
     ]
 
 
-# The Catalog's keys that mend: show and do the offered fix, switch on and off, write a first registry.
-
-
-REGISTRY = "tools/external.tools.jsonc"
-
-
 class FixActions(Vertical):
-    """A view that can have something done: programs on the terminal, trust, a probe, a first registry."""
+    """A view from which a person can run a program on the terminal, open the trust screen, probe a sidecar,
+    or write a first registry. A subclass sets `_state`."""
 
     _state: ConsoleState
 
@@ -97,7 +97,7 @@ class FixActions(Vertical):
             self._notice("nothing waits for trust")
 
     def _confirm_program(self, sidecar: str, heading: str, why: LineBuilder, fix: Fix) -> None:
-        """A program that is run on the terminal, once seen."""
+        """Show a program, and run it on the terminal once the person has confirmed it."""
         bench = self._state.terminal_programs
         argv = bench.argv(fix) if bench is not None else fix.argv
 
@@ -119,7 +119,7 @@ class FixActions(Vertical):
         self.app.push_screen(screen, answered)
 
     async def _run_on_terminal(self, sidecar: str, argv: tuple[str, ...], read: bool) -> None:
-        """Let the program have the terminal; say how it ended, and look again."""
+        """Lend the terminal to the program, show its exit status, and probe the sidecar again."""
         state, bench = self._state, self._state.terminal_programs
         if bench is None or state.suspended:
             return
@@ -132,7 +132,7 @@ class FixActions(Vertical):
         try:
             await suspend_for(self.app, state, play, self._refresh_screens)
         except SuspendNotSupported:
-            self._notice(f"this terminal cannot be lent; run it yourself: {quoted_command(argv)}")
+            self._notice(f"this terminal cannot run another program; run it yourself: {quoted_command(argv)}")
             return
         self._notice(f"{os.path.basename(argv[0])} ended with exit status {ended}")
         if sidecar:
@@ -150,7 +150,8 @@ class FixActions(Vertical):
             self._notice(f"not probed: {error}")
 
     def action_start(self) -> None:
-        """Show the starter registry, and write it where there is none."""
+        """Show the starter registry, and write it once the person has confirmed it. A project that has a
+        registry gets none."""
         catalog, bench = self._state.catalog, self._state.terminal_programs
         if catalog is None or bench is None:
             self._notice("flytui init writes a first registry")
@@ -169,7 +170,7 @@ class FixActions(Vertical):
             if yes:
                 self._notice(f"{REGISTRY} is written, and trusted as you read it")
 
-        heading = f"A first registry, written to {REGISTRY}: every program that flytui brings"
+        heading = f"A first registry, written to {REGISTRY}: every program that comes with flytui"
         screen = ConfirmActionScreen(
             self._state, "First registry", heading, lines, "write and trust it", write
         )
@@ -181,7 +182,8 @@ class FixActions(Vertical):
 
 
 class CatalogFixActions(FixActions):
-    """What a view with a row of the catalog under its cursor can have done about it."""
+    """A view with a row of the catalog under its cursor, and the actions that repair or switch its
+    sidecar."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("F", "fix", "Fix", show=False, id="catalog.fix"),
@@ -198,11 +200,11 @@ class CatalogFixActions(FixActions):
         raise NotImplementedError
 
     def action_sources(self) -> None:
-        """What is described and never run; other clients' servers are imported there."""
+        """Open the screen of kits and sources, from which MCP servers of other clients can be imported."""
         self.app.push_screen(SourcesScreen(self._state))
 
     def action_fix(self) -> None:
-        """Show the first fix that a reason of this row offers; some are done elsewhere."""
+        """Show the first fix that a reason of this row offers, or do what that kind of fix needs."""
         row = self.row
         reason = first_fixable(row.stability.reasons) if row is not None else None
         if row is None or reason is None or reason.fix is None:
@@ -244,24 +246,26 @@ class CatalogFixActions(FixActions):
         )
 
     def action_enable(self) -> None:
-        """Switch this row's sidecar on; words of the person's own go to the log."""
+        """Ask for a reason, which may be empty, and switch this row's sidecar on. The log keeps the
+        reason."""
         row = self._row_with_entry()
         if row is not None and row.offered_by is not None:
             if row.offered_by.entry.enabled:
                 self._notice(f"{row.sidecar} is on already")
             else:
-                note = "Why, for the log; nothing is fine. Its calls are judged and asked as before."
+                note = "Why, for the log; you may leave it empty. Its calls are judged as before."
                 self._switch(row.sidecar, True, note)
 
     def action_disable(self) -> None:
-        """Switch this row's sidecar off: nothing of it is started any more, calls that run end."""
+        """Ask for a reason, and switch this row's sidecar off. No new call of it starts; calls that run go on
+        to their end."""
         row = self._row_with_entry()
         if row is not None:
-            note = "Why it is off, for whoever looks. Calls that run now come to their end."
+            note = "Why it is off, for everyone who sees it. Calls that run now go on to their end."
             self._switch(row.sidecar, False, note)
 
     def _row_with_entry(self) -> CatalogRow | None:
-        """The row, if a registry's entry is behind it."""
+        """The row, where a registry entry offers it and this console may decide; else None, and a notice."""
         row = self.row
         if self._state.no_decision_reason:
             self._notice(self._state.no_decision_reason)
@@ -292,7 +296,7 @@ class CatalogFixActions(FixActions):
 
 
 def first_fixable(reasons: Sequence[Reason]) -> Reason | None:
-    """The first reason that something can be done about at once."""
+    """The first reason that offers a fix; None where none does."""
     return next((reason for reason in reasons if reason.fix is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""What the console can mend things with: the person's editor, and the terminal to run a program on."""
+"""The programs that a fix can run on the terminal: the fix's own command, or the person's editor."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from flycore.model.diagnostics import Fix, FixKind
 
 RunProgram = Callable[[tuple[str, ...], bool], Awaitable[int]]
-"""Runs a program on the terminal that was lent, to its end: argv, and whether its output is to be read before
-the console comes back. Gives the exit status, 127 where it could not be started."""
+"""Runs a program on the terminal to its end. Its arguments are argv, and whether to wait for a key
+afterwards, so that the person can read the output. It gives the exit status, and 127 where the program could
+not be started."""
 
 _PLUS_LINE_EDITORS = frozenset(
     ("vi", "vim", "nvim", "view", "nano", "pico", "emacs", "emacsclient", "joe", "mg", "ne", "kak")
@@ -21,7 +22,7 @@ _GOTO_EDITORS = frozenset(("code", "codium", "code-insiders", "cursor"))
 
 @dataclass(frozen=True, slots=True)
 class TerminalPrograms:
-    """Handed in by whoever opened the console on a terminal."""
+    """What a console on a terminal needs to run a fix. A console without a terminal has none."""
 
     root: str
     """The app root, absolute."""
@@ -33,7 +34,7 @@ class TerminalPrograms:
     run: RunProgram
 
     def argv(self, fix: Fix) -> tuple[str, ...]:
-        """The program that does the fix; empty where no program does."""
+        """The arguments of the program that does the fix; empty where no program does."""
         if fix.kind is FixKind.COMMAND:
             return fix.argv
         if fix.kind is FixKind.EDIT and self.editor:
@@ -41,14 +42,15 @@ class TerminalPrograms:
         return ()
 
     def path(self, file: str) -> str:
-        """Where a file of a fix lies, absolute."""
+        """The absolute path of a file that a fix names, relative to the app root or to `~`."""
         if file.startswith("~/"):
             return os.path.join(self.home, file[2:])
         return os.path.join(self.root, file)
 
 
 def edit_argv(editor: tuple[str, ...], path: str, line: int) -> tuple[str, ...]:
-    """The editor on that file, at that line where it is one that can be told. `path` is absolute."""
+    """The arguments that open the editor on the file, at the line where it is an editor whose option for that
+    is known. `path` is absolute; `line` counts from 1, and 0 means no line."""
     name = os.path.basename(editor[0])
     if line < 1:
         return (*editor, path)

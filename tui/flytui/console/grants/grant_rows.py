@@ -1,4 +1,4 @@
-"""Leases, rules and blocks as rows: what, for whom, from which request, used, last used, until when."""
+"""Leases, rules and blocks as rows of the Grants view, and their details."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _DECISIONS = {Decision.ALLOW: Tone.GOOD, Decision.ASK: Tone.WARN, Decision.DENY:
 
 
 def grant_columns(cells: Sequence[StyledText], width: int) -> StyledLine:
-    """The cells side by side; where it is narrow the last ones go first, `Enter` shows them all."""
+    """The cells side by side. Where the line is too narrow, its end is cut; Enter shows everything."""
     sizes = (26, 13, 9, 8, 12) if width < 90 else (34, 24, 9, 9, 13)
     row: StyledLine = ()
     for cell, size in zip(cells, sizes, strict=False):
@@ -28,14 +28,14 @@ def grant_columns(cells: Sequence[StyledText], width: int) -> StyledLine:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRow:
-    """A lease that holds."""
+    """A lease that is in force."""
 
     lease: Lease
     now: float
 
     @property
     def key(self) -> str:
-        """Unlike any other row's."""
+        """What identifies the row in the list."""
         return f"lease {self.lease.id}"
 
     @property
@@ -45,11 +45,11 @@ class LeaseRow:
 
     @property
     def removal_loosens(self) -> bool:
-        """Whether taking it away lets more through: never."""
+        """False: without a lease, more calls ask."""
         return False
 
     def draw(self, width: int) -> StyledLine:
-        """One row."""
+        """The row as a line of at most `width` cells."""
         lease = self.lease
         used = f"{lease.used} of {lease.used + lease.calls_left}"
         cells = (
@@ -63,7 +63,7 @@ class LeaseRow:
         return grant_columns(cells, width)
 
     def details(self, width: int) -> list[StyledLine]:
-        """Everything that is known of it."""
+        """The lines of the details."""
         lease = self.lease
         facts = [
             ("lease", lease.id),
@@ -88,7 +88,7 @@ class RuleRow:
 
     @property
     def key(self) -> str:
-        """Place and digest: a rule that moved or changed is another row."""
+        """Place and digest of the rule. A rule that moved or changed is another row."""
         return f"rule {self.rule.where} {self.rule.digest}"
 
     @property
@@ -98,7 +98,7 @@ class RuleRow:
 
     @property
     def removal_loosens(self) -> bool:
-        """Whether without it more would run unasked."""
+        """Whether more calls would run unasked without the rule."""
         return self.rule.decision != Decision.ALLOW
 
     @property
@@ -106,7 +106,7 @@ class RuleRow:
         return self.rule.where.rpartition("/")[2]
 
     def draw(self, width: int) -> StyledLine:
-        """One row."""
+        """The row as a line of at most `width` cells."""
         rule = self.rule
         tone = Tone.DIM if rule.note or self._expired else _decision_tone(rule.decision)
         what = (span(f"{rule.decision} ", tone), span(rule.tool, Tone.STRONG))
@@ -122,11 +122,11 @@ class RuleRow:
         return grant_columns(cells, width)
 
     def details(self, width: int) -> list[StyledLine]:
-        """Everything that is known of it."""
+        """The lines of the details."""
         rule = self.rule
         facts = [
             ("rule", f"{rule.decision} {rule.tool}"),
-            ("stands at", rule.where),
+            ("written at", rule.where),
             ("because", rule.because),
             ("caller", rule.caller or "every caller"),
             ("input", "any" if rule.when is None else json.dumps(rule.when)),
@@ -150,14 +150,14 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True)
 class BlockRow:
-    """A tool that is blocked for everybody."""
+    """A tool that is blocked for every caller."""
 
     block: Block
     now: float
 
     @property
     def key(self) -> str:
-        """Unlike any other row's."""
+        """What identifies the row in the list."""
         return f"block {self.block.tool}"
 
     @property
@@ -168,11 +168,11 @@ class BlockRow:
 
     @property
     def removal_loosens(self) -> bool:
-        """Whether without it more is let through: always."""
+        """True: without a block, calls of the tool are possible again."""
         return True
 
     def draw(self, width: int) -> StyledLine:
-        """One row."""
+        """The row as a line of at most `width` cells."""
         block = self.block
         tool = "every tool" if block.tool == _EVERY_TOOL else block.tool
         cells = (
@@ -186,7 +186,7 @@ class BlockRow:
         return grant_columns(cells, width)
 
     def details(self, width: int) -> list[StyledLine]:
-        """Everything that is known of it."""
+        """The lines of the details."""
         block = self.block
         facts = [
             ("blocked", "every tool" if block.tool == _EVERY_TOOL else block.tool),

@@ -1,7 +1,7 @@
-"""The Grants list: leases, rules and blocks; `d` takes one away, `z` takes that back.
+"""The Grants view: leases, rules and blocks. `d` revokes one, `z` undoes that.
 
-What lets more through than before (a deny rule or a block taken away, a lease or an allow rule that comes
-back) asks for the same key again; everything else happens at once.
+A change after which more calls run unasked (a deny rule or a block that ends, a lease or an allow rule that
+comes back) needs the same key a second time. Every other change is done at once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, truncated, wrapped
 
 _EMPTY_TEXT = (
-    "Nothing stands: every call that needs a person asks you.",
+    "There is no grant: every call that needs a person asks you.",
     "",
     (
         "On a card, l makes a lease: the same caller may go on for some minutes and calls, unasked. u writes"
@@ -43,7 +43,7 @@ _EMPTY_TEXT = (
 
 
 class GrantsView(Vertical):
-    """Everything that stands."""
+    """The list of all leases, rules and blocks that are in force."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("d", "take_away", "Revoke", show=False, id="grants.revoke"),
@@ -62,21 +62,21 @@ class GrantsView(Vertical):
         self._empty = LineView(self._empty_lines, id="grants-empty")
         self._titles = LineBar(self._title_lines, id="grant-titles")
         self._undoable: list[GrantRow] = []
-        """What was taken away here, the last one last."""
+        """What was revoked in this view, oldest first."""
 
     def compose(self) -> ComposeResult:
-        """The list, or what will appear in it."""
+        """Yield the column headings, the list, and the text that is shown while the list is empty."""
         yield self._titles
         yield self._list
         yield self._empty
 
     def on_mount(self) -> None:
-        """Times run down as one looks."""
+        """Start the timer that draws the times again every second."""
         self.set_interval(1.0, self._tick)
         self.changed(frozenset((Topic.GRANTS,)))
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Something was granted, used, or has ended."""
+        """Show the rows again where a grant was made, used, or has ended."""
         if Topic.GRANTS not in topics:
             return
         rows = grant_rows(self._state)
@@ -87,11 +87,11 @@ class GrantsView(Vertical):
         self._empty.rebuild()
 
     def focus_here(self) -> None:
-        """Where keys go when this screen is shown."""
+        """Give the list the focus."""
         self.screen.set_focus(self._list)
 
     def action_take_away(self) -> None:
-        """End the lease, take out the rule, or lift the block under the cursor."""
+        """End the lease, remove the rule, or unblock the tool under the cursor."""
         row = self._row
         if row is None:
             return
@@ -105,19 +105,19 @@ class GrantsView(Vertical):
         self._confirm("grants.revoke", f"End {row.description}?", what, partial(self._take_away, row))
 
     def action_undo(self) -> None:
-        """Take back what was taken away last."""
+        """Undo the last revocation of this view."""
         last = self._undoable[-1] if self._undoable else None
         if self._state.no_decision_reason:
             self._show_notice(self._state.no_decision_reason)
         elif last is None:
-            self._show_notice("nothing was taken away here")
+            self._show_notice("nothing was revoked here")
         elif last.removal_loosens:
             self.run_worker(self._undo(), group="grants")
         else:
             self._confirm("grants.undo", f"Bring back {last.description}?", "brings it back", self._undo)
 
     def _confirm(self, id: str, question: str, does: str, then: Callable[[], Awaitable[None]]) -> None:
-        """Go on where the key comes again."""
+        """Ask for the same key again, and run `then` where it is pressed."""
 
         def answered(again: bool | None) -> None:
             if again:
@@ -150,13 +150,14 @@ class GrantsView(Vertical):
         try:
             outcome = await self._state.approver.undo()
         except FlyError as error:
-            self._show_notice(f"not taken back: {error}")
+            self._show_notice(f"not undone: {error}")
             return
         row = self._undoable[-1]
+        # Refused only because a tool controls the desktop: the person can undo it once that has ended.
         if outcome.accepted or not self._state.desktop_controlled:
             self._undoable.pop()
         self._show_notice(
-            f"stands again: {row.description}" if outcome.accepted else f"not taken back: {outcome.why_not}"
+            f"in force again: {row.description}" if outcome.accepted else f"not undone: {outcome.why_not}"
         )
 
     @on(VirtualList.Chosen)
@@ -204,7 +205,7 @@ class GrantsView(Vertical):
 
 
 def grant_rows(state: ConsoleState) -> list[GrantRow | Heading]:
-    """Everything that stands now, kind by kind; a kind that has nothing has no heading."""
+    """All grants that are in force now, each kind under its heading. A kind without grants has no heading."""
     now = state.now()
     kinds: list[tuple[str, list[GrantRow]]] = [
         ("leases", [LeaseRow(lease, now) for lease in state.leases if _is_active(lease.expires_at, now)]),

@@ -1,4 +1,5 @@
-"""An action that is shown first: armed like a card, done by the approve key, left by Escape."""
+"""A screen that shows an action before it is done. It is armed like a card; the approve key does the action,
+and Escape leaves everything as it is."""
 
 from __future__ import annotations
 
@@ -14,12 +15,13 @@ from flytui.console.widgets.lines import LineBuilder
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, wrap
 
 Action = Callable[[], Awaitable[str]]
-"""Does it; a sentence says why it was not done, nothing that it was."""
+"""Does the action. It returns `""` where it was done, and otherwise a sentence that says why not."""
 COPY_KEY = "y"
 
 
 class ConfirmActionScreen(ArmedScreen[bool]):
-    """True once it was done. Enter, a click and pasted text do nothing."""
+    """An action with its confirmation. The screen gives True once the action was done. Enter, a click and
+    pasted text do nothing."""
 
     def __init__(
         self,
@@ -32,8 +34,8 @@ class ConfirmActionScreen(ArmedScreen[bool]):
         *,
         copy: str = "",
     ) -> None:
-        """`does` says what the approve key does; without `act` nothing can be done here but `copy` what is
-        shown."""
+        """Build the screen. `does` says what the approve key does. Where `act` is None nothing can be done
+        here; the copy key sends `copy` to the clipboard."""
         super().__init__(state, title, ArmingState(Risk.MEDIUM, read_whole=True))
         self._subject = heading
         self._build_body = body
@@ -51,7 +53,7 @@ class ConfirmActionScreen(ArmedScreen[bool]):
             super()._handle_key(key, now)
 
     def _is_copy_key(self, key: str) -> bool:
-        """Whether the key copies: not where it is the person's own approve key."""
+        """Whether the key copies. It does not where the person has made it the approve key."""
         free = COPY_KEY not in self._state.keys.keys_for("card.approve")
         return bool(self._copy) and free and key == COPY_KEY
 

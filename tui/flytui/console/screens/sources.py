@@ -1,4 +1,5 @@
-"""What is described, as rows and as details; what importing a server writes, line by line. Pure."""
+"""The screen of kits and sources: what other programs' files describe, which flytui reads and never runs. An
+MCP server among them can be imported into the registry."""
 
 from __future__ import annotations
 
@@ -37,6 +38,7 @@ from flytui.text.lines import (
 )
 
 COLUMN_TITLES = ("STATE", "KIND", "NAME", "FROM", "WHAT IT IS / WHY")
+HEADING = "Kits and sources"
 REGISTRY = "tools/external.tools.jsonc"
 _STATE_LABELS = {
     DescribedState.LISTED: ("● listed", Tone.GOOD),
@@ -51,13 +53,13 @@ _SIZES = (13, 11, 26, 9)
 
 @dataclass(frozen=True, slots=True)
 class SourceRow:
-    """One of them."""
+    """A kit, a skill, a plugin or a server, as a row of the list."""
 
     described: Described
     key: str
 
     def draw(self, width: int) -> StyledLine:
-        """State, kind, name, whose it is, and the first thing to know; the last where there is room."""
+        """The row: state, kind, name, whose it is, and its summary in the rest of the width."""
         item = self.described
         state, tone = _STATE_LABELS[item.state]
         cells = [
@@ -70,13 +72,13 @@ class SourceRow:
 
 
 def source_rows(catalog: Catalog | None) -> list[SourceRow]:
-    """In the order of the catalog; a row is told from others by its kind, id and file."""
+    """The rows in the order of the catalog. Kind, id and file together identify a row."""
     found = catalog.described if catalog is not None else ()
     return [SourceRow(item, f"{item.key} {item.path}") for item in found]
 
 
 def titles_line(width: int) -> StyledLine:
-    """The headings of the columns."""
+    """The line of column headings."""
     return _columns([span(title, Tone.DIM) for title in COLUMN_TITLES], width)
 
 
@@ -92,7 +94,7 @@ def _columns(cells: Sequence[StyledText], width: int) -> StyledLine:
 
 
 def one_line_summary(item: Described) -> str:
-    """The one thing to know: what is wrong, else what it is."""
+    """The most important fact: the first problem, or else the summary."""
     wrong = next((reason for reason in item.reasons if reason.severity is not Severity.INFO), None)
     first = wrong or next(iter(item.reasons), None)
     if first is not None:
@@ -101,7 +103,7 @@ def one_line_summary(item: Described) -> str:
 
 
 def source_lines(item: Described, width: int) -> list[StyledLine]:
-    """Everything that its file says, and what is made of it."""
+    """The lines of the details: everything that the file says, and the problems found in it."""
     state, tone = _STATE_LABELS[item.state]
     facts: list[tuple[str, str]] = [
         ("is", " ".join(part for part in (item.type, item.kind.value, item.version) if part)),
@@ -125,17 +127,17 @@ def source_lines(item: Described, width: int) -> list[StyledLine]:
     rows += [(), *wrapped([line(span(" Described, not run: nothing is granted by it.", Tone.DIM))], width, 1)]
     for reason in item.reasons:
         place = f"{reason.position}: " if reason.position is not None else ""
-        said = f"   {place}{reason.message} [{reason.rule}]"
-        rows += [(), *wrapped([line(span(said, _SEVERITIES[reason.severity]))], width, 3)]
-        rows += [line(span(f"   {text}", Tone.DIM)) for text in reason.excerpt.splitlines()]
+        text = f"   {place}{reason.message} [{reason.rule}]"
+        rows += [(), *wrapped([line(span(text, _SEVERITIES[reason.severity]))], width, 3)]
+        rows += [line(span(f"   {excerpt}", Tone.DIM)) for excerpt in reason.excerpt.splitlines()]
         if reason.remedy:
             rows += wrapped([line(span("   → ", Tone.ACCENT), span(reason.remedy))], width, 5)
     return rows
 
 
 def import_texts(item: Described, offer: Import) -> list[str]:
-    """What importing it writes, and what it leaves out: each a line to decide by, drawn
-    through `strict_text`."""
+    """What an import writes and what it leaves out, as the lines that a person decides by. They hold text
+    from outside, so they have to be drawn through `strict_text`."""
     entry = f"{json.dumps(offer.id)}: {json.dumps(offer.entry, indent=2, ensure_ascii=False)}"
     return [
         f"writes into {REGISTRY}, and changes nothing else in it:",
@@ -143,13 +145,13 @@ def import_texts(item: Described, offer: Import) -> list[str]:
         *(f"  {text}" for text in entry.split("\n")),
         "",
         *(f"· {note}" for note in offer.notes),
-        f"· as {item.path} says it now; that file stays as it is",
-        "· the entry is trusted, as you read it here; its tools are judged and asked for like all others",
+        f"· taken from {item.path} as it is now; that file is not changed",
+        "· the entry is trusted, as you read it here; policy and approvals hold for its tools, too",
     ]
 
 
 def import_lines(item: Described, offer: Import, width: int) -> list[StyledLine]:
-    """The same for the screen."""
+    """The texts of `import_texts`, safe to draw and wrapped."""
     texts = import_texts(item, offer)
     rows = [
         line(StyledText(" "), StyledText(strict_text(text), _import_line_tone(text))) if text else ()
@@ -159,7 +161,7 @@ def import_lines(item: Described, offer: Import, width: int) -> list[StyledLine]
 
 
 def counts_by_kind(items: Iterable[Described]) -> str:
-    """How many of each kind there are, in words."""
+    """How many items of each kind there are, in words."""
     numbers: dict[str, int] = {}
     for item in items:
         numbers[item.kind.value] = numbers.get(item.kind.value, 0) + 1
@@ -178,14 +180,8 @@ def _import_line_tone(text: str) -> Tone:
     return Tone.DIM if text.startswith("·") else Tone.PLAIN
 
 
-# The screen of what is described, over the catalog; a server of it can be taken over into the registry.
-
-
-HEADING = "Kits and sources"
-
-
 class SourcesScreen(Screen[None]):
-    """A list; Enter shows all of a row, and what can be imported is imported once it has been seen."""
+    """The list of kits and sources, over the catalog. Enter shows the details of a row."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,backspace", "close", "Back", show=False, id="sources.close"),
@@ -205,7 +201,7 @@ class SourcesScreen(Screen[None]):
         self._list = VirtualList(id="source-rows")
 
     def compose(self) -> ComposeResult:
-        """Header, titles, list, bar, keys."""
+        """Yield the header, the column headings, the list, the alerts and the key line."""
         yield LineBar(lambda width: header_lines(self._state, HEADING, width), id="header")
         yield LineBar(self._titles, id="source-titles")
         yield self._list
@@ -213,30 +209,30 @@ class SourcesScreen(Screen[None]):
         yield LineBar(self._keys, id="keys")
 
     def on_mount(self) -> None:
-        """Show what is known."""
+        """Fill the list and give it the focus."""
         self.changed(frozenset((Topic.CATALOG,)))
         self.set_focus(self._list)
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Rows follow the catalog."""
+        """Draw again, with new rows where the catalog changed."""
         if Topic.CATALOG in topics:
             self._list.set_rows(source_rows(self._state.catalog))
         for bar in self.query(LineBar):
             bar.redraw()
 
     def action_close(self) -> None:
-        """Back to the catalog."""
+        """Close the screen."""
         self.dismiss()
 
     def action_copy(self) -> None:
-        """The row under the cursor as JSON, on the terminal's clipboard."""
+        """Send the row under the cursor to the terminal's clipboard, as JSON."""
         item = self._item
         if item is not None:
             self.app.copy_to_clipboard(_json(item))
             self._show_notice("sent as JSON to the terminal's clipboard")
 
     def action_import_server(self) -> None:
-        """Show exactly what would be written; an armed key does it."""
+        """Show exactly what an import would write. An armed key then writes it."""
         item = self._item
         if item is None or item.offer is None:
             self._show_notice(_import_refusal(item))
@@ -252,7 +248,7 @@ class SourcesScreen(Screen[None]):
 
         def answered(yes: bool | None) -> None:
             if yes:
-                self._show_notice(f"{offer.id} stands in {REGISTRY}, and is trusted as you read it")
+                self._show_notice(f"{offer.id} is in {REGISTRY} now, and is trusted as you read it")
 
         heading = f"Import the MCP server {item.id} of {item.path}"
         screen = ConfirmActionScreen(

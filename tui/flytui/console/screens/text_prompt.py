@@ -1,5 +1,7 @@
-"""Words that go with a decision. Only Enter gives them: for a reason that refuses, for a question that waits
-on for its answer. Nothing here can approve."""
+"""A box that asks for a line of text: the reason of a refusal, a reply to a caller, a reason for the log.
+
+Only Enter gives the text, and nothing in the box can approve a request.
+"""
 
 from __future__ import annotations
 
@@ -19,18 +21,20 @@ MAX_CHARACTERS = 1_000
 
 
 class TextLineInput(Input, OrderedKeys):
-    """A line to write on."""
+    """The text field of the box."""
 
 
 class TextPromptScreen(TypeaheadScreen[str | None]):
-    """Gives words of the person's own, or None when they go back; losing focus or the screen decides
-    nothing."""
+    """Asks for a line of text. The screen gives the text, or None when the person goes back. Nothing is
+    decided when it loses the focus or is closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "back", "Back", show=False, priority=True, id="words.back")
     ]
 
     def __init__(self, title: str, note: str, enter: str, escape: str, *, may_be_empty: bool = False) -> None:
+        """Build the box. `note` explains what the text is for; `enter` and `escape` say what those keys
+        do."""
         self._line = TextLineInput(id="reason", max_length=MAX_CHARACTERS, select_on_focus=False)
         super().__init__(self._line)
         self._may_be_empty = may_be_empty
@@ -41,14 +45,14 @@ class TextPromptScreen(TypeaheadScreen[str | None]):
         self._foot = LineBar(self._keys)
 
     def compose(self) -> ComposeResult:
-        """A box with a line to write on."""
+        """Yield a box with title, note, text field and keys."""
         with Vertical(classes="box"):
             yield LineBar(self._top)
             yield self._line
             yield self._foot
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter gives what is written; nothing only where that may be."""
+        """Give the text on Enter, and an empty one only where `may_be_empty`."""
         event.stop()
         reason = " ".join(event.value.split())
         if reason or self._may_be_empty:
@@ -58,7 +62,7 @@ class TextPromptScreen(TypeaheadScreen[str | None]):
             self._foot.redraw()
 
     def action_back(self) -> None:
-        """Back to the card, which stays as it was."""
+        """Close the box without a text."""
         self.dismiss(None)
 
     def _top(self, width: int) -> Sequence[StyledLine]:
@@ -76,8 +80,8 @@ class TextPromptScreen(TypeaheadScreen[str | None]):
 
 
 class DenyReasonScreen(TextPromptScreen):
-    """The reason for a refusal; Enter refuses with it."""
+    """Asks for the reason of a refusal. Enter refuses the request with it."""
 
     def __init__(self, tool: str) -> None:
-        note = f"The caller of {tool} is told what you write."
+        note = f"The caller of {tool} receives what you write."
         super().__init__("Deny with a reason", note, "deny and send", "back to the card")

@@ -1,4 +1,5 @@
-"""The trust question: what the registry's entries would run, armed like a card, accepted by `a`."""
+"""The screen that asks for trust: what the new registry entries would run. It is armed like a card, and `a`
+trusts them."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ def _change_label(item: TrustItem) -> str:
 
 
 class TrustScreen(ArmedScreen[bool]):
-    """Shows what waits when it opens; a change meanwhile is a new question. Escape trusts nothing."""
+    """The entries that wait for trust. A change meanwhile makes it a new question. Escape trusts nothing."""
 
     def __init__(self, state: ConsoleState) -> None:
         super().__init__(state, "Trust", _ARMING)
@@ -35,7 +36,7 @@ class TrustScreen(ArmedScreen[bool]):
         self._outcome = ""
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Other entries, or other values of them: read and armed anew."""
+        """Show entries that changed as a new question, which has to be read and is armed from the start."""
         if Topic.TRUST in topics and self._state.trust != self._items and not self._sending:
             self._items = self._state.trust
             if not self._items:
@@ -48,7 +49,8 @@ class TrustScreen(ArmedScreen[bool]):
         return self._send_trust()
 
     async def _send_trust(self) -> None:
-        """Trust exactly the digests that were shown."""
+        """Send trust for exactly the digests that were shown."""
+        # Taken before the request: entries that change while it is sent are not trusted with it.
         shown = tuple((item.sidecar, item.digest) for item in self._items)
         try:
             outcome = await self._state.approver.trust(shown)
@@ -67,7 +69,7 @@ class TrustScreen(ArmedScreen[bool]):
             line(
                 span(f" {count} of this project's registry would run programs on this machine", Tone.STRONG)
             ),
-            line(span(" Nothing of what is shown runs, not even a probe, before you trust it.", Tone.DIM)),
+            line(span(" None of these programs runs, not even for a probe, before you trust it.", Tone.DIM)),
         ]
         return wrapped(rows, width, 1)
 

@@ -1,1 +1,1 @@
-"""flytui.console.widgets."""
+"""Widgets that draw lines: bars, scrolling views, lists, and text fields."""

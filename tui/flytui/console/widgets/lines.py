@@ -1,4 +1,4 @@
-"""The two ways lines reach the screen: a bar of fixed lines, and a virtual list that scrolls."""
+"""The widgets that draw lines: `LineBar` for a few fixed lines, `LineView` for lines that scroll."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from flytui.text.lines import BLANK, StyledLine, StyledText, Tone, truncated
 
 TONE_CLASSES = {f"tone--{tone.value}" for tone in Tone}
 LineBuilder = Callable[[int], Sequence[StyledLine]]
-"""Makes the lines for a width in cells; called again whenever the width or the content changes."""
+"""Makes the lines for a width in cells. It is called again whenever the width or the content changes."""
 
 
 def to_strip(row: StyledLine, width: int, styles: Mapping[Tone, Style], base: Style) -> Strip:
-    """The line as exactly `width` cells for Textual's line API."""
+    """The line as a strip of exactly `width` cells, for Textual's line API."""
     segments = [Segment(part.text, _style(part, styles, base)) for part in truncated(row, width) if part.text]
     return Strip(segments).adjust_cell_length(width, base)
 
@@ -35,19 +35,19 @@ def _style(part: StyledText, styles: Mapping[Tone, Style], base: Style) -> Style
 
 
 class ThemedWidget(Widget):
-    """A widget that knows the styles of all tones."""
+    """A widget that has the styles of all tones."""
 
     COMPONENT_CLASSES: ClassVar[set[str]] = TONE_CLASSES
     _tones: dict[Tone, Style] | None = None
 
     def notify_style_update(self) -> None:
-        """Forget styles that a theme or a class may have changed."""
+        """Drop the cached styles, which a theme or a class may have changed."""
         super().notify_style_update()
         self._tones = None
 
     @property
     def tones(self) -> Mapping[Tone, Style]:
-        """Style of each tone here."""
+        """The style of each tone in this widget."""
         if self._tones is None:
             self._tones = {
                 tone: self.get_component_rich_style(f"tone--{tone.value}", partial=True) for tone in Tone
@@ -59,12 +59,13 @@ class ThemedWidget(Widget):
 
 
 class LineBar(ThemedWidget):
-    """A few lines that do not scroll; as high as what `build` gives, hidden when that is nothing."""
+    """A few lines that do not scroll. The bar is as high as the lines that `build` gives, and hidden where it
+    gives none."""
 
     ALLOW_SELECT = False
 
     class Stale(Message):
-        """Something that the screen's bars show has changed."""
+        """Is sent when something that the screen's bars show has changed."""
 
     def __init__(self, build: LineBuilder, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
@@ -72,18 +73,19 @@ class LineBar(ThemedWidget):
         self._rows: Sequence[StyledLine] = ()
 
     def on_mount(self) -> None:
-        """Draw what there is at once."""
+        """Draw the first lines."""
         self.redraw()
 
     def on_resize(self) -> None:
-        """Another width may need other lines."""
+        """Build the lines again for the new width."""
         self.redraw()
 
     def redraw(self) -> None:
-        """Build again; the layout is only touched when the number of lines changes."""
+        """Build the lines again, and draw them where they changed."""
         rows = tuple(self._build(self.size.width or self.app.size.width))
         if rows == self._rows and self.is_mounted:
             return
+        # A new height makes Textual lay the whole screen out again, so it is set only where it changes.
         if len(rows) != len(self._rows) or not rows:
             self.styles.height = max(1, len(rows))
             self.display = bool(rows)
@@ -91,13 +93,14 @@ class LineBar(ThemedWidget):
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One line of the bar."""
+        """Draw one line of the bar."""
         row = self._rows[y] if y < len(self._rows) else BLANK
         return to_strip(row, self.size.width, self.tones, self.rich_style)
 
 
 class LineView(ThemedWidget, ScrollView, can_focus=True):
-    """Lines that scroll; only those on screen are drawn. Up, down, page, home and end scroll."""
+    """Lines that scroll. Only those on screen are drawn. Up, down, page up, page down, home and end
+    scroll."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = "LineView { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
@@ -112,13 +115,14 @@ class LineView(ThemedWidget, ScrollView, can_focus=True):
 
     @property
     def rows(self) -> Sequence[StyledLine]:
-        """The lines as they are now."""
+        """The present lines."""
         return self._rows
 
     @property
     def bottom_visible(self) -> bool:
         """Whether the last line is on screen at this scroll position and height."""
         region = self.scrollable_content_region
+        # Between a resize and the rebuild, the lines are those of another width.
         if not region.height or region.width != self._width:
             return False
         return self.scroll_offset.y + region.height >= len(self._rows)
@@ -129,29 +133,29 @@ class LineView(ThemedWidget, ScrollView, can_focus=True):
         return self._width
 
     def on_mount(self) -> None:
-        """Draw what there is at once."""
+        """Build the first lines."""
         self.rebuild()
 
     def on_resize(self) -> None:
-        """Wrap anew where the width changed."""
+        """Build the lines again where the width changed."""
         if self.scrollable_content_region.width != self._width:
             self.rebuild()
 
     def rebuild(self) -> None:
-        """Build the lines again, keeping the scroll position where it still exists. What `build` gives is
-        kept as it is: a sequence may make its lines when they are looked at."""
+        """Build the lines again. The scroll position stays where it still exists."""
+        # The sequence is not copied: it may make each of its lines only when that is read.
         self._width = self.scrollable_content_region.width
         self._rows = self._build(self._width) if self._width else ()
         self.virtual_size = Size(self._width, len(self._rows))
         self.repaint()
 
     def repaint(self) -> None:
-        """Draw the same lines again; until then they count as not seen."""
+        """Draw the same lines again. Until they are drawn, `painted` is False."""
         self.painted = False
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One visible line."""
+        """Draw one visible line."""
         self.painted = self.painted or bool(self._rows)
         index = self.scroll_offset.y + y
         row = self._rows[index] if index < len(self._rows) else BLANK

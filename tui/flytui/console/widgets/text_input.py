@@ -1,4 +1,4 @@
-"""The line in which words of a filter or a jump are written."""
+"""Text fields that keep every key in order, and the modal screen that holds such a field."""
 
 from __future__ import annotations
 
@@ -13,28 +13,24 @@ from flysafe.text import safe_text
 
 
 class FilterInput(Input):
-    """An Input whose text is its own `safe_text`: what is pasted and not drawn stands as tokens."""
+    """A text field for a filter or a jump. Characters that cannot be seen are replaced by visible tokens."""
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Every way in which text is put in ends here."""
+        """Replace a part of the text by safe text. Textual inserts typed and pasted text only through
+        this."""
         super().replace(safe_text(text), start, end)
-
-
-# Screens to write on that lose no key: what is typed before the field has the focus goes into it, in order.
-#
-# A screen is on top at once, its widgets exist a moment later. Textual hands keys of that moment to the
-# screen, where they would end; here they are kept and handed on.
 
 
 T = TypeVar("T")
 
 
 class OrderedKeys(Widget):
-    """A field whose own keys act where its letters do, in the order they were pressed. Otherwise Textual
-    lets a key such as backspace wander up to the app first, and letters typed after it overtake it."""
+    """A text field that handles its own keys in the order in which they were pressed."""
 
     async def on_key(self, event: events.Key) -> None:
-        """Letters go on to the field itself."""
+        """Run the field's own binding of the key; the field itself handles letters."""
+        # Without this, Textual passes a key such as backspace up to the app first, and letters that were
+        # typed after it reach the field before it.
         for binding in self._bindings.key_to_bindings.get(event.key, ()):
             event.stop()
             event.prevent_default()
@@ -42,7 +38,12 @@ class OrderedKeys(Widget):
 
 
 class TypeaheadScreen(ModalScreen[T]):
-    """A modal screen with one field to write in. Its priority bindings act at once, as everywhere."""
+    """A modal screen with one text field, which gets all keys from the moment the screen is on top. Priority
+    bindings act at once, as everywhere.
+
+    Textual mounts the widgets of a new screen a moment after the screen is on top. It sends the keys of that
+    moment to the screen, where they would be lost; this class keeps them and passes them to the field.
+    """
 
     AUTO_FOCUS = ""
 
@@ -52,23 +53,24 @@ class TypeaheadScreen(ModalScreen[T]):
         self._kept_events: list[events.Key | events.Paste] = []
 
     def on_mount(self) -> None:
-        """The field gets the focus once nothing typed earlier is on its way here."""
+        """Give the field the focus, after every event that is already on its way to the screen."""
         self.call_later(self._focus_field)
 
     def on_key(self, event: events.Key) -> None:
-        """Only keys that came before the field had the focus, and those it has no use for."""
+        """Keep keys that came before the field had the focus."""
         if self.focused is None:
             event.stop()
             self._kept_events.append(events.Key(event.key, event.character))
 
     def on_paste(self, event: events.Paste) -> None:
-        """As for keys."""
+        """Keep a paste that came before the field had the focus."""
         if self.focused is None:
             event.stop()
             self._kept_events.append(events.Paste(event.text))
 
     def _focus_field(self) -> None:
-        """What was kept goes to the field before anything that is typed from now on."""
+        """Give the field the focus, and pass it the kept events."""
+        # Events that wait in the queue were typed before those that will go to the field directly.
         if self.message_queue_size:
             self.call_later(self._focus_field)
             return

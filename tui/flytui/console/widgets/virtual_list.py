@@ -1,4 +1,5 @@
-"""A virtual list with a cursor: ten thousand rows cost what is on screen."""
+"""A list with a cursor that draws only the rows on screen, so that ten thousand rows cost as much as
+forty."""
 
 from __future__ import annotations
 
@@ -17,20 +18,20 @@ from flytui.text.lines import BLANK, StyledLine, StyledText
 
 
 class ListRow(Protocol):
-    """What a list shows. A row without a key is a heading: drawn, never under the cursor."""
+    """A row of a list. A row without a key is a heading: it is drawn, but the cursor never stops on it."""
 
     @property
     def key(self) -> str:
-        """Identity across updates, `""` for a heading."""
+        """What identifies the row when the rows are replaced; `""` for a heading."""
         ...
 
     def draw(self, width: int) -> StyledLine:
-        """The row for that many cells."""
+        """The row as a line of at most `width` cells."""
         ...
 
 
 class VirtualList(ThemedWidget, ScrollView, can_focus=True):
-    """Shows rows; the cursor keeps its row by key when rows change."""
+    """Shows rows. When rows are replaced, the cursor stays on the row of the same key."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--resting", *TONE_CLASSES}
@@ -46,7 +47,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
     ]
 
     class Moved(Message):
-        """The cursor is on another row, or its row changed."""
+        """Is sent when the cursor is on another row, or its row changed."""
 
         def __init__(self, rows: VirtualList) -> None:
             self.rows = rows
@@ -54,11 +55,11 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
 
         @property
         def control(self) -> VirtualList:
-            """The list it happened in."""
+            """The list that sent the message."""
             return self.rows
 
     class Chosen(Moved):
-        """Enter or a second click on the row under the cursor."""
+        """Is sent on Enter, or on a click on the row under the cursor."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -68,7 +69,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
 
     @property
     def row(self) -> ListRow | None:
-        """The row under the cursor, None in an empty list."""
+        """The row under the cursor; None where the list is empty."""
         if not 0 <= self.cursor < len(self._rows):
             return None
         row = self._rows[self.cursor]
@@ -76,13 +77,13 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
 
     @property
     def row_count(self) -> int:
-        """How many rows there are, headings included."""
+        """The number of rows, headings included."""
         return len(self._rows)
 
     def set_rows(self, rows: Sequence[ListRow], *, narrowed: bool = False) -> None:
-        """Take new rows; the cursor stays on its key, or near where it was. `narrowed`: the rows were
-        chosen by words, so where its row is not among them the cursor goes to the first, and back to
-        its row once that is there again."""
+        """Replace the rows. The cursor stays on its key, or near its old place. `narrowed` says that a filter
+        chose the rows: where the cursor's row is not among them it goes to the first row, and back to its own
+        once the filter lets that through again."""
         self._rows = rows
         if self.row is None or rows[self.cursor].key != self._selected_key:
             found = next(
@@ -98,13 +99,13 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
         self.post_message(self.Moved(self))
 
     def on_resize(self) -> None:
-        """Keep the cursor on screen, and lines as wide as the view."""
+        """Adapt the rows to the new width, and keep the cursor on screen."""
         self.virtual_size = Size(self.scrollable_content_region.width, len(self._rows))
         self._scroll_to_cursor()
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """One visible row; the cursor is a bar at the left, not only a colour."""
+        """Draw one visible row. The cursor is a bar at the left, because colour alone may not be visible."""
         index, width = self.scroll_offset.y + y, self.size.width
         if index >= len(self._rows):
             return to_strip(BLANK, width, self.tones, self.rich_style)
@@ -117,15 +118,15 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
         return to_strip((StyledText("▌ " if here else "  "), *drawn), width, self.tones, base)
 
     def on_focus(self) -> None:
-        """The cursor row is drawn stronger."""
+        """Draw the cursor's row again, in the colour of a list with the focus."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """The cursor row is drawn weaker."""
+        """Draw the cursor's row again, in the colour of a list without the focus."""
         self.refresh()
 
     def on_click(self, event: events.Click) -> None:
-        """A click moves the cursor; on the cursor it opens the row."""
+        """Move the cursor to the row that was clicked, or open the row where the cursor is on it already."""
         index = self.scroll_offset.y + event.y
         if index == self.cursor and self.row is not None:
             self.post_message(self.Chosen(self))
@@ -133,7 +134,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
             self._move_to(index)
 
     def action_move(self, step: int) -> None:
-        """One row up or down, over headings."""
+        """Move the cursor by one row up or down, past headings."""
         index = self.cursor + step
         while 0 <= index < len(self._rows) and not self._rows[index].key:
             index += step
@@ -141,12 +142,12 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
             self._move_to(index)
 
     def action_page(self, step: int) -> None:
-        """One screen up or down."""
+        """Move the cursor by one screen up or down."""
         index = self.cursor + step * max(1, self.scrollable_content_region.height - 1)
         self._move_to(self._nearest(max(0, min(len(self._rows) - 1, index))))
 
     def action_edge(self, last: bool) -> None:
-        """First or last row."""
+        """Move the cursor to the first or the last row."""
         self._move_to(self._nearest(len(self._rows) - 1 if last else 0))
 
     def action_choose(self) -> None:
@@ -155,7 +156,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
             self.post_message(self.Chosen(self))
 
     def select_key(self, key: str) -> bool:
-        """Put the cursor on the row of that key; False where there is none."""
+        """Put the cursor on the row of that key. Return False where there is none."""
         found = next((at for at, row in enumerate(self._rows) if row.key and row.key == key), None)
         if found is not None:
             self._move_to(found)
@@ -170,6 +171,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
 
     def _scroll_to_cursor(self) -> None:
         if self._rows and self.size.height:
+            # The heading above the cursor's row is scrolled into view with it.
             top = (
                 max(0, self.cursor - 1)
                 if self.cursor and not self._rows[self.cursor - 1].key
@@ -181,7 +183,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
             )
 
     def _nearest(self, index: int) -> int:
-        """The selectable row at or nearest to `index`, 0 where there is none."""
+        """The index of the row with a key at or nearest to `index`; 0 where there is none."""
         count = len(self._rows)
         near = (at for away in range(count) for at in (index - away, index + away) if 0 <= at < count)
         return next((at for at in near if self._rows[at].key), 0)
