@@ -1,1 +1,1 @@
-"""The desktop: screenshots, windows, mouse and keyboard on X11, Wayland and macOS."""
+"""Desktop tools: screenshots, windows, mouse and keyboard on X11, Wayland and macOS."""

@@ -1,4 +1,4 @@
-"""Text and key names as callers write them."""
+"""Checks the text and the key names that callers send."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ ALIASES = {
     "up": "Up",
     "win": "super",
 }
-"""Names that people use, in lower case, to those of X11."""
+"""Maps common key names, in lower case, to those of X11."""
 
 MODIFIERS = frozenset({"alt", "ctrl", "meta", "shift", "super"})
 
 
 def readable_text(text: str) -> str:
-    """The text with line ends as `\\n`. Raises `InvalidInput` for control characters, which are keys
-    and not text, and for lone surrogates."""
+    """The text with `\\n` as line ends. Raises `InvalidInput` for control characters, which are keys and not
+    text, and for lone surrogates."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     if not text or len(text) > MAX_TEXT:
         raise InvalidInput("text", f"1 to {MAX_TEXT} characters are needed")
@@ -56,7 +56,7 @@ def readable_text(text: str) -> str:
 
 
 def key_names(keys: str) -> list[str]:
-    """The names in a combination, by X11's names. Raises `InvalidInput`."""
+    """The X11 names of the keys in a combination such as `ctrl+s`. Raises `InvalidInput`."""
     if len(keys) > 100 or not _KEYS.fullmatch(keys):
         raise InvalidInput("keys", "keys joined by + are needed, such as ctrl+s or Return")
     return [ALIASES.get(name.lower(), name) for name in keys.split("+")]

@@ -1,7 +1,7 @@
-"""Windows of macOS through osascript. Written after Apple's documentation, and never tried.
+"""Lists and focuses windows of macOS through osascript. Follows Apple's documentation; has never been tried.
 
-The script asks System Events, which needs the terminal's permission for accessibility. What it is told comes
-as JSON on its stdin and is never part of the script.
+The script uses System Events, which requires the accessibility permission for the terminal. Its input comes
+as JSON on stdin and is never part of the script.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ function run() {
 
 
 def use_windows(call: Call, action: str) -> JsonObject:
-    """List the windows, or give one the focus. Ids are places in that list, and hold only for it."""
-    windows = _ask({})
+    """List the windows, or give one the focus. An id is a window's position in that one list."""
+    windows = _run_script({})
     if action == "list":
         return {"action": "list", "windows": windows, "warnings": [UNTESTED]}
     name = call.text("window")
@@ -46,16 +46,16 @@ def use_windows(call: Call, action: str) -> JsonObject:
     matches = exact or [window for window in windows if name in str(window["title"])]
     if len(matches) != 1:
         raise InvalidInput("window", f"{len(matches)} windows match; name one by its title")
-    _ask({"id": matches[0]["id"], "title": matches[0]["title"]})
+    _run_script({"id": matches[0]["id"], "title": matches[0]["title"]})
     return {"action": "focus", "window": matches[0], "warnings": [UNTESTED]}
 
 
-def _ask(asked: JsonObject) -> list[JsonObject]:
+def _run_script(request: JsonObject) -> list[JsonObject]:
     program = find_program("osascript")
     if program is None:
         raise Unavailable("osascript is not installed", REMEDY)
     argv = (program, "-l", "JavaScript", "-e", SCRIPT)
-    ran = run(argv, json.dumps(asked).encode(), LIMIT_S, environment())
+    ran = run(argv, json.dumps(request).encode(), LIMIT_S, environment())
     if not ran.ok:
         raise ToolFailed(
             "osascript-failed", "osascript failed", exitCode=ran.code, stderr=ran.stderr_text(), remedy=REMEDY
@@ -64,4 +64,4 @@ def _ask(asked: JsonObject) -> list[JsonObject]:
         windows = json.loads(ran.out)
         return [{**window, "id": int(window["id"]), "title": str(window["title"])} for window in windows]
     except (ValueError, TypeError, KeyError) as broken:
-        raise ToolFailed("osascript-failed", "osascript answers what cannot be read") from broken
+        raise ToolFailed("osascript-failed", "the answer of osascript cannot be read") from broken

@@ -1,5 +1,7 @@
-"""`computer.native`: screenshots and windows itself; mouse and keyboard only through the configured
-delegate, never by a hidden fallback."""
+"""The sidecar `computer.native`: screenshots and windows, and mouse and keyboard through delegates.
+
+Mouse and keyboard work only with a configured delegate; there is no fallback.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +12,12 @@ from flysidecars.sdk import Call, JsonObject, Probe, Sidecar, ToolFailed, Unavai
 sidecar = Sidecar("computer.native")
 
 DELEGATED = {"computer.mouse": "mouse", "computer.keyboard": "keyboard"}
-"""Tool to the name of its delegate."""
+"""The name of each tool's delegate."""
 
 
 @sidecar.probe
 def probe(question: Probe) -> JsonObject:
-    """Each tool by itself, for the session that there is; all are unavailable without a display."""
+    """Report the state of each tool in this session. Without a display all are unavailable."""
     from flysidecars.computer.probe import tool_states
 
     return {"tools": tool_states(question)}
@@ -78,7 +80,7 @@ def _x11_windows(call: Call, action: str) -> JsonObject:
         require_xdotool()
         if action == "focus":
             target = resolve_target(call, display)
-            target.focus(raised=True)
+            target.focus(raise_window=True)
             return {"action": "focus", "window": window_row(target.window, focused=True)}
         focus = display.focused_window()
         focus_id = focus.id if focus else 0
@@ -88,20 +90,20 @@ def _x11_windows(call: Call, action: str) -> JsonObject:
 
 @sidecar.tool("computer.mouse")
 def mouse(call: Call) -> JsonObject:
-    """Handed to `delegates.mouse`."""
+    """Pass the request to `delegates.mouse`."""
     return _hand_over(call)
 
 
 @sidecar.tool("computer.keyboard")
 def keyboard(call: Call) -> JsonObject:
-    """Handed to `delegates.keyboard`."""
+    """Pass the request to `delegates.keyboard`."""
     return _hand_over(call)
 
 
 def _hand_over(call: Call) -> JsonObject:
-    """Become the delegate: it gets the same request on stdin and gives its answer to our caller.
+    """Replace this process by the delegate, which gets the same request on stdin and answers our caller.
 
-    Returns never. One process less stands between the kernel's signals and the program that acts.
+    Does not return. Raises `Unavailable`, and `ToolFailed` (`delegate-failed`).
     """
     from flysidecars.computer.probe import no_delegate, require_input_session
 
@@ -111,7 +113,7 @@ def _hand_over(call: Call) -> JsonObject:
         raise Unavailable(*no_delegate(name), reasonCode="delegate-missing")
     if call.persistent:
         raise Unavailable(
-            f"{call.tool} hands over to its delegate, which takes a process of its own",
+            f"{call.tool} needs a process of its own for its delegate",
             'set "desktop": true in permissions of the entry',
         )
     require_input_session(call.config)
@@ -123,6 +125,7 @@ def _hand_over(call: Call) -> JsonObject:
     os.lseek(request, 0, os.SEEK_SET)
     os.dup2(request, 0)
     call.out.restore()
+    # By exec and not as a child: the kernel's signals then reach the program that moves mouse or keyboard.
     try:
         os.execv(argv[0], argv)  # noqa: S606 - a shell is what must not be in between
     except OSError as failed:

@@ -1,4 +1,4 @@
-"""A picture of the whole screen as PNG, by the first way that the session has and that gives one."""
+"""Takes a PNG of the whole screen with the first program of the session that works."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
     MACOS: (("screencapture", "-x", "-t", "png"),),
 }
-"""By session the programs that save a picture to the path that is their last argument, best first."""
+"""The screenshot programs of each session type, best first. The path to save to is their last argument."""
 REMEDIES = {
     X11: "install scrot (Debian and Ubuntu: apt install scrot)",
     WAYLAND: "install grim (Debian and Ubuntu: apt install grim); for GNOME gnome-screenshot",
     MACOS: "screencapture is part of macOS: allow screen recording for the terminal in its privacy settings",
 }
-_KEPT = ("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")
+_VARIABLES = ("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")
 
 
 class Picture:
-    """PNG bytes, their size in pixels, and what took them."""
+    """A PNG file, its size in pixels, and the program that took it."""
 
     __slots__ = ("engine", "height", "png", "warnings", "width")
 
@@ -49,11 +49,13 @@ class Picture:
 
 
 def take_screenshot(scratch: str, session: str) -> Picture:
-    """The screen now. `scratch` is a private folder for programs that write a file. Raises `Unavailable`
-    where no display answers or no way gives a picture."""
+    """Take a picture of the screen. `scratch` is a private folder for programs that write a file.
+
+    Raises `Unavailable` if no display answers or no program returns a picture.
+    """
     why = "no program for it is installed"
     if session == X11:
-        by_mss = _by_mss()
+        by_mss = _mss_picture()
         if isinstance(by_mss, Picture):
             return by_mss
         from flysidecars.computer.x11.xdotool import require_desktop
@@ -64,7 +66,7 @@ def take_screenshot(scratch: str, session: str) -> Picture:
         program = find_program(name)
         if program is None:
             continue
-        saved = _saved(program, arguments, scratch)
+        saved = _run_and_read(program, arguments, scratch)
         picture = read_png(saved, name, (UNTESTED,) if session == MACOS else ())
         if picture is not None:
             return picture
@@ -72,14 +74,15 @@ def take_screenshot(scratch: str, session: str) -> Picture:
     raise Unavailable(f"the screen cannot be captured: {why}", REMEDIES[session])
 
 
-def require_way(session: str) -> None:
-    """Raise `Unavailable` where no program of the session is installed. X11 has mss, which comes with us."""
+def require_screenshot_program(session: str) -> None:
+    """Raise `Unavailable` if no screenshot program of the session is installed. X11 needs none: the Python
+    package mss is a dependency."""
     if session != X11 and not any(find_program(name) for name, *_ in COMMANDS[session]):
         names = " or ".join(name for name, *_ in COMMANDS[session])
         raise Unavailable(f"{names} is not installed", REMEDIES[session])
 
 
-def _by_mss() -> Picture | str:
+def _mss_picture() -> Picture | str:
     try:
         from mss import MSS, ScreenShotError
         from mss.tools import to_png
@@ -94,11 +97,11 @@ def _by_mss() -> Picture | str:
     return "mss gave no picture" if png is None else Picture(png, grabbed.width, grabbed.height, "mss")
 
 
-def _saved(program: str, arguments: list[str], scratch: str) -> bytes:
-    """What the program saved; empty where it failed or saved nothing."""
+def _run_and_read(program: str, arguments: list[str], scratch: str) -> bytes:
+    """Run a screenshot program and return the file that it saved; empty if it failed."""
     path = os.path.join(scratch, f".shot-{os.getpid()}-{os.urandom(6).hex()}.png")
     try:
-        if not run((program, *arguments, path), b"", LIMIT_S, environment(*_KEPT)).ok:
+        if not run((program, *arguments, path), b"", LIMIT_S, environment(*_VARIABLES)).ok:
             return b""
         with open(path, "rb") as file:
             return file.read(MAX_PNG_BYTES)
@@ -110,7 +113,7 @@ def _saved(program: str, arguments: list[str], scratch: str) -> bytes:
 
 
 def read_png(data: bytes, engine: str = "", warnings: tuple[str, ...] = ()) -> Picture | None:
-    """A picture from the bytes of a PNG file, or None where they are none."""
+    """The picture in the bytes of a PNG file; None for other bytes."""
     if not data.startswith(PNG_MAGIC) or data[12:16] != b"IHDR":
         return None
     width, height = int.from_bytes(data[16:20]), int.from_bytes(data[20:24])

@@ -1,4 +1,4 @@
-"""Which kind of desktop this process was given."""
+"""The type of the desktop session: X11, Wayland or macOS."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ UNTESTED = "macOS: the command was written after its manual and has never been t
 
 
 def session_type(config: JsonObject) -> str:
-    """`x11`, `wayland` or `macos`: what `config.session` says, else by platform and the names of displays. A
-    session with both is Wayland, whose X11 programs are seen through XWayland. Raises `Unavailable`."""
+    """`x11`, `wayland` or `macos`: from `config.session`, else from the platform and the environment.
+
+    A session with both displays is Wayland with XWayland. Raises `Unavailable` for an unknown type.
+    """
     wanted = config.get("session")
     if wanted is not None and wanted not in (X11, WAYLAND, MACOS):
         raise Unavailable("config.session names no kind of desktop", f"write {X11}, {WAYLAND} or {MACOS}")
@@ -25,5 +27,5 @@ def session_type(config: JsonObject) -> str:
 
 
 def has_x11() -> bool:
-    """Whether there is an X11 display, also one inside a Wayland session."""
+    """Whether an X11 display is set, which may be XWayland's."""
     return bool(os.environ.get("DISPLAY"))

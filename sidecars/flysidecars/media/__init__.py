@@ -1,1 +1,1 @@
-"""The tools of `media.local`: pictures read, speech written down, text spoken."""
+"""The tools of `media.local`: they read pictures, transcribe speech and speak text."""

@@ -1,4 +1,4 @@
-"""Lets a delegate do the work: it gets the same request, and its answer is read as the kernel would."""
+"""Passes a request to a delegate and reads its answer in the way that the kernel does."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from flysidecars.sdk import Call, JsonObject, ToolFailed
 from flysidecars.sdk.wire import encode
 
 LIMIT_S = 3600.0
-"""The time limit of the call is the kernel's; this one only bounds a sidecar that nobody limits."""
+"""The longest run of a delegate, seconds. The kernel ends a call earlier; this is for use without one."""
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _CODE = 64
 
 
 def ask_delegate(call: Call, engine: Engine, file: int | None = None) -> JsonObject:
-    """The fields of the delegate's good answer. `file` is the descriptor of the input's file, opened and
-    checked: the delegate inherits it, and the request names it as `file`.
+    """The fields of the delegate's answer.
 
-    Raises `ToolFailed`: the delegate's own failure, or `delegate-failed` for none that can be read.
+    `file` is the descriptor of the input's file, which was opened and checked. The delegate inherits it, and
+    the request names it in `file`. Raises `ToolFailed`: the failure that the delegate reports, or
+    `delegate-failed` if it gives no valid answer.
     """
     request = {key: value for key, value in call.raw.items() if key not in ("persistent", "delegates")}
     if file is not None:
+        # By descriptor: the path could lead to another file by the time the delegate opens it.
         request["file"] = f"/proc/self/fd/{file}"
     try:
         ran = run(
@@ -44,17 +46,20 @@ def ask_delegate(call: Call, engine: Engine, file: int | None = None) -> JsonObj
     fields = {key: value for key, value in answer.items() if key not in ("ok", "requestId")}
     if answer["ok"] is True:
         return fields
-    code, said = fields.pop("code", None), fields.pop("error", None)
+    code, message = fields.pop("code", None), fields.pop("error", None)
     raise ToolFailed(
         code[:_CODE] if isinstance(code, str) and code else "failed",
-        said if isinstance(said, str) and said else f"the {engine} failed",
+        message if isinstance(message, str) and message else f"the {engine} failed",
         **{**fields, "engine": str(engine)},
     )
 
 
 def read_answer(out: bytes) -> JsonObject | None:
-    """The answer in what a program wrote: after leading event lines all of it as one document, else its
-    first line that is an object with `ok`. None where there is none."""
+    """The answer in a program's output; None if there is none.
+
+    Event lines at the beginning are skipped. The answer is the rest as one document, or else the first line
+    that is an object with `ok`.
+    """
     lines = out.splitlines()
     while lines and "ok" not in (event := _object(lines[0]) or {"ok": 0}) and "event" in event:
         lines.pop(0)

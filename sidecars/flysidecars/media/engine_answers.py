@@ -1,4 +1,4 @@
-"""What others answered, in the shape of the tool's own answer."""
+"""Asks providers and delegates, and turns their answers into the tool's answer."""
 
 from __future__ import annotations
 
@@ -7,43 +7,46 @@ from flysidecars.media.files import InputFile
 from flysidecars.sdk import Call, JsonObject, ToolFailed
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
-_PASSED_ON = ("text", "language", "confidence")
+_ANSWER_FIELDS = ("text", "language", "confidence")
 
 
-def provider_question(call: Call, given: InputFile | None, most: int) -> JsonObject:
-    """What a provider is asked, with the file as base64."""
+def build_provider_request(call: Call, file: InputFile | None, max_bytes: int) -> JsonObject:
+    """The document for a provider, with the file as base64. Raises `ToolFailed` (`too-big`)."""
     from base64 import b64encode
 
-    asked: JsonObject = {key: value for key, value in call.input.items() if key != "path"}
-    document: JsonObject = {"tool": call.tool, "input": asked}
-    if given is not None:
-        data = given.data(most)
-        file = {"name": given.name, "mimeType": given.kind, "bytes": len(data)}
-        document["file"] = {**file, "base64": b64encode(data).decode("ascii")}
+    # The path is left out: it means nothing to a program elsewhere.
+    fields: JsonObject = {key: value for key, value in call.input.items() if key != "path"}
+    document: JsonObject = {"tool": call.tool, "input": fields}
+    if file is not None:
+        data = file.data(max_bytes)
+        about = {"name": file.name, "mimeType": file.kind, "bytes": len(data)}
+        document["file"] = {**about, "base64": b64encode(data).decode("ascii")}
     return document
 
 
-def from_provider(call: Call, given: InputFile, most: int) -> JsonObject:
-    """The provider's text; `most` bytes of the file are sent. Raises `ToolFailed`."""
+def from_provider(call: Call, file: InputFile, max_bytes: int) -> JsonObject:
+    """The provider's text for a file of at most `max_bytes`. Raises `ToolFailed`."""
     from flysidecars.media.http_post import ask_provider
     from flysidecars.media.provider import read_provider
 
     provider = read_provider(call.config)
-    document = provider_question(call, given, most)
-    call.progress(0, message=f"{given.size} bytes go to the provider")
-    return _text_of(ask_provider(provider, document, most=MAX_ANSWER_BYTES), "provider", "provider-failed")
+    document = build_provider_request(call, file, max_bytes)
+    call.progress(0, message=f"{file.size} bytes go to the provider")
+    return _text_of(
+        ask_provider(provider, document, max_bytes=MAX_ANSWER_BYTES), "provider", "provider-failed"
+    )
 
 
-def from_delegate(call: Call, engine: Engine, given: InputFile) -> JsonObject:
-    """The delegate's text. Raises `ToolFailed`."""
+def from_delegate(call: Call, engine: Engine, file: InputFile) -> JsonObject:
+    """The delegate's text for a file. Raises `ToolFailed`."""
     from flysidecars.media.delegate import ask_delegate
 
-    return _text_of(ask_delegate(call, engine, given.descriptor), str(engine), "delegate-failed")
+    return _text_of(ask_delegate(call, engine, file.descriptor), str(engine), "delegate-failed")
 
 
 def _text_of(answer: JsonObject, engine: str, code: str) -> JsonObject:
     kinds = {"text": str, "language": str, "confidence": (int, float)}
-    kept = {key: answer[key] for key in _PASSED_ON if isinstance(answer.get(key), kinds[key])}  # type: ignore[arg-type]  # a type or a pair of them
+    kept = {key: answer[key] for key in _ANSWER_FIELDS if isinstance(answer.get(key), kinds[key])}  # type: ignore[arg-type]  # a type or a pair of them
     if "text" not in kept:
         raise ToolFailed(code, f"the {engine} answers without `text`")
     return {**kept, "engine": engine}

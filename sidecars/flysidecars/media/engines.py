@@ -1,5 +1,8 @@
-"""What does the work of a media tool: a provider, else a delegate, else a known program. The first that is
-configured or found is used, named in the answer, and nothing else is tried when it fails."""
+"""Chooses the engine of a media tool: a provider, else a delegate, else a known program.
+
+The first one that is configured or installed is used, and the answer names it. If it fails, no other is
+tried.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     "audio.transcribe": ("whisper-cli", "whisper-cpp"),
     "audio.speak": ("espeak-ng", "say"),
 }
-"""Tool to the programs that are known to do it, in the order in which they are looked for on PATH."""
+"""The programs that can do a tool's work, in the order in which they are looked for on PATH."""
 REMEDIES = {
     "vision.analyze": "set config.providerUrl of the entry, or delegates.analyze",
     "vision.ocr": "install tesseract (Debian and Ubuntu: apt install tesseract-ocr), or set "
@@ -26,13 +29,13 @@ REMEDIES = {
     "of the entry",
 }
 WHISPER_COMMANDS = ("whisper-cli", "whisper-cpp", "main")
-"""What `config.whisperCommand` may name: `main` is what older builds are called, too common a name to be
-looked for unasked."""
+"""The programs that `config.whisperCommand` may name. Older builds are called `main`; that name is too common
+to look for it on PATH without being asked."""
 
 
 class Engine:
-    """What was chosen. `kind` is `provider`, `delegate` or `program`; `argv` is that of the latter two, for a
-    program its absolute path alone."""
+    """The engine of a tool. `kind` is `provider`, `delegate` or `program`. `argv` is the delegate's command,
+    the program's absolute path, or empty for a provider."""
 
     __slots__ = ("argv", "kind", "name")
 
@@ -46,8 +49,10 @@ class Engine:
 
 
 def choose_engine(tool: str, config: JsonObject, delegates: JsonObject | None) -> Engine:
-    """What does the work of `tool`. `delegates` is None where nobody said which there are. Raises
-    `Unavailable` where nothing is there, `ToolFailed` for a delegate that is none."""
+    """The engine for `tool`. `delegates` is None if they are unknown.
+
+    Raises `Unavailable` if there is no engine, and `ToolFailed` for an invalid delegate.
+    """
     if config.get("providerUrl") is not None:
         return Engine("provider", "")
     for name in (tool, tool.partition(".")[2], "delegate"):
@@ -75,8 +80,8 @@ def _programs(tool: str, config: JsonObject) -> tuple[str, ...]:
 
 
 def whisper_model(config: JsonObject) -> str:
-    """The model file of whisper.cpp, which the entry names by an absolute path or from `~`. Raises
-    `Unavailable`."""
+    """The path of the model file for whisper.cpp, from the entry's config: absolute, or beginning with `~`.
+    Raises `Unavailable`."""
     named = config.get("whisperModel")
     remedy = (
         "set config.whisperModel of the entry to a model file of whisper.cpp, such as ~/models/ggml-base.bin"

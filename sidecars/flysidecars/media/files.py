@@ -1,4 +1,4 @@
-"""The picture or recording a tool is given: opened beneath the project, known by its first bytes, bounded."""
+"""Opens the picture or recording of a call below the project, and checks its type and size."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 MAX_PICTURE_BYTES = 20 * 1024 * 1024
 MAX_RECORDING_BYTES = 200 * 1024 * 1024
 MAX_SENT_BYTES = 25 * 1024 * 1024
-"""Of a recording that goes to a provider, which is sent whole."""
+"""Bytes of a recording for a provider: it is sent in one request."""
 MAX_PIXELS = 100_000_000
-FOR_PEOPLE = ("image/png", "image/jpeg", "image/webp", "image/gif")
-PICTURES = (*FOR_PEOPLE, "image/tiff", "image/bmp", "image/x-portable-anymap")
+COMMON_PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+PICTURES = (*COMMON_PICTURES, "image/tiff", "image/bmp", "image/x-portable-anymap")
 RECORDINGS = ("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/webm")
 _HEAD = 16
 
 
 def kind_of(head: bytes) -> str | None:
-    """MIME type by the first 16 bytes of a file; None for what is neither picture nor recording."""
+    """The MIME type by the first 16 bytes of a file; None if it is neither a picture nor a recording."""
     starts = (
         (b"\x89PNG\r\n\x1a\n", "image/png"),
         (b"\xff\xd8\xff", "image/jpeg"),
@@ -50,13 +50,16 @@ def kind_of(head: bytes) -> str | None:
 
 
 class InputFile:
-    """A context manager around the file at `path` of the input. Raises `ToolFailed` on entering: what
-    `open_project_file` does, `wrong-type` for another kind than `kinds`, `too-big` beyond `most` bytes."""
+    """A context manager that opens the file at `path` of the input.
 
-    def __init__(self, call: Call, kinds: Collection[str], most: int) -> None:
+    Entering it raises what `open_project_file` raises, and `ToolFailed`: `wrong-type` for a type that is not
+    in `kinds`, `too-big` for more than `max_bytes`.
+    """
+
+    def __init__(self, call: Call, kinds: Collection[str], max_bytes: int) -> None:
         self._call = call
         self._kinds = kinds
-        self._most = most
+        self._max_bytes = max_bytes
 
     def __enter__(self) -> InputFile:
         path = self._call.text("path")
@@ -64,18 +67,18 @@ class InputFile:
         self.size = status.st_size
         self.name = os.path.basename(path)
         try:
-            self.kind = self._known(path)
+            self.kind = self._check_kind(path)
         except ToolFailed:
             os.close(self.descriptor)
             raise
         return self
 
-    def _known(self, path: str) -> str:
+    def _check_kind(self, path: str) -> str:
         kind = kind_of(os.pread(self.descriptor, _HEAD, 0))
         if kind is None or kind not in self._kinds:
             names = ", ".join(sorted(name.partition("/")[2] for name in self._kinds))
             raise ToolFailed("wrong-type", f"{path} is none of: {names}", path=path)
-        require_size(self.size, self._most, path)
+        require_size(self.size, self._max_bytes, path)
         return kind
 
     def __exit__(
@@ -83,46 +86,48 @@ class InputFile:
     ) -> None:
         os.close(self.descriptor)
 
-    def data(self, most: int) -> bytes:
-        """All of it, at most `most` bytes; raises `ToolFailed` (`too-big`)."""
-        require_size(self.size, most, self.name)
+    def data(self, max_bytes: int) -> bytes:
+        """The file's bytes. Raises `ToolFailed` (`too-big`) for more than `max_bytes`."""
+        require_size(self.size, max_bytes, self.name)
         with open(os.dup(self.descriptor), "rb") as file:
             file.seek(0)
-            data = file.read(most + 1)
-        require_size(len(data), most, self.name)
+            data = file.read(max_bytes + 1)
+        require_size(len(data), max_bytes, self.name)
         return data
 
-    def rewound(self) -> int:
-        """The descriptor, at the beginning of the file, for a program's stdin."""
+    def rewind(self) -> int:
+        """The descriptor, positioned at the beginning of the file, for a program's stdin."""
         os.lseek(self.descriptor, 0, os.SEEK_SET)
         return self.descriptor
 
 
-def require_size(size: int, most: int, name: str) -> None:
-    """Raise `ToolFailed` (`too-big`) beyond `most` bytes."""
-    if size > most:
+def require_size(size: int, max_bytes: int, name: str) -> None:
+    """Raise `ToolFailed` (`too-big`) for more than `max_bytes`."""
+    if size > max_bytes:
         raise ToolFailed(
-            "too-big", f"{name} has {size} bytes; at most {most} are read", bytes=size, limit=most
+            "too-big", f"{name} has {size} bytes; at most {max_bytes} are read", bytes=size, limit=max_bytes
         )
 
 
-def require_pixels(given: InputFile) -> None:
-    """Raise `ToolFailed` where the picture's header cannot be read (`broken`) or promises more than 100
-    million pixels (`too-big`): a small file can hold a picture that fills the memory."""
+def require_pixels(picture_file: InputFile) -> None:
+    """Raise `ToolFailed` if the picture's header cannot be read (`broken`) or names more than `MAX_PIXELS`
+    (`too-big`)."""
     import warnings
 
     from PIL import Image, UnidentifiedImageError
 
+    # A small file can hold a picture that fills the memory. Our limit replaces Pillow's own, whose warnings
+    # and errors begin at other sizes; only the header is read here.
     Image.MAX_IMAGE_PIXELS = None
     try:
-        with warnings.catch_warnings(), open(os.dup(given.descriptor), "rb") as file:
+        with warnings.catch_warnings(), open(os.dup(picture_file.descriptor), "rb") as file:
             warnings.simplefilter("ignore")
             file.seek(0)
             with Image.open(file, formats=("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP", "PPM")) as picture:
                 width, height = picture.size
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as broken:
-        raise ToolFailed("broken", f"{given.name} is no picture that can be read") from broken
+        raise ToolFailed("broken", f"{picture_file.name} is no picture that can be read") from broken
     if width * height > MAX_PIXELS:
         raise ToolFailed(
-            "too-big", f"{given.name} has {width} × {height} pixels; at most {MAX_PIXELS} are read"
+            "too-big", f"{picture_file.name} has {width} × {height} pixels; at most {MAX_PIXELS} are read"
         )

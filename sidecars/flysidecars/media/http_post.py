@@ -1,4 +1,4 @@
-"""One bounded HTTP POST to an address that was checked: the one that was checked is the one connected to."""
+"""Sends one HTTP POST to a provider, with limits on time and size, at an address that was checked."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from flysidecars.media.provider import MediaProvider
 from flysidecars.sdk import JsonObject, ToolFailed
 
 RESOLVE_S = 10.0
-"""For the resolver, seconds."""
+"""The longest wait for the resolver, seconds."""
 CONNECT_S = 10.0
-"""For each address, seconds."""
-LIMIT_S = 300.0
-"""For the whole exchange, seconds; the call's own limit is mostly shorter."""
+"""The longest wait for a connection to one address, seconds."""
+EXCHANGE_S = 300.0
+"""The longest exchange, seconds. The call's own limit is mostly shorter."""
 _CHUNK = 65536
 
 
 def addresses_for(provider: MediaProvider) -> list[Address]:
-    """The addresses to connect to. `localhost` and a loopback address in the URL say what they mean; any
-    other host has to lead to public addresses only, or to what `allowPrivate` of the config lists. An item
-    there that is no host, address or network allows nothing.
+    """The addresses of the provider.
 
-    Raises `ToolFailed` (`provider-refused`, `provider-failed`).
+    `localhost` and loopback addresses in the URL are allowed. Any other host must have public addresses only,
+    or be listed in `allowPrivate` of the config. An invalid item there allows nothing. Raises `ToolFailed`:
+    `provider-refused`, `provider-failed`.
     """
     allowed, _ = parse_allow_list(provider.allow_private, own_machine=True)
     try:
@@ -46,12 +46,15 @@ def addresses_for(provider: MediaProvider) -> list[Address]:
         ) from refused
 
 
-def ask_provider(provider: MediaProvider, question: JsonObject, *, most: int) -> JsonObject:
-    """The provider's answer, at most `most` bytes. Raises `ToolFailed`: `provider-refused` for an address
-    that is not allowed, `provider-failed`, with `status` where it answered with another than 200 to 299."""
+def ask_provider(provider: MediaProvider, document: JsonObject, *, max_bytes: int) -> JsonObject:
+    """Send a document to the provider and return its answer of at most `max_bytes`.
+
+    Raises `ToolFailed`: `provider-refused` for an address that is not allowed, else `provider-failed`, with
+    `status` if the provider answered.
+    """
     import json
 
-    status, body = post(provider, json.dumps(question).encode(), most)
+    status, body = post(provider, json.dumps(document).encode(), max_bytes)
     if not 200 <= status < 300:
         moved = " and sends elsewhere, which is not followed" if 300 <= status < 400 else ""
         raise ToolFailed("provider-failed", f"the provider answers {status}{moved}", status=status)
@@ -64,10 +67,13 @@ def ask_provider(provider: MediaProvider, question: JsonObject, *, most: int) ->
     return answer
 
 
-def post(provider: MediaProvider, body: bytes, most: int) -> tuple[int, bytes]:
-    """Status and body of the answer; redirects are not followed. Raises `ToolFailed`: `provider-refused`,
-    `provider-failed`, also for a body of more than `most` bytes or one that is compressed."""
-    deadline = time.monotonic() + LIMIT_S
+def post(provider: MediaProvider, body: bytes, max_bytes: int) -> tuple[int, bytes]:
+    """Send a body and return the status and the body of the answer. Redirects are not followed.
+
+    Raises `ToolFailed`: `provider-refused`, `provider-failed`, also for an answer that is larger than
+    `max_bytes` or compressed.
+    """
+    deadline = time.monotonic() + EXCHANGE_S
     connection = _PinnedConnection(provider, addresses_for(provider))
     headers = {
         **provider.headers,
@@ -83,7 +89,7 @@ def post(provider: MediaProvider, body: bytes, most: int) -> tuple[int, bytes]:
             raise ToolFailed(
                 "provider-failed", "the provider's answer is compressed, which was not asked for"
             )
-        return response.status, _read(response, most, deadline)
+        return response.status, _read(response, max_bytes, deadline)
     except (OSError, http.client.HTTPException) as failed:
         reason = (failed.strerror if isinstance(failed, OSError) else None) or type(failed).__name__
         raise ToolFailed("provider-failed", f"the provider cannot be asked: {reason}") from failed
@@ -91,29 +97,29 @@ def post(provider: MediaProvider, body: bytes, most: int) -> tuple[int, bytes]:
         connection.close()
 
 
-def _read(response: http.client.HTTPResponse, most: int, deadline: float) -> bytes:
+def _read(response: http.client.HTTPResponse, max_bytes: int, deadline: float) -> bytes:
     data = bytearray()
     while chunk := response.read1(_CHUNK):
         data += chunk
-        if len(data) > most:
-            raise ToolFailed("provider-failed", f"the provider's answer is larger than {most} bytes")
+        if len(data) > max_bytes:
+            raise ToolFailed("provider-failed", f"the provider's answer is larger than {max_bytes} bytes")
         if time.monotonic() > deadline:
             raise ToolFailed("provider-failed", "the provider takes too long to answer")
     return bytes(data)
 
 
 class _PinnedConnection(http.client.HTTPConnection):
-    """Connects to one of the addresses that were checked, whatever the name leads to by then."""
+    """A connection to one of the checked addresses. The name is not resolved again."""
 
     def __init__(self, provider: MediaProvider, addresses: list[Address]) -> None:
-        super().__init__(provider.host, provider.port, timeout=LIMIT_S)
+        super().__init__(provider.host, provider.port, timeout=EXCHANGE_S)
         self._provider = provider
         self._addresses = addresses
 
     def connect(self) -> None:
-        """Called by `request`."""
+        """Connect. `http.client` calls this from `request`."""
         found = connect_pinned(self._addresses, self._provider.port, CONNECT_S)
-        found.settimeout(LIMIT_S)
+        found.settimeout(EXCHANGE_S)
         self.sock = self._secured(found)
 
     def _secured(self, found: socket.socket) -> socket.socket:

@@ -1,4 +1,4 @@
-"""`media.local`: pictures and recordings, by a provider, a delegate or a program that is installed."""
+"""The sidecar `media.local`: tools for pictures and speech, by a provider, a delegate or a program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ sidecar = Sidecar("media.local")
 
 @sidecar.probe
 def probe(question: Probe) -> JsonObject:
-    """Each tool by itself. Nothing is sent to a provider, and no delegate is started, to find out."""
+    """Report the state of each tool. No request is sent to a provider, and no delegate is started."""
     from flysidecars.media.engines import PROGRAMS
 
     return {"tools": {tool: _state(tool, question) for tool in PROGRAMS}}

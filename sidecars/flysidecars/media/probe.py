@@ -1,4 +1,4 @@
-"""Whether a media tool could do its work, asked without doing any."""
+"""The states of the media tools for a probe."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from flysidecars.sdk import JsonObject
 
 
 def degradation(tool: str, config: JsonObject, delegates: JsonObject | None) -> tuple[str, str] | None:
-    """What the tool cannot do though it works, and the remedy; None where it is well. Raises `Unavailable`
-    where it cannot work."""
+    """The reason and the remedy if the tool works only in part; None if it works. Raises `Unavailable` if it
+    cannot work."""
     engine = choose_engine(tool, config, delegates)
     if engine.kind == "provider":
         from flysidecars.media.provider import read_provider

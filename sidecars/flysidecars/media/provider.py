@@ -1,8 +1,9 @@
-"""The HTTP provider that an entry's config names, and what is said to it.
+"""The HTTP provider that an entry's config names.
 
-One POST of JSON, UTF-8: `{"tool", "input": {…, without path}, "file": {"name", "mimeType", "bytes",
-"base64"}}`; `file` is absent where the tool is given none. The answer is JSON with a status of 200 to 299:
-an object with `text`, and `language` and `confidence` where known; for `audio.speak` `base64` of a WAV file.
+A request is one POST of JSON in UTF-8: `{"tool", "input", "file": {"name", "mimeType", "bytes", "base64"}}`.
+`input` has no `path`, and `file` is absent for a tool without one. The answer is a JSON object with a status
+of 200 to 299. It has `text`, and `language` and `confidence` if they are known; for `audio.speak` it has a
+WAV file in `base64`.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ if TYPE_CHECKING:
 
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_OURS = frozenset(
+_RESERVED = frozenset(
     {"host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding"}
 )
 _URL_REMEDY = "write config.providerUrl as http://… or https://…, without user name and fragment"
 
 
 class MediaProvider:
-    """Where to send: `secure` is https; `target` is path and query; `headers` hold secrets."""
+    """The address and the headers of a provider. `secure` means https, `target` is path and query. The
+    headers contain secrets."""
 
     __slots__ = ("allow_private", "headers", "host", "port", "secure", "target")
 
@@ -45,18 +47,21 @@ class MediaProvider:
         self.target = target
         self.headers = headers
         self.allow_private = allow_private
-        """`config.allowPrivate` as it stands there."""
+        """The items of `config.allowPrivate`, unchecked."""
 
     @property
     def authority(self) -> str:
-        """Host and port as the Host header has them."""
+        """Host and port as in the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == (443 if self.secure else 80) else f"{host}:{self.port}"
 
 
 def read_provider(config: JsonObject, environ: Mapping[str, str] = os.environ) -> MediaProvider:
-    """The provider of the entry's config. Raises `Unavailable`, with the place in the config and never a
-    value from it: `reasonCode` is `secret-missing` for a `${NAME}` of a header that is not set."""
+    """The provider of an entry's config.
+
+    Raises `Unavailable`. Its text names keys of the config but contains no value, which may be secret.
+    `reasonCode` is `secret-missing` if a `${NAME}` of a header is not set.
+    """
     from urllib.parse import urlsplit
 
     url = config.get("providerUrl")
@@ -74,7 +79,7 @@ def read_provider(config: JsonObject, environ: Mapping[str, str] = os.environ) -
         or "@" in parts.netloc
         or parts.fragment
     ):
-        raise Unavailable("config.providerUrl is not what it has to be", _URL_REMEDY)
+        raise Unavailable("config.providerUrl is not a valid address", _URL_REMEDY)
     allowed = config.get("allowPrivate")
     return MediaProvider(
         secure=secure,
@@ -86,15 +91,15 @@ def read_provider(config: JsonObject, environ: Mapping[str, str] = os.environ) -
     )
 
 
-def _headers(given: object, environ: Mapping[str, str]) -> dict[str, str]:
-    if given is None:
+def _headers(raw: object, environ: Mapping[str, str]) -> dict[str, str]:
+    if raw is None:
         return {}
     remedy = 'write config.providerHeaders as {"Name": "value"}'
-    if not isinstance(given, dict):
+    if not isinstance(raw, dict):
         raise Unavailable("config.providerHeaders is no object", remedy)
     headers: dict[str, str] = {}
-    for name, value in given.items():
-        if not _HEADER.fullmatch(name) or name.lower() in _OURS or not isinstance(value, str):
+    for name, value in raw.items():
+        if not _HEADER.fullmatch(name) or name.lower() in _RESERVED or not isinstance(value, str):
             raise Unavailable("config.providerHeaders holds a header that cannot be sent", remedy)
         filled = _VARIABLE.sub(lambda found: _secret(found[1], environ), value)
         if not filled.isascii() or not filled.isprintable():

@@ -1,4 +1,4 @@
-"""tesseract: which languages it has, and the text of a picture with how sure it is."""
+"""Recognition by installed programs: tesseract reads pictures, whisper.cpp transcribes recordings."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from flysidecars.sdk import Call, JsonObject, ToolFailed, Unavailable
 TESSERACT_LIMIT_S = 600.0
 LIST_LIMIT_S = 10.0
 MAX_TSV_BYTES = 16 * 1024 * 1024
-_KEPT = ("TESSDATA_PREFIX", "OMP_THREAD_LIMIT")
+_VARIABLES = ("TESSDATA_PREFIX", "OMP_THREAD_LIMIT")
 _NOT_A_LANGUAGE = ("osd", "equ")
-"""Data files that find orientation and formulas: they read nothing."""
+"""Data files that detect orientation and formulas and read no text."""
 _WORD = "5"
 _COLUMNS = 12
 
 
 def languages(program: str) -> tuple[str, ...]:
-    """The languages that are installed. Raises `Unavailable` where there is none."""
-    ran = run((program, "--list-langs"), b"", LIST_LIMIT_S, environment(*_KEPT))
+    """The installed languages of tesseract. Raises `Unavailable` if there are none."""
+    ran = run((program, "--list-langs"), b"", LIST_LIMIT_S, environment(*_VARIABLES))
     lines = ran.out.decode("utf-8", "replace").splitlines()[1:] if ran.ok else []
     found = tuple(line for line in map(str.strip, lines) if line and line not in _NOT_A_LANGUAGE)
     if not found:
@@ -30,32 +30,32 @@ def languages(program: str) -> tuple[str, ...]:
     return found
 
 
-def choose_language(wanted: str | None, found: tuple[str, ...]) -> str:
-    """What to hand to tesseract. Raises `ToolFailed` (`language-missing`) for one that it does not have."""
-    if wanted is None:
-        return "eng" if "eng" in found else found[0]
-    missing = [name for name in wanted.split("+") if name not in found]
+def choose_language(language: str | None, installed: tuple[str, ...]) -> str:
+    """The language option for tesseract. Raises `ToolFailed` (`language-missing`) for a missing language."""
+    if language is None:
+        return "eng" if "eng" in installed else installed[0]
+    missing = [name for name in language.split("+") if name not in installed]
     if missing:
         package = missing[0].replace("_", "-").lower()
         raise ToolFailed(
             "language-missing",
             f"tesseract has no {' and no '.join(name or 'empty name' for name in missing)}",
-            languages=list(found),
+            languages=list(installed),
             remedy=f"install it (Debian and Ubuntu: apt install tesseract-ocr-{package})" if package else "",
         )
-    return wanted
+    return language
 
 
 def recognise(call: Call, program: str, picture: InputFile) -> JsonObject:
-    """Text, language and confidence. The picture is tesseract's stdin."""
+    """Read a picture with tesseract. Returns text, language and confidence."""
     language = choose_language(call.optional_text("language"), languages(program))
     argv = (program, "stdin", "stdout", "-l", language, "-c", "tessedit_create_tsv=1")
     beat = heartbeat(call, "tesseract reads")
     ran = run(
         argv,
-        picture.rewound(),
+        picture.rewind(),
         TESSERACT_LIMIT_S,
-        environment(*_KEPT),
+        environment(*_VARIABLES),
         max_output_bytes=MAX_TSV_BYTES,
         check_cancelled=beat,
     )
@@ -67,8 +67,10 @@ def recognise(call: Call, program: str, picture: InputFile) -> JsonObject:
 
 
 def read_tsv(table: str) -> tuple[str, float | None]:
-    """The text in reading order, a line for a line and an empty one between paragraphs, and the mean
-    confidence of its words, 0 to 1; None where there are none."""
+    """The text and the mean confidence of its words (0 to 1, None without words) in tesseract's TSV table.
+
+    Lines are kept, and an empty line separates paragraphs.
+    """
     pieces: list[str] = []
     sure: list[float] = []
     last: tuple[list[str], str] | None = None
@@ -94,22 +96,19 @@ def _failed(ran: ProgramResult) -> ToolFailed:
     )
 
 
-# whisper.cpp: the speech in a recording as text.
-
-
 WHISPER_LIMIT_S = 3600.0
 MAX_TEXT_BYTES = 4 * 1024 * 1024
 
 
 def transcribe(call: Call, program: str, recording: InputFile) -> JsonObject:
-    """Text, and the language where the caller named it. The recording is the program's stdin."""
+    """Transcribe a recording with whisper.cpp. Returns the text, and the language if the caller named it."""
     model = whisper_model(call.config)
     language = call.optional_text("language")
     argv = (program, "-m", model, "-l", language or "auto", "-nt", "-np", "-f", "-")
     beat = heartbeat(call, "whisper.cpp listens")
     ran = run(
         argv,
-        recording.rewound(),
+        recording.rewind(),
         WHISPER_LIMIT_S,
         environment(),
         max_output_bytes=MAX_TEXT_BYTES,
@@ -118,7 +117,7 @@ def transcribe(call: Call, program: str, recording: InputFile) -> JsonObject:
     if not ran.ok:
         raise ToolFailed(
             "whisper-failed",
-            "whisper.cpp does not read the recording; it wants WAV, FLAC, MP3 or Ogg",
+            "whisper.cpp cannot read the recording; it reads WAV, FLAC, MP3 and Ogg",
             exitCode=ran.code,
             stderr=ran.stderr_text(),
         )

@@ -1,6 +1,6 @@
-"""espeak-ng, and `say` of macOS: text on stdin, sound as a WAV file or over the loudspeaker.
+"""Speech by espeak-ng, or by `say` of macOS: saved as a WAV file, or played over the loudspeaker.
 
-What is known of `say` comes from its manual; it was not tried.
+The use of `say` follows its manual and has never been tried.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 LIMIT_S = 1800.0
 MAX_WAV_BYTES = 128 * 1024 * 1024
-"""About 50 minutes as espeak-ng writes them."""
+"""About 50 minutes in the format of espeak-ng."""
 _VOICE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ()+_.-]{0,127}")
-_SOUND = ("XDG_RUNTIME_DIR", "PULSE_SERVER", "ALSA_CONFIG_PATH")
-"""How programs find the sound server."""
+_SOUND_VARIABLES = ("XDG_RUNTIME_DIR", "PULSE_SERVER", "ALSA_CONFIG_PATH")
+"""The environment variables by which programs find the sound server."""
 NO_SPEAKER = (
     "there is no sound device that can be reached",
     "give a path to save a WAV file; or let the entry pass XDG_RUNTIME_DIR, by which a sound server is found",
@@ -29,29 +29,29 @@ NO_SPEAKER = (
 
 
 def to_wav(call: Call, engine: Engine, text: str) -> bytes:
-    """The text as a whole WAV file. Raises `ToolFailed` (`speech-failed`)."""
+    """The spoken text as a complete WAV file. Raises `ToolFailed` (`speech-failed`)."""
     if engine.name == "say":
         return _say_to_wav(call, engine, text)
     ran = _speak(call, (*_espeak(call, engine), "--stdout"), text)
-    return _whole(ran)
+    return _wav_of(ran)
 
 
 def play_aloud(call: Call, engine: Engine, text: str) -> None:
-    """Say the text over the loudspeaker, to its end. Raises `Unavailable` where there is none and
-    `ToolFailed` (`speech-failed`). espeak-ng leaves with 0 and silently where it finds no device, so that
-    what it says of it counts as a failure."""
+    """Speak the text over the loudspeaker and wait for its end. Raises `Unavailable` if there is no
+    loudspeaker, and `ToolFailed` (`speech-failed`)."""
     if engine.name == "say":
         ran = _speak(call, (*_say(call, engine), "-f", "-"), text)
     elif not has_speaker():
         raise Unavailable(*NO_SPEAKER)
     else:
         ran = _speak(call, _espeak(call, engine), text)
+    # espeak-ng exits with 0 if it finds no sound device; only its stderr shows it.
     if not ran.ok or b"snd_pcm_open" in ran.stderr or b"rror:" in ran.stderr:
         raise _failed(ran)
 
 
 def has_speaker(environ: Mapping[str, str] = os.environ, devices: str = "/dev/snd") -> bool:
-    """Whether there is a sound card that plays, or a sound server, that this process can reach."""
+    """Whether this process can reach a sound server or a sound card with an output."""
     runtime = environ.get("XDG_RUNTIME_DIR", "")
     served = [os.path.join(runtime, name) for name in ("pulse/native", "pipewire-0")] if runtime else []
     if environ.get("PULSE_SERVER") or any(map(os.path.exists, served)):
@@ -83,7 +83,7 @@ def _speak(call: Call, argv: tuple[str, ...], text: str) -> ProgramResult:
         argv,
         text.encode(),
         LIMIT_S,
-        environment(*_SOUND),
+        environment(*_SOUND_VARIABLES),
         max_output_bytes=MAX_WAV_BYTES,
         check_cancelled=beat,
     )
@@ -102,10 +102,10 @@ def _say_to_wav(call: Call, engine: Engine, text: str) -> bytes:
     finally:
         if os.path.lexists(path):
             os.unlink(path)
-    return _whole(ran)
+    return _wav_of(ran)
 
 
-def _whole(ran: ProgramResult) -> bytes:
+def _wav_of(ran: ProgramResult) -> bytes:
     wav = repair_wav(ran.out) if ran.ok else None
     if wav is None:
         raise _failed(ran)
@@ -113,8 +113,10 @@ def _whole(ran: ProgramResult) -> bytes:
 
 
 def repair_wav(data: bytes) -> bytes | None:
-    """The WAV file with the true sizes in its headers, which a program that writes to a pipe cannot know.
-    None for what is no WAV file, or one without a sample."""
+    """The WAV file with correct sizes in its headers; None for anything else, or without samples.
+
+    A program that writes to a pipe cannot know the sizes when it writes the headers.
+    """
     if data[:4] != b"RIFF" or data[8:12] != b"WAVE":
         return None
     place = 12

@@ -1,11 +1,11 @@
-"""`vision.analyze` and `vision.ocr`."""
+"""The tools `vision.analyze`, `vision.ocr`, `audio.transcribe` and `audio.speak`."""
 
 from __future__ import annotations
 
-from flysidecars.media.engine_answers import from_delegate, from_provider, provider_question
+from flysidecars.media.engine_answers import build_provider_request, from_delegate, from_provider
 from flysidecars.media.engines import Engine, choose_engine
 from flysidecars.media.files import (
-    FOR_PEOPLE,
+    COMMON_PICTURES,
     MAX_PICTURE_BYTES,
     MAX_RECORDING_BYTES,
     MAX_SENT_BYTES,
@@ -18,17 +18,17 @@ from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 
 
 def analyze(call: Call) -> JsonObject:
-    """What a provider or delegate says of a picture."""
+    """Describe a picture, by a provider or a delegate."""
     call.optional_text("prompt")
     engine = choose_engine(call.tool, call.config, call.delegates)
-    with InputFile(call, FOR_PEOPLE, MAX_PICTURE_BYTES) as picture:
+    with InputFile(call, COMMON_PICTURES, MAX_PICTURE_BYTES) as picture:
         if engine.kind == "provider":
             return from_provider(call, picture, MAX_PICTURE_BYTES)
         return from_delegate(call, engine, picture)
 
 
 def ocr(call: Call) -> JsonObject:
-    """The text in a picture."""
+    """Read the text in a picture."""
     call.optional_text("language")
     engine = choose_engine(call.tool, call.config, call.delegates)
     with InputFile(call, PICTURES, MAX_PICTURE_BYTES) as picture:
@@ -42,14 +42,11 @@ def ocr(call: Call) -> JsonObject:
         return recognise(call, engine.argv[0], picture) | {"engine": str(engine)}
 
 
-# `audio.transcribe` and `audio.speak`.
-
-
 MAX_TEXT = 10_000
 
 
 def transcribe(call: Call) -> JsonObject:
-    """The speech in a recording as text."""
+    """Transcribe the speech in a recording."""
     call.optional_text("language")
     engine = choose_engine(call.tool, call.config, call.delegates)
     with InputFile(call, RECORDINGS, MAX_RECORDING_BYTES) as recording:
@@ -63,12 +60,12 @@ def transcribe(call: Call) -> JsonObject:
 
 
 def speak(call: Call) -> JsonObject:
-    """Say the text, or save it as a WAV file. A provider only makes files: without `path` it is not asked."""
+    """Speak the text, or save it as a WAV file at `path`. A provider is used only with a `path`."""
     text, path = call.text("text"), call.optional_text("path")
     if not 1 <= len(text) <= MAX_TEXT:
         raise InvalidInput("text", f"1 to {MAX_TEXT} characters are needed")
     if path is not None and not path.lower().endswith(".wav"):
-        raise InvalidInput("path", "a name that ends on .wav is needed")
+        raise InvalidInput("path", "a name that ends with .wav is needed")
     config = {key: value for key, value in call.config.items() if path is not None or key != "providerUrl"}
     engine = choose_engine(call.tool, config, call.delegates)
     if engine.kind == "delegate":
@@ -94,7 +91,7 @@ def _wav(call: Call, engine: Engine, text: str) -> bytes:
     from flysidecars.media.provider import read_provider
 
     answer = ask_provider(
-        read_provider(call.config), provider_question(call, None, 0), most=MAX_WAV_BYTES * 4 // 3
+        read_provider(call.config), build_provider_request(call, None, 0), max_bytes=MAX_WAV_BYTES * 4 // 3
     )
     sound = answer.get("base64")
     try:
@@ -107,7 +104,7 @@ def _wav(call: Call, engine: Engine, text: str) -> bytes:
 
 
 def _save(call: Call, path: str, wav: bytes) -> JsonObject:
-    """The file and how long it plays. Nothing that is there is replaced."""
+    """Save a new file and return the fields of the answer. No existing file is replaced."""
     from flysidecars.sdk.paths import NewFile
 
     new = NewFile(call, path)

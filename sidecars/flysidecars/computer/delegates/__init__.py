@@ -1,1 +1,1 @@
-"""Programs that act for `computer.native`: each is a sidecar of its own, named as a delegate."""
+"""Sidecars that move mouse and keyboard for `computer.native`. The entry names them as delegates."""

@@ -1,4 +1,4 @@
-"""`wtype`: the delegate that types on a Wayland desktop, into whatever window has the focus."""
+"""The delegate `wtype`: types on a Wayland desktop, into the window that has the focus."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ sidecar = Sidecar("wtype")
 
 @sidecar.probe
 def probe(question: Probe) -> JsonObject:
-    """At best degraded: the target cannot be checked."""
+    """Report at best degraded, because the target window cannot be checked."""
     from flysidecars.computer.wayland.keyboard import REMEDY
-    from flysidecars.computer.wayland.unchecked import state
+    from flysidecars.computer.wayland.unchecked import tool_state
     from flysidecars.run_program import find_program
 
     if find_program("wtype") is None:
         raise Unavailable("wtype is not installed", REMEDY)
-    return {"tools": {"computer.keyboard": state(question.config)}}
+    return {"tools": {"computer.keyboard": tool_state(question.config)}}
 
 
 @sidecar.tool("computer.keyboard")
 def keyboard(call: Call) -> JsonObject:
-    """Type text or press a key combination in whatever window has the focus."""
+    """Type text or press a key combination in the window that has the focus."""
     from flysidecars.computer.wayland.keyboard import press_keys, type_text
     from flysidecars.computer.wayland.unchecked import accept_target
 

@@ -1,7 +1,7 @@
-"""`xdotool`: the delegate that moves mouse and keyboard of an X11 desktop.
+"""The delegate `xdotool`: moves mouse and keyboard on an X11 desktop.
 
-Before each action the target window has to exist, to be the one that was approved, to be no console
-that decides approvals, and to have the focus.
+Before each action the target window must exist, be the approved one, not be a console that decides
+approvals, and have the focus.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ sidecar = Sidecar("xdotool")
 
 @sidecar.probe
 def probe(_: Probe) -> JsonObject:
-    """Well where an X server answers and xdotool is installed."""
+    """Report healthy if an X server answers and xdotool is installed."""
     from flysidecars.computer.x11.xdotool import require_desktop, require_xdotool
 
     require_desktop()
@@ -49,5 +49,5 @@ def mouse(call: Call) -> JsonObject:
     action = call.choice("action", ACTIONS)
     with Display() as display:
         target = resolve_target(call, display)
-        target.focus(raised=True)
+        target.focus(raise_window=True)
         return use_mouse(call, target, action)

@@ -1,4 +1,4 @@
-"""`ydotool`: the delegate that moves the mouse of a Wayland desktop, over whatever windows are there."""
+"""The delegate `ydotool`: moves the mouse on a Wayland desktop, over any window."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ sidecar = Sidecar("ydotool")
 
 @sidecar.probe
 def probe(question: Probe) -> JsonObject:
-    """At best degraded: the target cannot be checked."""
+    """Report at best degraded, because the target window cannot be checked."""
     from flysidecars.computer.wayland.pointer import REMEDY, require_service
-    from flysidecars.computer.wayland.unchecked import state
+    from flysidecars.computer.wayland.unchecked import tool_state
     from flysidecars.run_program import find_program
 
     if find_program("ydotool") is None:
         raise Unavailable("ydotool is not installed", REMEDY)
     require_service()
-    return {"tools": {"computer.mouse": state(question.config)}}
+    return {"tools": {"computer.mouse": tool_state(question.config)}}
 
 
 @sidecar.tool("computer.mouse")

@@ -1,4 +1,6 @@
-"""Wayland, where no program is told of another's windows: what acts there acts on whatever has the focus.
+"""Keyboard and mouse on Wayland, where no program can see another's windows. Keys and clicks go to the window
+that has the focus.
 
-What is known of wtype and ydotool comes from their manuals; they were tried by recording programs only.
+The use of wtype and ydotool follows their manuals. The tests replace both by programs that record their
+arguments.
 """

@@ -1,4 +1,4 @@
-"""The mouse through ydotool, which writes to a virtual device by its service, ydotoold."""
+"""Moves the mouse on Wayland with ydotool, which needs its service ydotoold."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ DRAG_STEPS = 8
 MAX_COORDINATE = 65_535
 MAX_NOTCHES = 100
 _DOWN, _UP = "0x40", "0x80"
-_KEPT = ("YDOTOOL_SOCKET", "XDG_RUNTIME_DIR")
+_VARIABLES = ("YDOTOOL_SOCKET", "XDG_RUNTIME_DIR")
 
 
 def require_service() -> None:
-    """Raise `Unavailable` where ydotoold's socket is not there."""
+    """Raise `Unavailable` if the socket of ydotoold does not exist."""
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     places = [
         os.environ.get("YDOTOOL_SOCKET", ""),
@@ -44,9 +44,9 @@ def use_pointer(call: Call, action: str) -> JsonObject:
     if action == "drag":
         _drag(x, y, more["toX"], more["toY"])
     elif action == "scroll":
-        _act("mousemove", "--wheel", "-x", str(more["dx"]), "-y", str(-more["dy"]))
+        _run_ydotool("mousemove", "--wheel", "-x", str(more["dx"]), "-y", str(-more["dy"]))
     elif action != "move":
-        _act("click", *CLICKS[action])
+        _run_ydotool("click", *CLICKS[action])
     return {"action": action, "x": x, "y": y, **more, "warnings": [WARNING, INEXACT]}
 
 
@@ -64,21 +64,21 @@ def _notches(call: Call) -> dict[str, int]:
 
 
 def _move(x: int, y: int) -> None:
-    _act("mousemove", "--absolute", "-x", str(x), "-y", str(y))
+    _run_ydotool("mousemove", "--absolute", "-x", str(x), "-y", str(y))
 
 
 def _drag(x: int, y: int, to_x: int, to_y: int) -> None:
-    """The button is let go whatever happens on the way."""
+    # Released whatever happens on the way: a button that stays down would drag whatever comes next.
     try:
-        _act("click", _DOWN)
+        _run_ydotool("click", _DOWN)
         for step in range(1, DRAG_STEPS + 1):
             _move(x + (to_x - x) * step // DRAG_STEPS, y + (to_y - y) * step // DRAG_STEPS)
     finally:
-        _act("click", _UP)
+        _run_ydotool("click", _UP)
 
 
-def _act(*arguments: str) -> None:
-    ran = run_input_program("ydotool", REMEDY, arguments, b"", _KEPT)
+def _run_ydotool(*arguments: str) -> None:
+    ran = run_input_program("ydotool", REMEDY, arguments, b"", _VARIABLES)
     if not ran.ok:
         raise ToolFailed(
             "ydotool-failed", f"ydotool {arguments[0]} failed", exitCode=ran.code, stderr=ran.stderr_text()

@@ -1,4 +1,4 @@
-"""What has to hold before keys or clicks go to a window that nobody can name."""
+"""Checks that the entry accepts keys and clicks to a window that cannot be identified."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_DISPLAY = (
     "there is no Wayland session (WAYLAND_DISPLAY is not set)",
     "start flytui in a terminal of the desktop, and set permissions.desktop of the entry to true",
 )
-REFUSED = (
+NOT_ACCEPTED = (
     "on Wayland nobody can check which window gets keys and clicks, nor that it is not the console's own",
     'accept that by "allowUncheckedTarget": true in config of the entry, or log in to an X11 session',
 )
@@ -18,7 +18,7 @@ WARNING = "the target was not checked: on Wayland keys and clicks go to whatever
 
 
 def is_allowed(config: JsonObject) -> bool:
-    """Whether the entry accepts targets that were not checked."""
+    """Whether the entry accepts unchecked targets."""
     return config.get("allowUncheckedTarget") is True
 
 
@@ -29,12 +29,14 @@ def require_wayland() -> None:
 
 
 def accept_target(call: Call) -> None:
-    """Raise unless the call may act on whatever has the focus: `Unavailable` outside Wayland and where the
-    entry does not accept it, `ToolFailed` (`target-unchecked`) where a window is named or was approved, which
-    nobody here can find."""
+    """Raise unless the call may act on the window that has the focus.
+
+    Raises `Unavailable` outside Wayland or if the entry does not accept it, and `ToolFailed`
+    (`target-unchecked`) if the call or its approval names a window, which cannot be found here.
+    """
     require_wayland()
     if not is_allowed(call.config):
-        raise Unavailable(*REFUSED)
+        raise Unavailable(*NOT_ACCEPTED)
     if call.input.get("window") is not None or call.raw.get("target") is not None:
         raise ToolFailed(
             "target-unchecked",
@@ -43,14 +45,14 @@ def accept_target(call: Call) -> None:
     call.log(WARNING, "warning")
 
 
-def state(config: JsonObject) -> JsonObject:
-    """How a tool stands that acts on whatever has the focus, in a probe's answer. Raises `Unavailable`
+def tool_state(config: JsonObject) -> JsonObject:
+    """The state, for a probe, of a tool that acts on the window that has the focus. Raises `Unavailable`
     outside Wayland."""
     require_wayland()
     if not is_allowed(config):
-        return unavailable(*REFUSED)
+        return unavailable(*NOT_ACCEPTED)
     return {
         "status": "degraded",
         "reason": WARNING,
-        "remedy": "look which window has the focus before you approve",
+        "remedy": "check which window has the focus before you approve",
     }

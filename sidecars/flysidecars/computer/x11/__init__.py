@@ -1,6 +1,6 @@
-"""The X11 desktop: reading in process through `flysafe.x11_reader`, acting through xdotool.
+"""Keyboard, mouse and windows on X11: read through `flysafe.x11_reader`, changed through xdotool.
 
-What decides whether an action may happen (the window tree, the focus, what lies at a point) is read
-over one connection in microseconds, right before the action; a program started for each question
-would leave a gap of milliseconds between the check and the act.
+The facts on which an action depends (the window tree, the focus, the window at a point) are read over one
+connection within microseconds, right before the action. A program started for each question would leave a
+gap of milliseconds between the check and the action.
 """

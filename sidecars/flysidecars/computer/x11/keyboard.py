@@ -1,4 +1,4 @@
-"""Typing text and pressing keys in a target window."""
+"""Types text and presses keys in a target window of X11."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from flysidecars.computer.x11.windows import window_brief
 from flysidecars.computer.x11.xdotool import run_xdotool
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 
-CHUNK = 20
-"""Characters typed between two looks at the focus."""
+CHUNK_CHARACTERS = 20
+"""Characters typed between two checks of the focus."""
 DELAY_MS = 8
 PROGRESS_EVERY = 200
+"""Characters between two progress events."""
 
 
 def type_text(call: Call, target: TargetWindow) -> JsonObject:
-    """Type `text`, as it is, into the target; a line end is the Return key.
+    """Type `text` into the target window. A line end is the Return key.
 
-    The text goes to xdotool on stdin. Between chunks the focus is looked at again; where it has
-    moved, `focus-lost` says how many characters were typed.
+    Raises `InvalidInput`, and `ToolFailed`: `untypable`, `xdotool-failed`, and `focus-lost` if the focus
+    moved between two chunks; `typed` is the number of characters typed.
     """
     text = readable_text(call.text("text"))
     typed = 0
@@ -43,7 +44,7 @@ def _type_chunk(target: TargetWindow, keys: SpareKeys, chunk: str) -> None:
         run_xdotool("key", "--clearmodifiers", "Return")
     else:
         run_xdotool("type", "--clearmodifiers", "--delay", str(DELAY_MS), "--file", "-", stdin=chunk.encode())
-        keys.used(chunk)
+        keys.mark_used(chunk)
 
 
 def press_keys(call: Call, target: TargetWindow) -> JsonObject:
@@ -55,15 +56,15 @@ def press_keys(call: Call, target: TargetWindow) -> JsonObject:
 
 
 def chunks(text: str, keys: SpareKeys) -> list[str]:
-    """The text in pieces: at most 20 characters, no more unusual ones than there are spare keys, a
-    line end alone."""
+    """The text in parts of at most `CHUNK_CHARACTERS`, with no more unusual characters than there are spare
+    keys. Each line end is a part of its own."""
     unusual = set(keys.missing(text))
-    limit = max(1, min(CHUNK, keys.count))
+    limit = max(1, min(CHUNK_CHARACTERS, keys.count))
     pieces: list[str] = []
     current = ""
     for character in text:
         needed = len(unusual.intersection(current + character))
-        if character == "\n" or len(current) == CHUNK or needed > limit:
+        if character == "\n" or len(current) == CHUNK_CHARACTERS or needed > limit:
             pieces.append(current)
             current = ""
         if character == "\n":
@@ -74,9 +75,10 @@ def chunks(text: str, keys: SpareKeys) -> list[str]:
 
 
 def key_combination(target: TargetWindow, keys: str) -> str:
-    """A combination as xdotool reads it. Every name has to be a modifier or a key that X knows:
-    xdotool itself would press what is left of a combination without the name it does not know."""
+    """The combination in the form for xdotool. Raises `InvalidInput` for a name that is neither a modifier
+    nor a key of X."""
     names = key_names(keys)
+    # xdotool leaves an unknown name out and presses the rest of the combination.
     for name in names:
         if name not in MODIFIERS and not is_key_name(target.display, name):
             raise InvalidInput("keys", f"{name} is no key that X knows")

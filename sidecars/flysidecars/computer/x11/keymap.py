@@ -1,9 +1,9 @@
-"""Characters that the keyboard map lacks, put on keys that nobody uses.
+"""Binds characters that the keyboard map lacks to unused (spare) keys.
 
-xdotool types such a character by giving it a spare key for the moment of the press. A program reads
-the map only when it handles the press; when it is a little late, the key already means something
-else, and other text arrives than was approved (seen: 240 of 260 characters wrong on a busy machine).
-Here the keys are given before typing and kept until the program has had time to read them.
+xdotool does this by itself, but only for the moment of the press. A program reads the map when it handles
+the press. If it is late, the key means another character by then, and other text arrives than was approved
+(measured: 240 of 260 characters wrong on a busy machine). This module binds the keys before the typing and
+keeps them bound until the program has had time to read the map.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ from flysidecars.computer.x11.windows import Display
 from flysidecars.sdk import ToolFailed
 
 SETTLE_S = 0.4
-"""How long after its last press a key keeps its meaning."""
+"""Seconds that a key stays bound after its last press."""
 
 _LAST_LATIN_1 = 0xFF
 _UNICODE = 0x0100_0000
 _FIRST_USABLE = 9
-"""Key code 8, the lowest there can be, is taken for no key by some programs."""
-
+"""The lowest key code that is used. Some programs ignore code 8, the lowest of X."""
 
 _SIGNATURES = {
     "XSync": (c_int, (c_void_p, c_int)),
@@ -34,78 +33,79 @@ _SIGNATURES = {
 
 
 def is_key_name(display: Display, name: str) -> bool:
-    """Whether X knows a key of this name."""
+    """Whether X has a key of this name."""
     declare(display.library, _SIGNATURES)
     return bool(display.library.XStringToKeysym(name.encode()))
 
 
 class SpareKeys:
-    """A context manager: the keys it gave a meaning lose it on exit, after the time to settle."""
+    """The unused keys of the keyboard map, as a context manager that unbinds them on exit after
+    `SETTLE_S`."""
 
     def __init__(self, display: Display) -> None:
         declare(display.library, _SIGNATURES)
         self._display = display
         self._mapped: set[int] = set()
-        self._meaning: dict[int, str] = {}
+        self._bound: dict[int, str] = {}
         self._last_use: dict[int, float] = {}
 
     def __enter__(self) -> SpareKeys:
-        self._read()
+        self._read_map()
         return self
 
     def __exit__(self, *_: object) -> None:
-        bound = [code for code, character in self._meaning.items() if character]
-        self._settle(bound)
+        bound = [code for code, character in self._bound.items() if character]
+        self._wait_until_read(bound)
         for code in bound:
-            self._give(code, "")
+            self._bind(code, "")
         self._display.library.XSync(self._display.handle, 0)
 
     @property
     def count(self) -> int:
-        """How many keys there are to give."""
-        return len(self._meaning)
+        """The number of spare keys."""
+        return len(self._bound)
 
     def missing(self, text: str) -> list[str]:
-        """The characters of `text` that the map, spare keys left aside, has no key for."""
+        """The characters of `text` that the map has no key for, apart from spare keys."""
         return sorted({character for character in text if keysym(character) not in self._mapped})
 
     def prepare(self, text: str) -> None:
-        """Give every character of `text` a key. Raises `ToolFailed` (`untypable`) where there are
-        fewer spare keys than it needs at once."""
+        """Bind a key to every character of `text`. Raises `ToolFailed` (`untypable`) if there are too few
+        spare keys."""
         needed = set(self.missing(text))
         if len(needed) > self.count:
             raise ToolFailed(
                 "untypable",
                 f"the keyboard map has {self.count} spare keys and {len(needed)} are needed",
             )
-        held = {character: code for code, character in self._meaning.items() if character in needed}
-        order = sorted(self._meaning, key=lambda code: self._last_use.get(code, 0.0))
+        held = {character: code for code, character in self._bound.items() if character in needed}
+        order = sorted(self._bound, key=lambda code: self._last_use.get(code, 0.0))
         free = [code for code in order if code not in held.values()]
         fresh = dict(zip(sorted(needed - held.keys()), free, strict=False))
-        self._settle([code for code in fresh.values() if self._meaning[code]])
+        self._wait_until_read([code for code in fresh.values() if self._bound[code]])
         for character, code in fresh.items():
-            self._give(code, character)
+            self._bind(code, character)
         self._display.library.XSync(self._display.handle, 0)
 
-    def used(self, text: str) -> None:
-        """Note that `text` has just been typed."""
+    def mark_used(self, text: str) -> None:
+        """Record that `text` has just been typed."""
         now = time.monotonic()
-        for code, character in self._meaning.items():
+        for code, character in self._bound.items():
             if character and character in text:
                 self._last_use[code] = now
 
-    def _settle(self, codes: list[int]) -> None:
+    def _wait_until_read(self, codes: list[int]) -> None:
         last = max((self._last_use.get(code, 0.0) for code in codes), default=0.0)
         time.sleep(max(0.0, last + SETTLE_S - time.monotonic()) if last else 0.0)
 
-    def _give(self, code: int, character: str) -> None:
+    def _bind(self, code: int, character: str) -> None:
         value = keysym(character) if character else 0
         self._display.library.XChangeKeyboardMapping(
             self._display.handle, code, 2, (c_ulong * 2)(value, value), 1
         )
-        self._meaning[code] = character
+        self._bound[code] = character
 
-    def _read(self) -> None:
+    def _read_map(self) -> None:
         library, handle = self._display.library, self._display.handle
         low, high, width = c_int(), c_int(), c_int()
         library.XDisplayKeycodes(handle, byref(low), byref(high))
@@ -117,12 +117,12 @@ class SpareKeys:
             if any(symbols):
                 self._mapped.update(symbols)
             elif code >= _FIRST_USABLE:
-                self._meaning[code] = ""
+                self._bound[code] = ""
         library.XFree(table)
 
 
 def keysym(character: str) -> int:
-    """The key symbol of a character: itself up to Latin-1, then X11's Unicode range; tab is a key."""
+    """The keysym of a character: its code up to Latin-1, then X11's Unicode range; Tab has its own."""
     number = ord(character)
     if character == "\t":
         return 0xFF09

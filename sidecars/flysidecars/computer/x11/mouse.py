@@ -1,7 +1,7 @@
-"""Moving the pointer and pressing its buttons inside a target window.
+"""Moves the pointer and presses its buttons inside a target window of X11.
 
-Coordinates are pixels of the whole screen, as a screenshot shows them. Each has to lie in the target
-window where no other window covers it.
+Coordinates are pixels of the whole screen, as in a screenshot. Each point must be inside the target window
+and not covered by another one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ _UP, _DOWN, _LEFT, _RIGHT = "4", "5", "6", "7"
 
 
 def use_mouse(call: Call, target: TargetWindow, action: str) -> JsonObject:
-    """Do one action; the pointer moves and the button follows in one run of xdotool, so that nothing
-    comes between them."""
+    """Do one action at a point of the screen. Raises `ToolFailed` (`outside-target`, `xdotool-failed`)."""
+    # The move and the click are one run of xdotool, so that nothing comes between them.
     x, y = _point(call, "x", "y")
     target.require_point(x, y)
     place: JsonObject = {"action": action, "x": x, "y": y}
@@ -59,7 +59,7 @@ def _drag(call: Call, target: TargetWindow, x: int, y: int) -> JsonObject:
         run_xdotool("mousemove", str(x), str(y), "mousedown", "1", *path, "mouseup", "1")
         released = True
     finally:
-        if not released:
+        if not released:  # a button that stays down would drag whatever comes next
             xdotool("mouseup", "1")
     return {"toX": to_x, "toY": to_y}
 

@@ -1,4 +1,4 @@
-"""The window that an action is meant for: found, compared with what was approved, and focused."""
+"""The target window of an action: found, compared with the approved one, and given the focus."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from flysidecars.computer.x11.xdotool import xdotool
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 
 FOCUS_WAIT_S = 1.0
-"""How long a window may take to get the focus, for each of the two ways of giving it."""
+"""The longest wait for the focus, seconds, for each of the two ways to give it."""
 POLL_S = 0.01
 
 
 class TargetWindow:
-    """An existing, allowed window, on an open display."""
+    """An existing window on an open display, which the request does not forbid."""
 
     __slots__ = ("display", "protected", "window")
 
-    def __init__(self, display: Display, window: Window, refused: ProtectedWindows) -> None:
+    def __init__(self, display: Display, window: Window, protected: ProtectedWindows) -> None:
         self.display = display
         self.window = window
-        self.protected = refused
+        self.protected = protected
 
     def has_focus(self) -> bool:
-        """Whether the keys go to the window or to one inside it."""
+        """Whether keys go to the window or to one inside it."""
         focus = self.display.focused()
         return bool(focus) and (focus == self.window.id or self.window.id in self.display.ancestors(focus))
 
-    def focus(self, *, raised: bool = False) -> None:
-        """Give the window the focus, with `raised` also the place in front of the others; raises
-        `ToolFailed` (`focus-failed`) where it does not get it.
+    def focus(self, *, raise_window: bool = False) -> None:
+        """Give the window the focus, with `raised` also the place in front of the others.
 
-        First as a window manager wants it, then as the X server does it: without a window manager,
-        or with one that has just died, the first fails or changes nothing.
+        Raises `ToolFailed` (`focus-failed`).
         """
         number = str(self.window.id)
-        if self.has_focus() and not raised:
+        if self.has_focus() and not raise_window:
             return
+        # Through the window manager first. Without one, or if it has just died, this fails or does nothing,
+        # and the X server itself has to do it.
         if xdotool("windowactivate", number).ok and self._wait_for_focus():
             return
-        if raised:
+        if raise_window:
             xdotool("windowraise", number)
         xdotool("windowfocus", number)
         if not self._wait_for_focus():
@@ -56,13 +56,13 @@ class TargetWindow:
             )
 
     def require_focus(self) -> None:
-        """Raise `ToolFailed` (`focus-lost`) where the window no longer has the focus."""
+        """Raise `ToolFailed` (`focus-lost`) unless the window has the focus."""
         if not self.has_focus():
             raise ToolFailed("focus-lost", "another window took the focus; stopped")
 
     def require_point(self, x: int, y: int) -> None:
-        """Raise `ToolFailed` (`outside-target`) unless a click at this point of the screen reaches the
-        window itself: inside it, and not covered by another."""
+        """Raise `ToolFailed` (`outside-target`) unless the point of the screen is inside the window and not
+        covered by another one."""
         box = self.display.geometry(self.window.id)
         if box is None:
             raise _changed("the window has been closed")
@@ -84,11 +84,11 @@ class TargetWindow:
 
 
 def resolve_target(call: Call, display: Display) -> TargetWindow:
-    """The target of a call, checked and not yet focused.
+    """The target window of a call, checked but not yet focused.
 
-    The kernel's `target` is what a person saw when approving: it has to exist and still have that
-    title and process (`target-changed`). Without one (no flytui kernel) it is the input's `window`,
-    else the window with the focus. Raises `window-refused` where the request forbids it.
+    The request's `target` is the window that a person approved: it must exist and still have that title and
+    process. Without one (outside a flytui kernel) the target is the input's `window`, else the window with
+    the focus. Raises `InvalidInput`, and `ToolFailed`: `target-changed`, `window-refused`.
     """
     refused = protected_windows(call)
     approved = call.raw.get("target")

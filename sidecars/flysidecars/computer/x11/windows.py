@@ -1,4 +1,4 @@
-"""The display of this process as a sidecar reads it: what is missing becomes the failure `unavailable`."""
+"""The X11 display and its windows: finds them by title, and refuses those of consoles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed, Unavaila
 
 
 class Display(x11_reader.X11Reader):
-    """The reader. Raises `Unavailable` on entering where there is no display that can be read."""
+    """The X11 reader of a sidecar. Entering it raises `Unavailable` if no display can be read."""
 
     def __enter__(self) -> Display:
         try:
@@ -19,35 +19,32 @@ class Display(x11_reader.X11Reader):
 
 
 def display_name() -> str:
-    """The display this process was given. Raises `Unavailable` where it was given none."""
+    """The name of this process's display. Raises `Unavailable` if it has none."""
     try:
         return x11_reader.display_name()
     except x11_reader.DisplayUnavailable as missing:
         raise Unavailable(missing.reason, missing.remedy) from missing
 
 
-# Windows as a person knows them: by title; and those that must not be touched.
-
-
-MAX_FAMILY = 2048
+MAX_DESCENDANTS = 2048
 MAX_CANDIDATES = 5
 
 
 def window_brief(window: Window) -> JsonObject:
-    """The window in an answer that is about something else."""
+    """Id and title of a window, for answers about something else."""
     return {"id": window.id, "title": window.title}
 
 
 def window_row(window: Window, *, focused: bool) -> JsonObject:
-    """The window in a list."""
+    """The fields of a window in a list."""
     box = window.geometry
     place = {"x": box.x, "y": box.y, "width": box.width, "height": box.height}
     return {"id": window.id, "title": window.title, "pid": window.pid, **place, "focused": focused}
 
 
 def find_window(display: Display, name: str) -> Window:
-    """The window a caller means: its id, its exact title, or a part of one title only. Raises
-    `InvalidInput` where that is none or more than one."""
+    """The window with this id, this exact title, or the only one whose title contains `name`. Raises
+    `InvalidInput` if none or several match."""
     windows = display.visible_windows()
     if name.isascii() and name.isdigit():
         number = int(name)
@@ -65,7 +62,7 @@ def find_window(display: Display, name: str) -> Window:
 
 
 class ProtectedWindows:
-    """Windows and processes that the request forbids: the consoles in which approvals are given."""
+    """The windows and processes that the request forbids: the consoles in which approvals are given."""
 
     __slots__ = ("pids", "windows")
 
@@ -74,8 +71,8 @@ class ProtectedWindows:
         self.pids = pids
 
     def require_unprotected(self, display: Display, window: int) -> None:
-        """Raise `ToolFailed` (`window-refused`) where the window, one it lies in, or one inside it is
-        forbidden, by id or by process."""
+        """Raise `ToolFailed` (`window-refused`) if the window, one around it or one inside it is forbidden by
+        id or by process."""
         family = {window, *display.ancestors(window), *_descendants(display, window)}
         if family & self.windows or any(display.pid(member) in self.pids for member in family):
             raise ToolFailed(
@@ -84,8 +81,9 @@ class ProtectedWindows:
 
 
 def protected_windows(call: Call) -> ProtectedWindows:
-    """What the request forbids. Anything there that cannot be read fails the call: a refusal that is
-    not understood must not be dropped."""
+    """The windows that the request forbids. Raises `ToolFailed` (`invalid-request`) if the list cannot be
+    read."""
+    # A prohibition that is not understood must end the call; ignoring it could let keys reach the console.
     refuse = call.raw.get("refuse")
     if refuse is None:
         return ProtectedWindows(frozenset(), frozenset())
@@ -111,6 +109,6 @@ def _descendants(display: Display, window: int) -> set[int]:
         children = [] if known is None else [child for child in known[1] if child not in found]
         found.update(children)
         waiting.extend(children)
-        if len(found) > MAX_FAMILY:
+        if len(found) > MAX_DESCENDANTS:
             raise ToolFailed("window-refused", "the window holds too many others to check", windowId=window)
     return found

@@ -1,4 +1,4 @@
-"""Running xdotool."""
+"""Runs xdotool, and checks what the X11 tools need."""
 
 from __future__ import annotations
 
@@ -6,27 +6,24 @@ from flysidecars.computer.input_program import run_input_program
 from flysidecars.run_program import ProgramResult, find_program
 from flysidecars.sdk import ToolFailed, Unavailable
 
-_KEPT = ("DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
+_VARIABLES = ("DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
 
 REMEDY = "install xdotool (Debian and Ubuntu: apt install xdotool)"
 
 
 def xdotool(*arguments: str, stdin: bytes = b"") -> ProgramResult:
     """Run xdotool to its end. Raises as `run_input_program` does."""
-    return run_input_program("xdotool", REMEDY, arguments, stdin, _KEPT)
+    return run_input_program("xdotool", REMEDY, arguments, stdin, _VARIABLES)
 
 
 def run_xdotool(*arguments: str, stdin: bytes = b"") -> None:
-    """Run xdotool for its effect. Raises `ToolFailed` (`xdotool-failed`) with the end of its stderr,
-    also where it left with 0 but ignored a key that it does not know."""
+    """Run xdotool. Raises `ToolFailed` (`xdotool-failed`) with the end of its stderr."""
     ran = xdotool(*arguments, stdin=stdin)
+    # xdotool exits with 0 although it ignored a key that it does not know.
     if not ran.ok or b"No such key name" in ran.stderr:
         raise ToolFailed(
             "xdotool-failed", f"xdotool {arguments[0]} failed", exitCode=ran.code, stderr=ran.stderr_text()
         )
-
-
-# What the desktop tools stand on, asked without acting.
 
 
 def require_desktop() -> None:
