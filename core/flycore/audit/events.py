@@ -268,9 +268,9 @@ def rule_changed(where: str, rule: JsonObject, decision: str, *, by: str, reques
 
     Its examples quote inputs of calls, so they are left out.
     """
-    kept = {key: value for key, value in rule.items() if key not in ("match", "not_match")}
+    without_examples = {key: value for key, value in rule.items() if key not in ("match", "not_match")}
     fields: JsonObject = {"decision": decision, "decidedBy": by, "where": _bounded(where)}
-    return fields | {"rule": redact(kept), **_non_empty(requestId=request)}
+    return fields | {"rule": redact(without_examples), **_non_empty(requestId=request)}
 
 
 def block_changed(tool: str, decision: str, *, by: str, request: str = "") -> JsonObject:
@@ -360,9 +360,9 @@ def _input_fields(masked: Json) -> dict[str, Json]:
     size = len(_compact(masked))
     if size > MOST_INPUT_BYTES:
         return {"inputBytes": size}
-    kept = redact(masked)
-    fields: dict[str, Json] = {"input": kept, "inputBytes": size}
-    return fields if kept == masked else {**fields, "redacted": True}
+    redacted = redact(masked)
+    fields: dict[str, Json] = {"input": redacted, "inputBytes": size}
+    return fields if redacted == masked else {**fields, "redacted": True}
 
 
 def _message(error: CallError) -> str:
@@ -377,8 +377,8 @@ def _message(error: CallError) -> str:
 
 
 def _lease_fields(terms: LeaseTerms) -> dict[str, Json]:
-    kept: dict[str, Json] = {"lease": msgspec.to_builtins(terms)}
-    return kept
+    fields: dict[str, Json] = {"lease": msgspec.to_builtins(terms)}
+    return fields
 
 
 def _non_empty(**fields: str) -> JsonObject:

@@ -96,8 +96,8 @@ def _cell(value: Json) -> str:
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-    kept = safe_text(text[:CELL])
-    return _FORMULA.sub(r"\1\2'", kept) + (f"… ({len(text)} characters)" if len(text) > CELL else "")
+    shown = safe_text(text[:CELL])
+    return _FORMULA.sub(r"\1\2'", shown) + (f"… ({len(text)} characters)" if len(text) > CELL else "")
 
 
 def _row(cells: tuple[str, ...]) -> str:

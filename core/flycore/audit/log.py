@@ -276,8 +276,8 @@ class AuditLog:
             raise self._unwritable(self._stopped) from error
         self._unsynced = 0
         # Only now: an anchor of a line that is not on disk would look like a cut log after a power loss.
-        due = self._last.seq - self._anchored
-        if due >= ANCHOR_EVERY or (due and (anchor or self._anchor_problem)):
+        unanchored = self._last.seq - self._anchored
+        if unanchored >= ANCHOR_EVERY or (unanchored and (anchor or self._anchor_problem)):
             self._anchor()
 
     def _anchor(self) -> None:
@@ -421,26 +421,26 @@ def _check_anchor(link: ChainLink, anchors: Path) -> None:
 def _save_torn_line(path: Path, torn: bytes, seq: int) -> JsonObject:
     """Move half a line to `<file>.torn-<seq>`. Return the file, its size and its digest."""
     # The copy is on disk before the log is cut: a crash in between leaves the line twice, never not at all.
-    beside = _write_copy(path, torn, seq)
+    copy = _write_copy(path, torn, seq)
     fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         os.ftruncate(fd, os.fstat(fd).st_size - len(torn))
         os.fsync(fd)
     finally:
         os.close(fd)
-    return {"file": beside.name, "bytes": len(torn), "digest": hashlib.sha256(torn).hexdigest()}
+    return {"file": copy.name, "bytes": len(torn), "digest": hashlib.sha256(torn).hexdigest()}
 
 
 def _write_copy(path: Path, torn: bytes, seq: int) -> Path:
     """Write the torn line to a new file; a second crash at the same number gets a file of its own."""
     number = 0
     while True:
-        beside = path.with_name(f"{path.name}.torn-{seq}" + (f".{number}" if number else ""))
+        copy = path.with_name(f"{path.name}.torn-{seq}" + (f".{number}" if number else ""))
         with contextlib.suppress(FileExistsError):
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-            with os.fdopen(os.open(beside, flags, 0o600), "wb") as file:
+            with os.fdopen(os.open(copy, flags, 0o600), "wb") as file:
                 file.write(torn)
                 file.flush()
                 os.fsync(file.fileno())
-            return beside
+            return copy
         number += 1

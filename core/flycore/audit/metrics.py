@@ -139,11 +139,11 @@ class _PairTally:
         self.not_shown = self.at_once = 0
         self.decided = DurationHistogram()
 
-    def end(self, line: LogRecord, asked: str) -> None:
+    def end(self, line: LogRecord, hour: str) -> None:
         if line.decision == RequestState.DENIED and not line.choice:
             # Denied without a choice: refused because too many requests waited. No card was shown for it.
             self.not_shown += 1
-            self.hours[asked] -= 1
+            self.hours[hour] -= 1
             return
         self.ends[line.decision] += 1
         if line.choice:
@@ -181,20 +181,20 @@ class ApprovalFatigue:
     def __init__(self) -> None:
         self._all = _PairTally()
         self._pairs: dict[tuple[str, str], _PairTally] = {}
-        self._asked: OrderedDict[str, str] = OrderedDict()
+        self._undecided: OrderedDict[str, str] = OrderedDict()
 
     def add_request(self, line: LogRecord) -> None:
         """Add a request that was shown to a person."""
         hour = line.time[:_HOUR]
         self._all.hours[hour] += 1
         self._pair(line).hours[hour] += 1
-        self._asked[line.request_id] = hour
-        if len(self._asked) > MOST_OPEN:
-            self._asked.popitem(last=False)
+        self._undecided[line.request_id] = hour
+        if len(self._undecided) > MOST_OPEN:
+            self._undecided.popitem(last=False)
 
     def add_decision(self, line: LogRecord) -> None:
         """Add the end of a request. One that is not among the undecided is skipped."""
-        asked = self._asked.pop(line.request_id, None)
+        asked = self._undecided.pop(line.request_id, None)
         if asked is not None:
             self._all.end(line, asked)
             self._pair(line).end(line, asked)

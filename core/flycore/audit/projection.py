@@ -44,12 +44,12 @@ class Projection:
         folder: Path,
         span: TimeRange = ALL_TIME,
         *,
-        kept: int = MOST_RECORDS,
+        max_calls: int = MOST_RECORDS,
         tool: str = "",
         caller: str = "",
     ) -> None:
         self._folder, self._span = folder, span
-        self._kept, self._tool, self._caller = kept, tool, caller
+        self._max_calls, self._tool, self._caller = max_calls, tool, caller
         self._lines = self._unreadable = 0
         self.seq = 0
         """The number of the last line that was read."""
@@ -114,7 +114,7 @@ class Projection:
         self.seq = 0
         self._decisions = PastDecisions()
         self._follower = Follower(self._folder)
-        self._history = History(self._kept, self._tool, self._caller)
+        self._history = History(self._max_calls, self._tool, self._caller)
         self._tools = ToolTallies()
         self._callers: OrderedDict[str, ToolTallies] = OrderedDict()
         self._fatigue = ApprovalFatigue()
@@ -151,21 +151,21 @@ def history(
 
     `caller` is a caller key, or its door and program alone. Raises OSError.
     """
-    projection = Projection(folder, span, kept=limit, tool=tool, caller=caller)
+    projection = Projection(folder, span, max_calls=limit, tool=tool, caller=caller)
     projection.update()
     return projection.history(limit)
 
 
 def metrics(folder: Path, span: TimeRange = ALL_TIME) -> Metrics:
     """Compute the metrics of each tool from the log. Raises OSError."""
-    projection = Projection(folder, span, kept=0)
+    projection = Projection(folder, span, max_calls=0)
     projection.update()
     return projection.metrics()
 
 
 def approvals(folder: Path, span: TimeRange = ALL_TIME) -> ApprovalReport:
     """Report how often a person was asked, from the log. Raises OSError."""
-    projection = Projection(folder, span, kept=0)
+    projection = Projection(folder, span, max_calls=0)
     projection.update()
     return projection.approvals()
 

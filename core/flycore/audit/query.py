@@ -55,20 +55,24 @@ def tail(folder: Path, count: int) -> tuple[JsonObject, ...]:
     return tuple(reversed(found))
 
 
-def find(folder: Path, wanted: int | str) -> tuple[JsonObject, ...]:
+def find(folder: Path, number_or_call_id: int | str) -> tuple[JsonObject, ...]:
     """Return the line with that number, or all lines of the call with that id, in order. Raises OSError."""
     found: list[JsonObject] = []
-    needle = b'{"seq":%d,' % wanted if isinstance(wanted, int) else json.dumps(wanted).encode("ascii")
+    needle = (
+        b'{"seq":%d,' % number_or_call_id
+        if isinstance(number_or_call_id, int)
+        else json.dumps(number_or_call_id).encode("ascii")
+    )
     for path in _files(folder):
         with path.open("rb") as file:
             for raw in read_lines(file):
                 if needle not in raw:  # the bytes first: parsing every line would take many times as long
                     continue
                 line = parse_line(raw)
-                if line.get("seq" if isinstance(wanted, int) else "callId") != wanted:
+                if line.get("seq" if isinstance(number_or_call_id, int) else "callId") != number_or_call_id:
                     continue
                 found.append(line)
-                if isinstance(wanted, int) or len(found) >= MOST_LINES:
+                if isinstance(number_or_call_id, int) or len(found) >= MOST_LINES:
                     return tuple(found)
     return tuple(found)
 

@@ -24,10 +24,10 @@ def verify(folder: Path, anchors: Path) -> Verification:
     # Anchors first: a kernel may write meanwhile, and then the log is ahead of these anchors. Read the other
     # way round, a newer anchor would look as if lines were missing.
     try:
-        known = read_anchors(anchors)
+        anchor_hashes = read_anchors(anchors)
     except (UnreadableAnchors, OSError) as error:
         return Verification(exit_code=BROKEN, lines=0, message=str(error), file=str(anchors))
-    check = _ChainCheck(known)
+    check = _ChainCheck(anchor_hashes)
     try:
         files = [path for path in month_files(folder) if path.stat().st_size] if folder.exists() else []
         for path in files:
@@ -42,11 +42,11 @@ def verify(folder: Path, anchors: Path) -> Verification:
 class _ChainCheck:
     """The state of one check: the last whole line, and where it is."""
 
-    def __init__(self, known: dict[int, str]) -> None:
+    def __init__(self, anchors: dict[int, str]) -> None:
         self.last = ChainLink(0, "", GENESIS)
-        self._known = known
+        self._anchors = anchors
         self._path, self._line = Path(), 0
-        self._before = (Path(), 0)
+        self._previous = (Path(), 0)
         self._torn = 0
 
     def check_file(self, path: Path, *, newest: bool) -> Verification | None:
@@ -61,7 +61,7 @@ class _ChainCheck:
                 problem = self._step(raw)
                 if problem is not None:
                     return problem
-                self._before = (path, self._line)
+                self._previous = (path, self._line)
         return None
 
     def _step(self, raw: bytes) -> Verification | None:
@@ -78,14 +78,14 @@ class _ChainCheck:
             return self.result(BROKEN, f"number {link.seq} is here again: doubled or reordered", link.seq)
         if link.prev != self.last.hash:
             return self._replaced(expected)
-        if self._known.get(link.seq, link.hash) != link.hash:
+        if self._anchors.get(link.seq, link.hash) != link.hash:
             return self.result(BROKEN, "this line differs from its anchor", link.seq)
         self.last = link
         return None
 
     def _replaced(self, seq: int) -> Verification:
         """The result if the line before is valid by itself, but not the one that was written there."""
-        path, line = self._before
+        path, line = self._previous
         if not line:
             return self.result(BROKEN, "the first line does not start the log", seq)
         return Verification(
@@ -110,7 +110,7 @@ class _ChainCheck:
 
     def end(self) -> Verification:
         """The result once every line was read without a problem."""
-        newest = max(self._known, default=0)
+        newest = max(self._anchors, default=0)
         if newest > self.last.seq:
             message = f"cut off after number {self.last.seq}: an anchor has number {newest}"
             return self.result(CUT, message, self.last.seq + 1)

@@ -59,7 +59,7 @@ class _PersistentRun:
     ) -> Reply:
         """Send the line `before`, then one request, and wait for the answer."""
         limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
-        line = before + request_line(job, stays=True)
+        line = before + request_line(job, persistent=True)
         return await (await self.instance()).ask(job.call_id, line, limits, on_event)
 
     async def end(self, *, at_once: bool) -> None:

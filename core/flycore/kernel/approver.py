@@ -22,7 +22,7 @@ class ApproverDeps(NamedTuple):
 
     queue: ApprovalQueue
     refresher: StateRefresher
-    answer: AnswerQuestion
+    answer_question: AnswerQuestion
     consoles: OpenConsoles
     revocations: Callable[[str], RevocationHistory]
     """Makes the undo history of one console, which is named for the log."""
@@ -47,7 +47,7 @@ class KernelApprover:
         self._queue = deps.queue
         self._revocations = deps.revocations(by)
         self._refresher = deps.refresher
-        self._answer = deps.answer
+        self._answer = deps.answer_question
         self._consoles = deps.consoles
         self._refuse = refuse
         self.who, self._by = who, by

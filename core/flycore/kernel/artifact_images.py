@@ -41,8 +41,8 @@ class ArtifactImages:
 
     def _bytes(self, owners: tuple[str, ...], path: str) -> bytes | None:
         """Read the file, which must lie in the artifact folder of one of the calls or in the project."""
-        made = self._places.artifacts_dir
-        for anchor, within in (*((made, owner) for owner in owners), (self._places.app_root, "")):
+        artifacts_dir = self._places.artifacts_dir
+        for anchor, within in (*((artifacts_dir, owner) for owner in owners), (self._places.app_root, "")):
             start = os.path.realpath(anchor)
             if not path.startswith(os.path.join(start, within, "")):
                 continue

@@ -96,7 +96,7 @@ class CallHistory:
 
     def __init__(self, folder: Path, clock: Clock, publish: Publish) -> None:
         self._folder, self._clock, self._publish = folder, clock, publish
-        self._projection = Projection(folder, kept=FINISHED_KEPT)
+        self._projection = Projection(folder, max_calls=FINISHED_KEPT)
         self._backlog: list[tuple[int, bytes]] = []
         self._read = anyio.Event()
         self._shown: dict[str, tuple[CallRecord, Activity]] = {}
@@ -113,7 +113,7 @@ class CallHistory:
         try:
             await anyio.to_thread.run_sync(self._projection.update, abandon_on_cancel=True)
         except OSError:  # the history starts empty; the log itself reports what is wrong with its files
-            self._projection = Projection(self._folder, kept=FINISHED_KEPT)
+            self._projection = Projection(self._folder, max_calls=FINISHED_KEPT)
         # The thread may have read some of the lines written meanwhile; their numbers show which ones.
         for seq, line in self._backlog:
             if seq > self._projection.seq:

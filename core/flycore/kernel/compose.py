@@ -88,7 +88,7 @@ async def open_kernel(
             queue = context.ask.queue
             for service in (
                 root.refresher.run,
-                context.run.hands.run,
+                context.run.desktop_control.run,
                 queue.leases.watch,
                 queue.run,
                 call_history.run,
@@ -254,12 +254,12 @@ def _pipeline_context(
         ),
         slots=SlotContext(GroupLocks(), queue.leases, queue.grants, background.pool, background.mcp_servers),
         run=RunContext(
-            ground=environment,
+            root=environment,
             state=state,
             audit=recorder.audit,
             folders=ArtifactFolders(environment.places.artifacts_dir),
-            hands=desktop_control,
-            seat=consoles.protected_windows,
+            desktop_control=desktop_control,
+            protected_windows=consoles.protected_windows,
             note_run=root.refresher.record_run,
         ),
     )

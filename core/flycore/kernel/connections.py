@@ -65,10 +65,10 @@ class OpenConsoles:
         self._windows: dict[Hashable, ProtectedWindows] = {}
         self._arrived = anyio.Event()
 
-    def open(self, console: Hashable, seat: ProtectedWindows) -> bool:
+    def open(self, console: Hashable, windows: ProtectedWindows) -> bool:
         """Add a console, or replace its windows and return False if it was already open."""
         opened = console not in self._windows
-        self._windows[console] = seat
+        self._windows[console] = windows
         self._arrived.set()
         self._on_change()
         return opened
@@ -91,10 +91,10 @@ class OpenConsoles:
 
     def protected_windows(self) -> ProtectedWindows:
         """Return the windows and processes of all consoles."""
-        taken = self._windows.values()
+        windows = self._windows.values()
         return ProtectedWindows(
-            window_ids=tuple(window for seat in taken for window in seat.window_ids),
-            pids=tuple(pid for seat in taken for pid in seat.pids),
+            window_ids=tuple(window for own in windows for window in own.window_ids),
+            pids=tuple(pid for own in windows for pid in own.pids),
         )
 
     async def approver_within(self, milliseconds: int) -> bool:

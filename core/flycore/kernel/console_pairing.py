@@ -179,7 +179,7 @@ class ConsolePairing:
         return ""
 
     def pair(
-        self, connection: Hashable, code: str, caller: Caller, pid: int, seat: ProtectedWindows
+        self, connection: Hashable, code: str, caller: Caller, pid: int, windows: ProtectedWindows
     ) -> KernelApprover | str:
         """Open the console that sent the right code and return its approver; else return why not."""
         checked = self._codes.check(connection, code, self._clock.monotonic())
@@ -192,7 +192,7 @@ class ConsolePairing:
         who = f"the console on pid {pid}"
         approver = KernelApprover(self._deps, who, who, refuse=self.refuse)
         self._record(audit_events.CONSOLE_ATTACHED, caller, pid)
-        approver.attach(seat.window_ids, seat.pids)
+        approver.attach(windows.window_ids, windows.pids)
         self._publish("console.attached", self._event_payload(connection, caller, pid))
         return approver
 
@@ -201,11 +201,11 @@ class ConsolePairing:
     ) -> None:
         """Drop the code of a closed connection and close its console. Waiting requests stay undecided."""
         self._codes.forget(connection)
-        asked = self._waiting.pop(connection, None)
+        was_waiting = self._waiting.pop(connection, None)
         if approver is not None:
             approver.disconnect()
             self._record(audit_events.CONSOLE_LEFT, caller, pid)
-        if approver is not None or asked is not None:
+        if approver is not None or was_waiting is not None:
             self._publish("console.left", self._event_payload(connection, caller, pid))
         self._descriptions.pop(connection, None)
 

@@ -59,7 +59,7 @@ class EndedProcesses:
 
     processes: int
     """The number of leftover processes."""
-    left: int
+    still_running: int
     """The number that still run after KILL: 0 unless the system forbids to end them."""
 
 
@@ -197,9 +197,11 @@ async def begin_session(state_dir: Path, audit: AuditLog) -> str:
     ended = await end_leftover_processes(earlier)
     if ended.processes:
         with suppress(AuditUnwritable):
-            audit.append(audit_events.STRAYS_ENDED, audit_events.strays_ended(ended.processes, ended.left))
+            audit.append(
+                audit_events.STRAYS_ENDED, audit_events.strays_ended(ended.processes, ended.still_running)
+            )
     # Earlier sessions are dropped only once none of their processes is left.
-    if not ended.left:
+    if not ended.still_running:
         write_sessions(state_dir, (session,))
     return session
 

@@ -183,19 +183,19 @@ def check_sandbox() -> Check:
     )
 
 
-def check_audit(found: Verification) -> Check:
+def check_audit(verification: Verification) -> Check:
     """Report the verification of the audit log."""
-    place = f"{found.file}:{found.line}" if found.line else found.file
-    where = f" at {place}" if place and found.exit_code else ""
-    message = f"{found.message}{where} ({found.lines} lines)"
-    if found.exit_code == WHOLE:
+    place = f"{verification.file}:{verification.line}" if verification.line else verification.file
+    where = f" at {place}" if place and verification.exit_code else ""
+    message = f"{verification.message}{where} ({verification.lines} lines)"
+    if verification.exit_code == WHOLE:
         return Check(name="audit", state=CheckState.OK, message=message)
-    if found.exit_code == TORN:
+    if verification.exit_code == TORN:
         fix = "nothing: the next start of a kernel moves the torn line to a file of its own and logs that"
         return Check(name="audit", state=CheckState.WARN, message=message, fix=fix)
-    anchors_changed = bool(found.file) and not found.line
+    anchors_changed = bool(verification.file) and not verification.line
     what = "its anchors were changed" if anchors_changed else "the log was changed"
-    what = "lines are missing at its end" if found.exit_code == CUT else what
+    what = "lines are missing at its end" if verification.exit_code == CUT else what
     fix = f"{what}: keep a copy, and find out who wrote to it; nothing runs on a broken log"
     return Check(name="audit", state=CheckState.FAIL, message=message, fix=fix)
 
@@ -243,16 +243,16 @@ def check_notify(command: tuple[str, ...], *, found: bool, problem: str) -> Iter
         yield Check(name="notify", state=CheckState.OK, message=f"{command[0]} runs when a request waits")
 
 
-def check_socket(folder: str, found: stat_result | None, uid: int, runtime_dir: bool) -> Check:
+def check_socket(folder: str, status: stat_result | None, uid: int, runtime_dir: bool) -> Check:
     """Check that only this user can open the socket's folder. `found` is None if there is no folder yet."""
-    if found is None:
+    if status is None:
         note = "" if runtime_dir else "; XDG_RUNTIME_DIR is not set"
         return Check(name="socket", state=CheckState.OK, message=f"{folder} is created when needed{note}")
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != uid or stat.S_IMODE(found.st_mode) & 0o077:
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != uid or stat.S_IMODE(status.st_mode) & 0o077:
         return Check(
             name="socket",
             state=CheckState.FAIL,
-            message=f"{folder} is open to other users ({stat.filemode(found.st_mode)})",
+            message=f"{folder} is open to other users ({stat.filemode(status.st_mode)})",
             fix=f"remove it, or chmod 700 {folder}",
         )
     return Check(name="socket", state=CheckState.OK, message=folder)

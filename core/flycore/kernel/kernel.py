@@ -78,7 +78,7 @@ class Kernel:
         self._context = parts.context
         self._activity = parts.context.activity
         self._queue = parts.context.ask.queue
-        self._places = parts.context.judge.ground.places
+        self._places = parts.context.judge.root.places
         self._background = parts.background
         self._refresher = parts.background.refresher
         self.call_history = parts.call_history
@@ -99,26 +99,29 @@ class Kernel:
         return f"{self._session}-{next(self._numbers):06d}"
 
     async def call(
-        self, request: CallRequest, tell: OnProgress | None = None, announce: OnCancellable | None = None
+        self,
+        request: CallRequest,
+        on_progress: OnProgress | None = None,
+        on_cancellable: OnCancellable | None = None,
     ) -> ToolResult:
         """Run one call, or a plan of calls, through the pipeline. A stopped kernel cancels it at once."""
 
-        async def turn_away() -> None:
+        async def cancel_at_once() -> None:
             self._activity.cancel(request.call_id)
             await anyio.lowlevel.checkpoint()
 
-        announce = turn_away if self._stopped else announce
+        on_cancellable = cancel_at_once if self._stopped else on_cancellable
         try:
             if is_plan(self._refresher.root_state, request.tool):
-                return await run_plan(self._context, request, self.new_call_id, tell, announce)
-            return await run_call(self._context, request, tell, announce)
+                return await run_plan(self._context, request, self.new_call_id, on_progress, on_cancellable)
+            return await run_call(self._context, request, on_progress, on_cancellable)
         finally:
             if self._activity.running() == 0:
                 self._idle.set()
                 self._idle = anyio.Event()
 
     @property
-    def yielding(self) -> bool:
+    def has_yielded(self) -> bool:
         """Whether the kernel takes no more calls."""
         return self.yielded.is_set()
 
@@ -134,8 +137,8 @@ class Kernel:
     def catalog(self, caller_key: str = "") -> Catalog:
         """Return the catalog; with a caller key, tools are unavailable if that caller's quota is used up."""
         catalog = self._refresher.root_state.catalog
-        over = self._context.admission.quota.used_up(caller_key) if caller_key else None
-        return catalog if over is None else over_quota(catalog, over.message)
+        exceeded = self._context.admission.quota.used_up(caller_key) if caller_key else None
+        return catalog if exceeded is None else over_quota(catalog, exceeded.message)
 
     def activity(self) -> tuple[Activity, ...]:
         """Return the calls that run and the latest that ended."""
@@ -202,12 +205,12 @@ class Kernel:
     async def checks(self) -> tuple[Check, ...]:
         """Run every doctor check but those of a terminal."""
         return await anyio.to_thread.run_sync(
-            check_up, self._places, self._context.judge.ground.environ, self.catalog(), self.status()
+            check_up, self._places, self._context.judge.root.environ, self.catalog(), self.status()
         )
 
     def status(self) -> Status:
         """Return the status of this kernel."""
-        world = self._refresher.root_state
+        state = self._refresher.root_state
         return Status(
             app_root=str(self._places.app_root),
             pid=os.getpid(),
@@ -221,10 +224,10 @@ class Kernel:
             waiting=self._queue.waiting,
             running=self._activity.running(),
             leases=len(self._queue.leases.active()),
-            policy_ok=world.policy.ok,
+            policy_ok=state.policy.ok,
             sandbox=SANDBOX_NOTE,
             waiting_trust=len(self._refresher.pending_trust()),
-            hands_on=self._context.run.hands.active(),
+            hands_on=self._context.run.desktop_control.active(),
             waiting_risk=highest_waiting(self._queue.asks()),
             notify_problem=self._notifier.problem,
             anchor_problem=self._context.audit.anchor_problem,
@@ -237,7 +240,7 @@ class Kernel:
         """The root's state folder, where only this kernel's process writes."""
         return self._places.state_dir
 
-    def token_changed(self, name: str, decision: str, by: str) -> None:
+    def record_token_change(self, name: str, decision: str, by: str) -> None:
         """Log that a client's token was made or revoked. Raises AuditUnwritable."""
         fields = token_changed(name, decision, by=by)
         self._context.audit.append(TOKEN_CHANGED, fields, sync=True)
@@ -247,7 +250,7 @@ class Kernel:
         )
 
     @contextmanager
-    def door_open(self, address: str) -> Iterator[None]:
+    def show_address(self, address: str) -> Iterator[None]:
         """Show that address in the status while the block runs."""
         self._addresses = (*self._addresses, address)
         try:
@@ -263,7 +266,7 @@ class Kernel:
         """Take no more calls, so that a console can have the root. Only a provisional kernel yields."""
         if self._holder.role == KernelRole.PROVISIONAL:
             self.yielded.set()
-        return self.yielding
+        return self.has_yielded
 
     async def wait_until_idle(self) -> None:
         """Wait until no call is running."""

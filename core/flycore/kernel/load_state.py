@@ -81,8 +81,8 @@ ResolvedPrograms = tuple[dict[str, ResolvedProgram], dict[str, dict[str, Resolve
 
 def find_environment(places: RootPaths, environ: Mapping[str, str]) -> RootEnvironment:
     """Return the environment of this process. Programs beside its interpreter are found before PATH."""
-    beside = Path(sys.executable).parent
-    return RootEnvironment(places, environ, beside, find_distribution(beside))
+    bin_dir = Path(sys.executable).parent
+    return RootEnvironment(places, environ, bin_dir, find_distribution(bin_dir))
 
 
 @dataclass(frozen=True, slots=True)

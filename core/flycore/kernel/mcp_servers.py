@@ -109,12 +109,12 @@ class McpServers:
         """Start the sessions that should be open, and end the others."""
         if self._group is None:
             return
-        wanted = {} if self._panic_active() else {entry.id: entry for entry in self._wanted_entries()}
+        entries = {} if self._panic_active() else {entry.id: entry for entry in self._wanted_entries()}
         for sidecar, opened in tuple(self._sessions.items()):
-            now = wanted.get(sidecar)
-            if now is None or now.digest != opened.entry.digest:
+            entry = entries.get(sidecar)
+            if entry is None or entry.digest != opened.entry.digest:
                 opened.scope.cancel()
-        for sidecar, entry in wanted.items():
+        for sidecar, entry in entries.items():
             if sidecar not in self._sessions:
                 record_status = partial(self._record_status, entry)
                 opened = _OpenSession(entry, McpSession(partial(self._start, entry), record_status))
@@ -173,14 +173,14 @@ class McpServers:
 
     def _wanted_entries(self) -> list[SidecarEntry]:
         """Return the entries in force whose sessions should be open."""
-        world, files = self._refresher.root_state, self._refresher.files
+        state, files = self._refresher.root_state, self._refresher.files
         found = []
-        for view in world.catalog.sidecars:
+        for view in state.catalog.sidecars:
             entry = files.registry.entry(view.id)
             if entry is not None and entry.digest == view.entry.digest and _may_run(view):
-                over = excess_permissions(entry.permissions, files.settings.max_permissions)
+                exceeded = excess_permissions(entry.permissions, files.settings.max_permissions)
                 missing = declared_secrets(entry.permissions, self._environment.environ)[1]
-                found += [entry] if not over and not missing else []
+                found += [entry] if not exceeded and not missing else []
         return found
 
     async def _start(self, entry: SidecarEntry) -> Started:
@@ -226,11 +226,11 @@ class McpServers:
         )
         return spec, seal_by_name(entry, program, seal).digest
 
-    def _record_status(self, entry: SidecarEntry, contact: ConnectionState) -> None:
+    def _record_status(self, entry: SidecarEntry, connection: ConnectionState) -> None:
         masks = Masks(declared_secrets(entry.permissions, self._environment.environ)[0])
-        listing = None if contact.listing is None else without_secrets(contact.listing, masks)
+        listing = None if connection.listing is None else without_secrets(connection.listing, masks)
         self._refresher.record_mcp_status(
-            entry.id, entry.digest, finding_of(contact, masks, self._clock.now()), listing
+            entry.id, entry.digest, finding_of(connection, masks, self._clock.now()), listing
         )
 
 
@@ -262,22 +262,22 @@ def without_secrets(listing: McpToolList, masks: Masks) -> McpToolList:
     return McpToolList(tools=tuple(tools), refused=(*masked, *refused), more=listing.more)
 
 
-def finding_of(contact: ConnectionState, masks: Masks, now: float) -> ProbeFinding:
+def finding_of(connection: ConnectionState, masks: Masks, now: float) -> ProbeFinding:
     """Return a connection's probe finding: healthy, degraded if the tool list was cut, or unavailable."""
-    listing = contact.listing
-    stderr_tail = masks.text(contact.stderr_tail, cut=True)
+    listing = connection.listing
+    stderr_tail = masks.text(connection.stderr_tail, cut=True)
     if listing is None:
         reason = Reason(
             code=ReasonCode.PROBE_UNAVAILABLE,
             dimension="probe",
-            message=masks.text(contact.fault, cut=True),
-            remedy=masks.text(contact.remedy, cut=True),
+            message=masks.text(connection.fault, cut=True),
+            remedy=masks.text(connection.remedy, cut=True),
         )
         evidence = ProbeEvidence(at=now, stderr_tail=stderr_tail, note="not connected")
         return ProbeFinding(state=ProbeState.UNAVAILABLE, reason=reason, evidence=evidence, fresh=True)
     count = len(listing.tools)
-    note = f"connected: {masks.text(contact.server, cut=True)}, {count} tool{'' if count == 1 else 's'}"
-    evidence = ProbeEvidence(at=now, duration_ms=contact.took_ms, stderr_tail=stderr_tail, note=note)
+    note = f"connected: {masks.text(connection.server, cut=True)}, {count} tool{'' if count == 1 else 's'}"
+    evidence = ProbeEvidence(at=now, duration_ms=connection.took_ms, stderr_tail=stderr_tail, note=note)
     if not listing.more:
         return ProbeFinding(state=ProbeState.HEALTHY, evidence=evidence, fresh=True)
     reason = Reason(

@@ -166,8 +166,8 @@ class Panic:
             self._switch.save(stopped)
             fields = audit_events.panic(stopped.by, calls=calls, requests=requests, leases=leases)
             self._recorder.record(audit_events.PANIC, fields, sync=True)
-            asked: JsonObject = {"questionId": QUESTION, "kind": QuestionKind.PANIC.value}
-            self._recorder.publish(EventClass.APPROVAL, "question.asked", asked)
+            payload: JsonObject = {"questionId": QUESTION, "kind": QuestionKind.PANIC.value}
+            self._recorder.publish(EventClass.APPROVAL, "question.asked", payload)
         # Shielded: the stop must finish, too, if the client that asked for it disconnects meanwhile.
         with anyio.move_on_after(STOP_SECONDS, shield=True):
             await self._background.halt()

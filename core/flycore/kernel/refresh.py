@@ -201,10 +201,10 @@ def load_state(
             and entry.kind is not Kind.MCP
             and _is_resolved(effective.files, entry.id)
         ):
-            known = known_finding(cache, probe_work(environment, effective.files, entry))
-            remembered.update({entry.id: known} if known is not None else {})
-    world = sources.build(effective, remembered, {}, now)
-    return LoadedState(sources, stamps, effective.files, pending, remembered, world)
+            finding = known_finding(cache, probe_work(environment, effective.files, entry))
+            remembered.update({entry.id: finding} if finding is not None else {})
+    state = sources.build(effective, remembered, {}, now)
+    return LoadedState(sources, stamps, effective.files, pending, remembered, state)
 
 
 class StateRefresher:
@@ -255,7 +255,7 @@ class StateRefresher:
     @property
     def root_state(self) -> RootState:
         """The state that the catalog shows and that calls use now."""
-        return self.state.world
+        return self.state.latest
 
     async def run(self) -> None:
         """Keep the state current until `stop`."""
@@ -391,10 +391,10 @@ class StateRefresher:
         ):  # old findings say nothing about a new entry
             self._probes.pop(sidecar, None)
             self._remembered.pop(sidecar, None)
-        world = await anyio.to_thread.run_sync(self._build, effective, mcp_status)
+        state = await anyio.to_thread.run_sync(self._build, effective, mcp_status)
         self._mcp_status.mark_shown(mcp_status, effective.files.registry)
         self._pending = pending
-        self._replace(world)
+        self._replace(state)
         self._publisher.publish_policy(before.policy, self.files.policy)
 
     def _replace(self, new: RootState) -> None:
@@ -408,8 +408,8 @@ class StateRefresher:
 
     def _queue_probes(self) -> None:
         """Queue each sidecar that may be probed and was not yet."""
-        may = {view.id for view in self.root_state.catalog.sidecars if _may_be_probed(view)}
-        self._probes_due |= may - self._probes.keys() - self._probing
+        probeable = {view.id for view in self.root_state.catalog.sidecars if _may_be_probed(view)}
+        self._probes_due |= probeable - self._probes.keys() - self._probing
 
     def _probeable_entry(self, sidecar: str) -> SidecarEntry | None:
         """Return the entry in force, if that very value is trusted and its program exists."""

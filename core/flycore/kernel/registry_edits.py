@@ -136,16 +136,16 @@ class TrustedRegistry:
         self, accepted: AcceptedEntries, now: float
     ) -> tuple[AcceptedEntries, tuple[str, ...]]:
         """Accept the changed tools that are still as shown. Return their pairs, and why others failed."""
-        taken: list[tuple[str, str]] = []
+        accepted_pairs: list[tuple[str, str]] = []
         failed: list[str] = []
         for entry in self._entries():
             item, listing = self._changed_tools(entry), self._listing(entry)
             if item is None or listing is None or (entry.id, item.digest) not in accepted:
                 continue
-            taken.append((entry.id, item.digest))
+            accepted_pairs.append((entry.id, item.digest))
             outcome = self._definitions.accept(entry, listing, now)
             failed += [] if outcome.accepted else [outcome.why_not]
-        return tuple(taken), tuple(failed)
+        return tuple(accepted_pairs), tuple(failed)
 
     def accept(self, accepted: AcceptedEntries, now: float, by: str) -> EditResult:
         """Trust the entries that are still in the files as they were shown.

@@ -145,12 +145,12 @@ class RevocationHistory:
 
     def __init__(
         self,
-        standing: StandingPermissions,
+        permissions: StandingPermissions,
         leases: LeaseStore,
         desktop_controlled: Callable[[], bool],
         by: str,
     ) -> None:
-        self._standing = standing
+        self._permissions = permissions
         self._leases = leases
         self._by = by
         self.desktop_controlled = desktop_controlled
@@ -168,19 +168,19 @@ class RevocationHistory:
         """Remove a rule of the policy file, if it is still as it was shown."""
         if self.desktop_controlled():
             return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
-        removed = remove_rule(self._standing.policy, where, shown)
+        removed = remove_rule(self._permissions.policy, where, shown)
         if removed.rule is None:
             return Outcome(accepted=False, why_not=removed.why_not)
         self._remember(removed)
-        self._standing.record_rule(PermissionChange.REMOVED, where, removed.rule, self._by)
+        self._permissions.record_rule(PermissionChange.REMOVED, where, removed.rule, self._by)
         return Outcome(accepted=True)
 
     def unblock(self, tool: str) -> bool:
         """Unblock a tool; return False if it is not blocked."""
-        block = None if self.desktop_controlled() else self._standing.blocks.unblock(tool)
+        block = None if self.desktop_controlled() else self._permissions.blocks.unblock(tool)
         if block is not None:
             self._remember(block)
-            self._standing.record_block(tool, PermissionChange.UNBLOCKED, self._by)
+            self._permissions.record_block(tool, PermissionChange.UNBLOCKED, self._by)
         return block is not None
 
     def undo(self) -> Outcome:
@@ -198,11 +198,11 @@ class RevocationHistory:
             return self._leases.restore(last, self._by)
         if isinstance(last, RemoveResult):
             rule = last.rule or {}
-            why_not = restore_rule(self._standing.policy, last)
-            where = str(self._standing.policy)
-            return why_not or self._standing.record_rule(PermissionChange.RESTORED, where, rule, self._by)
-        why_not = self._standing.blocks.block(last.tool, last.since, last.reason)
-        return why_not or self._standing.record_block(last.tool, PermissionChange.RESTORED, self._by)
+            why_not = restore_rule(self._permissions.policy, last)
+            where = str(self._permissions.policy)
+            return why_not or self._permissions.record_rule(PermissionChange.RESTORED, where, rule, self._by)
+        why_not = self._permissions.blocks.block(last.tool, last.since, last.reason)
+        return why_not or self._permissions.record_block(last.tool, PermissionChange.RESTORED, self._by)
 
     def _remember(self, revoked: HeldLease | RemoveResult | Block) -> None:
         self._revoked.append(revoked)

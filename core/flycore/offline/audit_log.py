@@ -31,9 +31,9 @@ def last_lines(places: RootPaths, count: int = MOST_LINES) -> tuple[JsonObject, 
     return tail(audit_folder(places), count)
 
 
-def find_lines(places: RootPaths, wanted: int | str) -> tuple[JsonObject, ...]:
+def find_lines(places: RootPaths, number_or_call_id: int | str) -> tuple[JsonObject, ...]:
     """Return the line with that number, or all lines of the call with that id. Raises OSError."""
-    return find(audit_folder(places), wanted)
+    return find(audit_folder(places), number_or_call_id)
 
 
 def read_span(since: str, until: str, now: datetime) -> TimeRange:
@@ -58,7 +58,7 @@ def verify_log(places: RootPaths) -> Verification:
 
 def read_numbers(places: RootPaths, span: TimeRange = ALL_TIME) -> Projection:
     """Compute the metrics of every tool and of the approvals in that time. Raises OSError."""
-    projection = Projection(audit_folder(places), span, kept=0)
+    projection = Projection(audit_folder(places), span, max_calls=0)
     projection.update()
     return projection
 
@@ -67,7 +67,7 @@ def tool_history(
     places: RootPaths, tool: str, most: int
 ) -> tuple[tuple[ToolMetrics, ...], tuple[Activity, ...]]:
     """Return the metrics of one tool and its latest ended calls, `most` at most. Raises OSError."""
-    projection = Projection(audit_folder(places), kept=most, tool=tool)
+    projection = Projection(audit_folder(places), max_calls=most, tool=tool)
     projection.update()
     calls = tuple(activity_of(record) for record in projection.history() if record.ended_at)
     return projection.metrics().tools, calls

@@ -50,9 +50,9 @@ def set_enabled(
     file, word = entry.position.file, "on" if enabled else "off"
     if entry.enabled is enabled and (enabled or entry.disabled_reason == reason):
         return EnableResult(file, enabled, "unchanged", f"{sidecar} is already {word}")
-    made = switch_entry(places, entry.source, sidecar, enabled, reason, file)
-    if made.why_not:
-        return EnableResult(file, entry.enabled, "refused", made.why_not)
+    edited = switch_entry(places, entry.source, sidecar, enabled, reason, file)
+    if edited.why_not:
+        return EnableResult(file, entry.enabled, "refused", edited.why_not)
     return EnableResult(file, enabled, "switched", f"{sidecar} is {word}: {file}")
 
 

@@ -81,7 +81,8 @@ class OfflinePolicy:
         """Evaluate `policy` on the call. `input` must be validated, with its defaults filled in."""
         user_risk = self.files.settings.risk.get(tool)
         capability = self.capability(tool)
-        entry = agent_entry() if tool in AGENT_ACTIONS else self.root_state.entries.get(self.sidecar(tool) or "")
+        sidecar = self.sidecar(tool) or ""
+        entry = agent_entry() if tool in AGENT_ACTIONS else self.root_state.entries.get(sidecar)
         if capability is None or entry is None or not entry.valid:
             matches = matching_rules(policy, PolicyCall(tool=tool, input=input, caller=caller, now=self.now))
             rules = effective_rules(matches)

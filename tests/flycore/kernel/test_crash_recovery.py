@@ -57,7 +57,7 @@ async def test_those_of_an_earlier_session_end_and_no_others() -> None:
     mine, others = new_session(), new_session()
     with left_over(mine) as process, left_over(others) as stranger, left_over("notes") as named:
         ended = await end_leftover_processes((mine,))
-        assert (ended.processes, ended.left) == (1, 0)
+        assert (ended.processes, ended.still_running) == (1, 0)
         assert process.wait(60) < 0
         assert (stranger.poll(), named.poll()) == (None, None)
 
@@ -67,7 +67,7 @@ async def test_one_that_ignores_term_and_one_that_stopped_are_ended() -> None:
     with left_over(session, STUBBORN) as stubborn, left_over(session) as stopped:
         os.kill(stopped.pid, 19)
         ended = await end_leftover_processes((session,))
-        assert (ended.processes, ended.left) == (2, 0)
+        assert (ended.processes, ended.still_running) == (2, 0)
         assert stubborn.wait(60) == -9
         assert stopped.wait(60) < 0
 
@@ -79,7 +79,7 @@ async def test_a_descendant_that_shed_the_variable_and_the_session_ends_too() ->
             process.pid for process in find_leftover_processes((session,)) if process.parent != os.getpid()
         )
         ended = await end_leftover_processes((session,))
-        assert (ended.processes, ended.left) == (2, 0)
+        assert (ended.processes, ended.still_running) == (2, 0)
         found = crash_recovery.read_process(child)
         assert found is None or found.ended
 

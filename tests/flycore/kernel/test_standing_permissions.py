@@ -328,7 +328,7 @@ async def test_nothing_that_lets_more_through_is_done_while_a_tool_has_the_keys(
         await answered_call(kernel, leasing(kernel), "echo.other")
         (lease,), (denial,) = kernel.leases(), kernel.rules()
         assert kernel._permissions.blocks.block("echo.do", 1.0) == ""
-        with kernel._context.run.hands.call_running():
+        with kernel._context.run.desktop_control.call_running():
             assert await kernel.approver.revoke(lease.id)
             assert not (await kernel.approver.undo()).accepted
             assert not await kernel.approver.unblock("echo.do")
