@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from flycore.model.json import Json, JsonObject
-from flytui.cli.call_input import MAX_STDIN_BYTES, BadInput, read_words, typed_input
+from flytui.cli.call_input import MAX_STDIN_BYTES, CallInputError, read_input_words, typed_input
 
 SCHEMA: JsonObject = {
     "type": "object",
@@ -37,12 +37,12 @@ def no_stdin(limit: int) -> bytes:
     ],
 )
 def test_words_are_an_object_or_pairs(words: tuple[str, ...], option: str | None, expected: object) -> None:
-    assert read_words(words, option, no_stdin) == expected
+    assert read_input_words(words, option, no_stdin) == expected
 
 
 @pytest.mark.parametrize("form", [(("-",), None), ((), "-")])
 def test_a_dash_reads_standard_input(form: tuple[tuple[str, ...], str | None]) -> None:
-    assert read_words(*form, stdin_of(b'{"a": [1, 2]}\n')) == {"a": [1, 2]}
+    assert read_input_words(*form, stdin_of(b'{"a": [1, 2]}\n')) == {"a": [1, 2]}
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,8 @@ def test_a_dash_reads_standard_input(form: tuple[tuple[str, ...], str | None]) -
 def test_what_is_no_input_is_refused_with_a_sentence(
     words: tuple[str, ...], option: str | None, data: bytes, said: str
 ) -> None:
-    with pytest.raises(BadInput, match=said):
-        read_words(words, option, stdin_of(data))
+    with pytest.raises(CallInputError, match=said):
+        read_input_words(words, option, stdin_of(data))
 
 
 @pytest.mark.parametrize(

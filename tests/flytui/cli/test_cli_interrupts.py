@@ -12,7 +12,7 @@ import anyio.lowlevel
 import pytest
 
 from flytui.cli import interrupts
-from flytui.cli.interrupts import ENDING_SIGNALS, Interrupted, run_async
+from flytui.cli.interrupts import ENDING_SIGNALS, SignalInterrupt, run_async
 
 
 @pytest.mark.parametrize("signum", ENDING_SIGNALS)
@@ -26,7 +26,7 @@ def test_a_signal_ends_the_work_and_its_clean_up_runs(signum: signal.Signals) ->
         finally:
             seen.append("clean")
 
-    with pytest.raises(Interrupted) as ended:
+    with pytest.raises(SignalInterrupt) as ended:
         run_async(work)
     assert ended.value.exit_code == 128 + signum
     assert seen == ["clean"]
@@ -53,7 +53,7 @@ def test_an_interrupt_before_the_handlers_are_in_place_is_one_too(monkeypatch: p
         await asyncio.sleep(0)
 
     monkeypatch.setattr(interrupts, "_until_signalled", early)
-    with pytest.raises(Interrupted) as ended:
+    with pytest.raises(SignalInterrupt) as ended:
         run_async(anyio.sleep_forever)
     assert ended.value.exit_code == 130
 

@@ -11,8 +11,8 @@ from flytui.cli.call_progress import (
     CallState,
     ProgressLine,
     ProgressLog,
-    cut,
-    line_of,
+    cut_to_width,
+    call_state_line,
     progress_text,
 )
 from flytui.text.wrap import cell_width
@@ -90,16 +90,16 @@ def test_a_line_is_written_anew_and_taken_away(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.parametrize("text", ["a" * 50, "漢字" * 30, "short", "e\u0301" * 40])
 def test_a_line_is_cut_to_its_room(text: str) -> None:
-    assert cell_width(cut(text, 20)) <= 20
-    assert cut("short", 20) == "short"
+    assert cell_width(cut_to_width(text, 20)) <= 20
+    assert cut_to_width("short", 20) == "short"
 
 
 @pytest.mark.parametrize("payload", ["\x1b[2J", "\n", "\r", "\u202e", "\x9b31m"])
 def test_a_message_from_outside_obeys_nobody(payload: str) -> None:
     stand = CallState(f"t{payload}", for_console=False, clock=Hand())
     stand.update(step(Phase.RUNNING, 1, payload))
-    assert payload not in line_of(stand)
-    assert line_of(stand).isprintable()
+    assert payload not in call_state_line(stand)
+    assert call_state_line(stand).isprintable()
 
 
 @pytest.mark.parametrize(

@@ -11,17 +11,17 @@ Pairs = tuple[tuple[str, str], ...]
 """`key=value` words as written. The schema of the tool decides what type a value has."""
 
 
-class BadInput(ValueError):
+class CallInputError(ValueError):
     """The words are no input; the message says why and what to write."""
 
 
-def read_words(
+def read_input_words(
     words: tuple[str, ...], option: str | None, stdin: Callable[[int], bytes]
 ) -> JsonObject | Pairs:
-    """The input that the command line names. `stdin` reads at most that many bytes. Raises BadInput."""
+    """The input that the command line names. `stdin` reads at most that many bytes. Raises CallInputError."""
     refuse_undecodable(*words, option or "")
     if option is not None and words:
-        raise BadInput("give the input once: either --input or after the tool's name")
+        raise CallInputError("give the input once: either --input or after the tool's name")
     if option is not None:
         return _from_stdin(stdin) if option == "-" else _object(option.encode("utf-8"), "--input")
     if words == ("-",):
@@ -31,17 +31,17 @@ def read_words(
     pairs = tuple(_pair(word) for word in words)
     repeated = next((key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at])), None)
     if repeated is not None:
-        raise BadInput(f"{repeated!r} is given twice")
+        raise CallInputError(f"{repeated!r} is given twice")
     return pairs
 
 
 def refuse_undecodable(*words: str) -> None:
-    """Raise BadInput for a word whose bytes are no UTF-8, since JSON cannot contain it."""
+    """Raise CallInputError for a word whose bytes are no UTF-8, since JSON cannot contain it."""
     for word in words:
         try:
             word.encode("utf-8")
         except UnicodeEncodeError:
-            raise BadInput(f"{word[:80]!r} is not UTF-8") from None
+            raise CallInputError(f"{word[:80]!r} is not UTF-8") from None
 
 
 def typed_input(pairs: Pairs, schema: JsonObject) -> JsonObject:
@@ -64,14 +64,16 @@ def _value(text: str, field: Json) -> Json:
 def _pair(word: str) -> tuple[str, str]:
     key, equals, value = word.partition("=")
     if not equals or not key:
-        raise BadInput(f"{word!r} is neither a JSON object nor key=value: write for example path=README.md")
+        raise CallInputError(
+            f"{word!r} is neither a JSON object nor key=value: write for example path=README.md"
+        )
     return key, value
 
 
 def _from_stdin(stdin: Callable[[int], bytes]) -> JsonObject:
     data = stdin(MAX_STDIN_BYTES + 1)
     if len(data) > MAX_STDIN_BYTES:
-        raise BadInput(f"standard input holds more than {MAX_STDIN_BYTES} bytes")
+        raise CallInputError(f"standard input holds more than {MAX_STDIN_BYTES} bytes")
     return _object(data, "standard input")
 
 
@@ -79,7 +81,7 @@ def _object(data: bytes, source: str) -> JsonObject:
     try:
         value = read_strict(data)
     except StrictJsonError as problem:
-        raise BadInput(f"{source} {problem.reason}") from None
+        raise CallInputError(f"{source} {problem.reason}") from None
     if not isinstance(value, dict):
-        raise BadInput(f'{source} is JSON, but no object: write for example {{"path": "README.md"}}')
+        raise CallInputError(f'{source} is JSON, but no object: write for example {{"path": "README.md"}}')
     return value

@@ -93,7 +93,7 @@ class ProgressLine:
         if not self._call.waits and self._clock() - self._started_at < QUIET_S:
             return
         self._drawn_at, self._drawn = self._clock(), True
-        _write(ERASE + cut(line_of(self._call), self._width() - 1))
+        _write(ERASE + cut_to_width(call_state_line(self._call), self._width() - 1))
 
     def end(self) -> None:
         """Erase the line."""
@@ -179,7 +179,7 @@ def progress_text(progress: Progress) -> str:
     return " ".join(part for part in ("" if share is None else f"{share:.0%}", progress.message) if part)
 
 
-def line_of(call: CallState) -> str:
+def call_state_line(call: CallState) -> str:
     """The line for a terminal: what the call waits for and for how long, or its time, bar, share and
     message."""
     waiting_for = call.waiting_for()
@@ -191,7 +191,7 @@ def line_of(call: CallState) -> str:
     return safe_text(f"{call.tool}: {elapsed_text(call.seconds_in_phase)} {drawn}{doing}")
 
 
-def cut(text: str, room: int) -> str:
+def cut_to_width(text: str, room: int) -> str:
     """At most `room` cells of a safe text."""
     # ERASE erases one row. A line that wraps to a second one would leave the first one behind.
     if cell_width(text) <= room:

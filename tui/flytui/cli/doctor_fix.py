@@ -23,7 +23,7 @@ def offer_fixes(places: RootPaths, checks: Sequence[Check]) -> None:
     """Offer the fix of each failed check and run it where the person answers yes."""
     from flycore.model.diagnostics import CheckState
     from flytui.cli.interrupts import run_async
-    from flytui.cli.terminal_programs import find_terminal_programs, run_here
+    from flytui.cli.terminal_programs import find_terminal_programs, run_on_terminal
 
     programs = find_terminal_programs(places, os.environ)
     failed = [check for check in checks if check.state is not CheckState.OK]
@@ -32,7 +32,7 @@ def offer_fixes(places: RootPaths, checks: Sequence[Check]) -> None:
         print_line(f"\n{check.name}: {check.remedy_fix.words if check.remedy_fix else check.fix}")
         print_strict(f"  $ {shlex.join(argv)}")
         if click.confirm("run it?", default=False):
-            print_line(f"exit status {run_async(partial(run_here, argv, False))}")
+            print_line(f"exit status {run_async(partial(run_on_terminal, argv, False))}")
     print_line("\nflytui doctor checks again" if offered else "\nno command fixes what was found")
 
 

@@ -13,7 +13,7 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 is closed."""
 
 
-class Interrupted(Exception):
+class SignalInterrupt(Exception):
     """A signal ended the command, and its clean-up is done."""
 
     def __init__(self, signum: int) -> None:
@@ -30,9 +30,9 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
     """Run `work` on asyncio and return its result.
 
     The first of ENDING_SIGNALS cancels `work`. Further ones change nothing, because every clean-up has a
-    limit of its own. Raises Interrupted after the clean-up, even where `work` had a result, so that no signal
-    is lost: `work` itself has to keep what must not be lost with its result. An exception of `work` is raised
-    without the exception groups around it.
+    limit of its own. Raises SignalInterrupt after the clean-up, even where `work` had a result, so that no
+    signal is lost: `work` itself has to keep what must not be lost with its result. An exception of `work` is
+    raised without the exception groups around it.
     """
     import asyncio
 
@@ -44,9 +44,9 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
     except BaseExceptionGroup as group:
         raise _only(group) from None
     except asyncio.CancelledError:  # INT came before our handlers, and asyncio's own cancelled the main task
-        raise Interrupted(signal.SIGINT) from None
+        raise SignalInterrupt(signal.SIGINT) from None
     if caught or result is None:
-        raise Interrupted(caught[0])
+        raise SignalInterrupt(caught[0])
     return result[0]
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from flytui.cli.command_group import LazyGroup
-from flytui.cli.interrupts import Interrupted
+from flytui.cli.interrupts import SignalInterrupt
 from flytui.cli.invocation import Invocation, common
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def _run() -> int:
         return leaving.exit_code
     except (click.Abort, KeyboardInterrupt):
         return 128 + signal.SIGINT
-    except Interrupted as interrupted:
+    except SignalInterrupt as interrupted:
         return interrupted.exit_code
     except click.ClickException as problem:
         return _refuse(problem)

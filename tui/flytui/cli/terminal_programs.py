@@ -33,7 +33,7 @@ def find_terminal_programs(places: RootPaths, environ: Mapping[str, str]) -> Ter
         home=environ.get("HOME", ""),
         editor=find_editor(environ),
         starter=starter_text(),
-        run=run_here,
+        run=run_on_terminal,
     )
 
 
@@ -49,7 +49,7 @@ def find_editor(environ: Mapping[str, str]) -> tuple[str, ...]:
     return next(((path,) for path in found if path), ())
 
 
-async def run_here(argv: tuple[str, ...], read: bool) -> int:
+async def run_on_terminal(argv: tuple[str, ...], read: bool) -> int:
     """Run a program on this terminal with the person's own environment and without a shell. Returns its exit
     status. With `read`, wait for Enter afterwards, so that the person can read its output."""
     import anyio

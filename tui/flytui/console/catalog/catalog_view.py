@@ -83,20 +83,20 @@ class CatalogView(CatalogFixActions):
         self._problems: tuple[Diagnostic, ...] = ()
         self._summary = ""
         self._catalog: Catalog | None = None
-        self._marks: tuple[frozenset[str], ...] = ()
+        self._row_inputs: tuple[frozenset[str], ...] = ()
         """The values that `_rows` were made of, apart from the catalog."""
-        self._side = True
+        self._ladder_enabled = True
         self._wide = True
         self._explained_key = ""
         self.tool_list = ToolListPane(self._notes, id="list-side")
-        self._side_view = LineView(self._ladder, id="ladder")
-        self._side_view.can_focus = False
+        self._ladder_view = LineView(self._ladder, id="ladder")
+        self._ladder_view.can_focus = False
 
     def compose(self) -> ComposeResult:
         """Place the list and the ladder."""
         with Horizontal():
             yield self.tool_list
-            yield self._side_view
+            yield self._ladder_view
 
     def on_mount(self) -> None:
         """Draw what is known, and fetch the metrics."""
@@ -115,10 +115,10 @@ class CatalogView(CatalogFixActions):
             self._annotations.leases = leases_by_tool(state.catalog, state.leases)
             self._drift = drifted_tools(state.asks)
             changed, waiting = changed_parts(state.catalog, state.trust)
-            marks = (changed, waiting | frozenset(self._drift), self._annotations.leased_tools)
-            if self._catalog is not state.catalog or self._marks != marks:
-                self._catalog, self._marks = state.catalog, marks
-                self._rebuild_rows(state.catalog, *marks[:2])
+            row_inputs = (changed, waiting | frozenset(self._drift), self._annotations.leased_tools)
+            if self._catalog is not state.catalog or self._row_inputs != row_inputs:
+                self._catalog, self._row_inputs = state.catalog, row_inputs
+                self._rebuild_rows(state.catalog, *row_inputs[:2])
             self.tool_list.list.refresh()
 
     def _rebuild_rows(self, catalog: Catalog, changed: frozenset[str], drifted: frozenset[str]) -> None:
@@ -150,7 +150,7 @@ class CatalogView(CatalogFixActions):
 
     @on(VirtualList.Moved)
     def _on_cursor_moved(self) -> None:
-        ladder = self._side_view
+        ladder = self._ladder_view
         ladder.rebuild()
         key = self.row.key if self.row else ""
         if key != self._explained_key:
@@ -202,7 +202,7 @@ class CatalogView(CatalogFixActions):
     def action_side(self) -> None:
         """Show or hide the ladder beside the list; in a narrow window, open it as a page."""
         if self._wide:
-            self._side = not self._side
+            self._ladder_enabled = not self._ladder_enabled
             self._update_layout(self.size.width)
         elif self.row is not None:
             self._page(self.row, self._ladder_of, as_json)
@@ -270,12 +270,12 @@ class CatalogView(CatalogFixActions):
         # Ages grow and leases run out without any event.
         if self.display:
             self.tool_list.list.refresh()
-            if self._side_view.display:
-                self._side_view.rebuild()
+            if self._ladder_view.display:
+                self._ladder_view.rebuild()
 
     def _update_layout(self, width: int) -> None:
         self._wide = width >= SIDE_BY_SIDE_WIDTH
-        self._side_view.display = self._side and self._wide
+        self._ladder_view.display = self._ladder_enabled and self._wide
 
     def _notes(self, width: int) -> Sequence[StyledLine]:
         return note_lines(self._state.catalog, self._problems, self._summary, self._state.keys, width)
