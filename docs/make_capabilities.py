@@ -21,7 +21,7 @@ group G, for all callers together. A registry may make a tool stricter, never lo
 
 
 def page() -> str:
-    """The whole page."""
+    """Returns the whole page."""
     rows = [_row(capability) for capability in KNOWN.values()]
     head = ["| tool | sidecar | approval class | risk | flags | what it does |", "|---|---|---|---|---|---|"]
     return "\n".join([INTRODUCTION, *head, *rows, "", *(_section(item) for item in KNOWN.values())])

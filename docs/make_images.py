@@ -1,8 +1,9 @@
 """Takes the pictures of docs/images from the real console: `make docs-images`.
 
-A kernel on a temporary root with this repository's registry, an X server with one terminal window, a caller
-that asks to type into it. The values are the kernel's own; only the root's folder, this installation's
-folders and the calendar are replaced, so that a picture shows nothing of the machine that took it.
+It opens a kernel on a temporary root with this repository's registry, an X server with one terminal window,
+and a caller that asks to type into that window. The values are the kernel's own; only the folders of the root
+and of this installation and the times are replaced, so that a picture shows nothing of the machine that took
+it.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
 from flycore.model.approval import Answer, LeaseTerms, Outcome
 from flycore.model.call import Caller, CallRequest
-from flycore.model.enums import Choice, Effective, RequestState
+from flycore.model.enums import Choice, Effective, KernelRole, RequestState
 from flycore.model.json import Json
 from flycore.registry.paths import RootPaths, find_paths
 from flytui.console.app import FlytuiApp
@@ -48,12 +49,12 @@ PATIENCE = 60.0
 AGENT = Caller(door="socket", program="agent", executable="/usr/bin/agent", pid=4121, started=1)
 WINDOW = "notes"
 NEEDED = {"Xvfb": "xvfb", "xterm": "xterm", "xdotool": "xdotool"}
-"""Program to Debian package."""
+"""Maps each program that is needed to its Debian package."""
 
 
 @dataclass
 class HandClock:
-    """The console's clock: arming waits for it, and it moves when told to."""
+    """The console's clock, on which arming depends. It moves only when `Stage.later` moves it."""
 
     at: float = 1_000.0
 
@@ -63,7 +64,7 @@ class HandClock:
 
 @dataclass
 class Stage:
-    """The console in front of its kernel, ready to be photographed."""
+    """The running console with its kernel, of which pictures are taken."""
 
     app: FlytuiApp
     pilot: Pilot[None]
@@ -71,30 +72,30 @@ class Stage:
     kernel: Kernel
 
     async def until(self, what: str, found: Callable[[], object]) -> None:
-        """Let things go on until `found` gives something true."""
+        """Waits until `found` returns a true value. Raises TimeoutError after `PATIENCE` seconds."""
         with anyio.move_on_after(PATIENCE):
             while not found():
                 await self.pilot.pause(0.02)
             return
-        raise TimeoutError(f"never came: {what}")
+        raise TimeoutError(f"did not appear: {what}")
 
     async def later(self, seconds: float = 5.0) -> None:
-        """The console's clock goes on; keys are armed, and drawn as armed."""
+        """Moves the console's clock on, so that keys arm, and waits until they are drawn as armed."""
         self.clock.at += seconds
         await self.pilot.pause(0.3)
 
     async def keys(self, *keys: str) -> None:
-        """A person's keys."""
+        """Presses keys as a person does, a second apart, because keys in quick succession do not arm."""
         for key in keys:
             await self.later(1.0)
             await self.pilot.press(key)
 
     def shows(self, words: str) -> bool:
-        """Whether those words are on screen, next to each other."""
+        """Returns whether these words are on screen, next to each other."""
         return words.replace(" ", "&#160;") in self.app.export_screenshot()
 
     async def picture(self, name: str) -> None:
-        """Write `docs/images/NAME.svg`, without the font that its template would fetch."""
+        """Writes `docs/images/NAME.svg`, without the font that its template would fetch."""
         await self.pilot.pause(0.3)
         drawn = self.app.export_screenshot(title="flytui")
         drawn = re.sub(r"@font-face \{.*?\}\s*", "", drawn, flags=re.DOTALL)
@@ -111,7 +112,7 @@ _CELL = 12.2
 
 
 def _unpadded(found: re.Match[str]) -> str:
-    """A text that begins where its first letter is: some programs leave out spaces at its ends."""
+    """Returns the text element from its first letter on, because some programs drop spaces at the ends."""
     head, left, top, clip, text = found.groups()
     plain = html.unescape(text)
     shown = plain.strip("\xa0")
@@ -124,10 +125,10 @@ def _unpadded(found: re.Match[str]) -> str:
 
 @contextmanager
 def desktop() -> Iterator[str]:
-    """An X server with one terminal window, focused; the name of its display."""
+    """Runs an X server with one focused terminal window, and yields the name of its display."""
     missing = [package for program, package in NEEDED.items() if shutil.which(program) is None]
     if missing:
-        sys.exit(f"the pictures need a desktop of their own: apt install {' '.join(missing)}")
+        sys.exit(f"the pictures need an X server with a window: apt install {' '.join(missing)}")
     reading, writing = os.pipe()
     command = ["Xvfb", "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp"]
     server = subprocess.Popen(command, pass_fds=(writing,), stderr=subprocess.DEVNULL)
@@ -150,7 +151,7 @@ def desktop() -> Iterator[str]:
 
 
 def make_root(base: Path, display: str) -> tuple[RootPaths, dict[str, str]]:
-    """A project of its own with this repository's registry, and the environment that leads there."""
+    """Makes a project with this repository's registry, and returns its paths and the environment for them."""
     root = base / "shop"
     (root / "tools").mkdir(parents=True)
     registry = "tools/external.tools.jsonc"
@@ -165,7 +166,7 @@ def make_root(base: Path, display: str) -> tuple[RootPaths, dict[str, str]]:
 
 @asynccontextmanager
 async def stage(places: RootPaths, environ: dict[str, str]) -> AsyncIterator[Stage]:
-    """Kernel and console, nobody having answered anything yet."""
+    """Opens a kernel and a console in which nothing has been decided yet."""
     folders = {
         str(places.app_root): TITLE,
         str(places.app_root.parent): "~",
@@ -173,27 +174,27 @@ async def stage(places: RootPaths, environ: dict[str, str]) -> AsyncIterator[Sta
         str(Path(sys.base_prefix)): "/usr",
         str(REPOSITORY): "~/flytui",
     }
-    with RootLock.acquire(places, "console") as holder:
+    with RootLock.acquire(places, KernelRole.CONSOLE) as holder:
         async with open_kernel(places, holder, environ) as kernel:
             client = NeutralClient(kernel, AGENT, folders)
             approver: Approver = kernel.approver
             approver.attach((), ())
             clock = HandClock()
-            desk = ConsoleState(
+            state = ConsoleState(
                 client=client, approver=approver, title=TITLE, clock=clock, now=lambda: MIDDAY + 12
             )
-            app = FlytuiApp(desk)
+            app = FlytuiApp(state)
             async with app.run_test(size=SIZE) as pilot:
                 yield Stage(app, pilot, clock, kernel)
 
 
 async def take_pictures(places: RootPaths, environ: dict[str, str]) -> None:
-    """The trust question, the catalog, a card, and what came of it."""
+    """Takes all pictures in one session, in the order in which a new user sees the screens."""
     async with stage(places, environ) as scene, anyio.create_task_group() as group:
 
-        def call(tool: str, said: str = "", **given: Json) -> None:
+        def call(tool: str, purpose: str = "", **tool_input: Json) -> None:
             request = CallRequest(
-                call_id=scene.kernel.new_call_id(), tool=tool, input=given, caller=AGENT, said=said
+                call_id=scene.kernel.new_call_id(), tool=tool, input=tool_input, caller=AGENT, said=purpose
             )
             group.start_soon(scene.kernel.call, request)
 
@@ -206,12 +207,12 @@ async def take_pictures(places: RootPaths, environ: dict[str, str]) -> None:
         await picture_activity(scene, call)
         await picture_screenshot(scene, call)
         await picture_forms(scene, call)
-        await picture_standing(scene)
+        await picture_grants(scene)
         group.cancel_scope.cancel()
 
 
 async def picture_trust(scene: Stage) -> None:
-    """Asked at the first start; then answered."""
+    """Takes the trust question of the first start, then answers it."""
     await scene.until("the trust question", lambda: isinstance(scene.app.screen, TrustScreen))
     while not scene.shows("keys ready"):
         await scene.pilot.press("end")
@@ -224,7 +225,7 @@ async def picture_trust(scene: Stage) -> None:
 
 
 async def picture_catalog(scene: Stage) -> None:
-    """Probed, with the cursor on a tool that does not work."""
+    """Takes the catalog after the probes, with the cursor on a tool that does not work."""
 
     def probed() -> bool:
         view = scene.app.state.catalog and scene.app.state.catalog.capability("mock.echo")
@@ -238,7 +239,7 @@ async def picture_catalog(scene: Stage) -> None:
 
 
 async def picture_form(scene: Stage) -> None:
-    """A test call written, with a value that does not fit."""
+    """Takes the form of a test call, with a value that does not fit."""
     await scene.keys(":", *"vision.ocr", "enter", "t")
     await scene.until("the form", lambda: isinstance(scene.app.screen, FormScreen))
     await scene.keys(*"scan.png", "tab", *"e!")
@@ -249,7 +250,7 @@ async def picture_form(scene: Stage) -> None:
 
 
 async def picture_doctor(scene: Stage) -> None:
-    """All that was looked at, worst first."""
+    """Takes the screen Doctor."""
     await scene.keys("7")
     await scene.until("the checks", lambda: scene.shows("to look at"))
     await scene.picture("doctor")
@@ -258,7 +259,7 @@ async def picture_doctor(scene: Stage) -> None:
 
 
 async def picture_card(scene: Stage) -> None:
-    """Armed; then approved with the letter it shows."""
+    """Takes an armed card, then approves it with the letter that it shows."""
     await scene.until("the card", lambda: isinstance(scene.app.screen, RequestScreen))
     while not scene.shows("keys ready"):
         await scene.later(1.0)
@@ -271,7 +272,7 @@ async def picture_card(scene: Stage) -> None:
 
 
 async def picture_activity(scene: Stage, call: Callable[..., None]) -> None:
-    """Finished, refused and running calls beside each other."""
+    """Takes Activity with finished, denied and running calls."""
     call("file.hash", path="README.md")
     call("example.missing")
     await answer(scene, lambda: call("computer.window", action="list"), Choice.DENY, "not on my desktop")
@@ -286,7 +287,7 @@ async def picture_activity(scene: Stage, call: Callable[..., None]) -> None:
 
 
 async def picture_forms(scene: Stage, call: Callable[..., None]) -> None:
-    """A card's further answers: a rule in plain words, and an input that is changed before it runs."""
+    """Takes two forms of a card: a rule, and the edited input."""
     call("mock.echo", "to see how it feels", message="hello again")
     await scene.until("the request", lambda: scene.app.state.waiting)
     await scene.keys("ctrl+o")
@@ -301,7 +302,7 @@ async def picture_forms(scene: Stage, call: Callable[..., None]) -> None:
 
 
 async def picture_screenshot(scene: Stage, call: Callable[..., None]) -> None:
-    """What a tool saw, seen in the terminal."""
+    """Takes the page of a call that made a screenshot."""
     await answer(scene, lambda: call("screen.screenshot"), Choice.APPROVE_ONCE)
     await scene.until("the screenshot", lambda: scene.shows("screen.screenshot"))
     await scene.keys("3", "/", *"screenshot", "enter", "enter")
@@ -310,8 +311,8 @@ async def picture_screenshot(scene: Stage, call: Callable[..., None]) -> None:
     await scene.keys("escape", "escape")
 
 
-async def picture_standing(scene: Stage) -> None:
-    """What stands after a lease and a block; then everything stopped."""
+async def picture_grants(scene: Stage) -> None:
+    """Takes the screen Grants with a lease, then the screen after everything was stopped."""
     request = scene.app.state.waiting[0].request
     lease = Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=15, calls=20))
     await scene.kernel.approver.decide(request.id, request.subject_digest, lease)
@@ -326,7 +327,7 @@ async def picture_standing(scene: Stage) -> None:
 
 
 async def answer(scene: Stage, ask: Callable[[], None], choice: Choice, reason: str = "") -> None:
-    """Call, and decide as the person would."""
+    """Makes a call, and decides about its request. Raises RuntimeError if the answer is not accepted."""
     ask()
     await scene.until("the request", lambda: scene.kernel.asks()[0].state is RequestState.WAITING)
     request = scene.kernel.asks()[0].request
@@ -339,7 +340,7 @@ async def answer(scene: Stage, ask: Callable[[], None], choice: Choice, reason: 
 
 
 def main() -> None:
-    """Take all pictures."""
+    """Takes all pictures."""
     IMAGES.mkdir(exist_ok=True)
     os.environ.update(TZ="UTC", COLORTERM="truecolor")
     os.environ.pop("NO_COLOR", None)

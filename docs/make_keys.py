@@ -1,4 +1,4 @@
-"""Writes the table of keys into docs/console.md from the console's own: python docs/make_keys.py"""
+"""Writes the tables of keys of docs/console.md from the console's own table: python docs/make_keys.py"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HEADING = "## Every key\n"
 
 
 def keys_part() -> str:
-    """The last part of the page: a table a screen."""
+    """Returns the last part of the page, which has one table for each screen."""
     parts = [HEADING]
     for section in SECTIONS:
         rows = [_row(entry) for entry in section.entries]
@@ -25,7 +25,7 @@ def _row(entry: KeyAction) -> str:
 
 
 def page(text: str) -> str:
-    """The page with its last part as it is now."""
+    """Returns the page with its last part made anew."""
     return text.partition(HEADING)[0] + keys_part()
 
 

@@ -22,7 +22,7 @@ All of it holds on the Unix socket. Over TCP a token's client is an agent: what 
 
 
 def schemas_part() -> str:
-    """The last part of the page: what is sent, what is answered, what happens, and the values in them."""
+    """Returns the last part of the page: messages, answers, events, and the values in them."""
     schema: Any = protocol_schema()
     definitions = dict(schema["$defs"])
     asked = _payloads(definitions.pop("ClientMessage"))
@@ -45,7 +45,7 @@ def schemas_part() -> str:
 
 
 def _permissions() -> str:
-    """A row for each message that a client sends: its answer, what it does, and who may send it."""
+    """Returns a table row for each message of a client: its answer, what it does, and who may send it."""
     rows = "\n".join(
         f"| `{method.message}` | `{method.answer}` | {method.kind.value} | {method.who.value} |"
         for method in METHODS
@@ -65,7 +65,7 @@ def _listed(title: str, schemas: dict[str, Any]) -> str:
 
 
 def _drawn(schema: Any) -> str:
-    """On one line where it fits, else a property a line."""
+    """Returns the value as JSON on one line if it fits, else with one line for each property."""
     line = json.dumps(schema, ensure_ascii=False)
     if len(line) <= WIDTH or not isinstance(schema, dict):
         return line
@@ -82,7 +82,7 @@ def _inner(value: Any) -> str:
 
 
 def page(text: str) -> str:
-    """The page with its last part as it is now."""
+    """Returns the page with its last part made anew."""
     return text.partition(HEADING)[0] + schemas_part()
 
 

@@ -1,4 +1,4 @@
-"""The kernel's values without a trace of the machine they came from, for pictures and pages of the docs."""
+"""A client whose values show nothing of the machine that they came from, for the pictures of the docs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from flycore.model.question import Question, TrustItem
 from flycore.model.status import Status
 
 MIDDAY = 1_735_732_800.0
-"""When it is in the pictures: 1 January 2025, 12:00 UTC, Unix seconds."""
+"""The time in the pictures, in Unix seconds: 1 January 2025, 12:00 UTC."""
 
 T = TypeVar("T")
 
 
 class NeutralClient(LocalClient):
-    """The kernel's values with this machine's folders and the calendar replaced."""
+    """A local client that replaces this machine's folders and times in what the kernel returns."""
 
     def __init__(self, kernel: Kernel, caller: Caller, folders: dict[str, str]) -> None:
         super().__init__(kernel, caller)
@@ -32,7 +32,7 @@ class NeutralClient(LocalClient):
         self.began = time.time()
 
     def neutral(self, value: T, kind: Any) -> T:
-        """The same value as it would be in the folders shown, at `MIDDAY`."""
+        """Returns the value with the folders of the pictures, as if this run had begun at `MIDDAY`."""
         fresh: T = msgspec.convert(self._replaced(msgspec.to_builtins(value)), kind)
         return fresh
 
@@ -41,6 +41,7 @@ class NeutralClient(LocalClient):
             return {key: self._replaced(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
             return [self._replaced(item) for item in value]
+        # Durations are floats, too: only a value within an hour of the start of this run is a point in time.
         if isinstance(value, float) and abs(value - self.began) < 3_600:
             return value - self.began + MIDDAY
         if isinstance(value, str):
@@ -49,33 +50,33 @@ class NeutralClient(LocalClient):
         return value
 
     async def status(self) -> Status:
-        """See Client."""
+        """Returns the kernel's status, neutral."""
         return self.neutral(await super().status(), Status)
 
     async def catalog(self) -> Catalog:
-        """See Client."""
+        """Returns the kernel's catalog, neutral."""
         return self.neutral(await super().catalog(), Catalog)
 
     async def activity(self) -> tuple[Activity, ...]:
-        """See Client."""
+        """Returns the kernel's calls, neutral."""
         return self.neutral(await super().activity(), tuple[Activity, ...])
 
     async def asks(self) -> tuple[Ask, ...]:
-        """See Client."""
+        """Returns the kernel's requests, neutral."""
         return self.neutral(await super().asks(), tuple[Ask, ...])
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
-        """See Client."""
+        """Returns the kernel's entries that wait for trust, neutral."""
         return self.neutral(await super().pending_trust(), tuple[TrustItem, ...])
 
     async def leases(self) -> tuple[Lease, ...]:
-        """See Client."""
+        """Returns the kernel's leases, neutral."""
         return self.neutral(await super().leases(), tuple[Lease, ...])
 
     async def checks(self) -> tuple[Check, ...]:
-        """See Client."""
+        """Returns the kernel's checks, neutral."""
         return self.neutral(await super().checks(), tuple[Check, ...])
 
     async def questions(self) -> tuple[Question, ...]:
-        """See Client."""
+        """Returns the kernel's questions, neutral."""
         return self.neutral(await super().questions(), tuple[Question, ...])
