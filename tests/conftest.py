@@ -1,4 +1,4 @@
-"""Shared fixtures: the event loop anyio tests run on."""
+"""Fixtures and settings for all tests: the event loop of async tests and the number of test processes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import pytest
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
-    """The processes of `make test`: more than there are cores, for many tests wait for other programs."""
+    """The number of processes of `make test`: more than there are cores, because many tests wait."""
     return (os.cpu_count() or 1) * 3 // 2 or 1
 
 
 @pytest.fixture
 def anyio_backend() -> str:
-    """Every async test runs on asyncio, the loop the kernel uses."""
+    """The event loop of every async test: asyncio, which the kernel uses."""
     return "asyncio"

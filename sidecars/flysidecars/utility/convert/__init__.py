@@ -1,4 +1,4 @@
-"""`data.convert`: between json, jsonl, yaml, toml, csv, xml and text.
+"""The tool `data.convert`: converts between json, jsonl, yaml, toml, csv, xml and text.
 
 Each format has a reader (text to a JSON value) and a writer (JSON value to text). What a format cannot hold
 is refused with its place (`unrepresentable`); what only loses its form, as a date that becomes a string, is

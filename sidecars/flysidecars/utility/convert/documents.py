@@ -1,4 +1,4 @@
-"""json, jsonl, yaml, toml and text: formats that hold a tree."""
+"""Readers and writers of json, jsonl, yaml, toml and text."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _LARGEST_TOML = 2**63
 _OTHER_LINE_ENDS = re.compile("[\r\x85\u2028\u2029\ufeff]")
 _ROUNDED_FROM = 16
-"""A number of so many digits may not be the one that was written."""
+"""Digits from which on a floating-point number may have been rounded."""
 
 
 def read_json(text: str, lost: LossLog) -> object:
-    """One document. Duplicate keys and numbers that are none are refused."""
+    """Parse one JSON document. Raises `Unreadable`, also for duplicate keys, NaN and infinity."""
     try:
         value = json.loads(
             text,
@@ -57,12 +57,12 @@ def _float(digits: str, lost: LossLog) -> float:
 
 
 def write_json(value: object, _: LossLog) -> str:
-    """Indented by two, text as it is."""
+    """Write JSON indented by two, with text that is not ASCII unescaped."""
     return json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def read_jsonl(text: str, lost: LossLog) -> object:
-    """A list of what stands on the lines; empty lines do not count."""
+    """Parse a document on each line into a list. Empty lines are skipped."""
     return [read_line(line, number, lost) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
 
 
@@ -75,7 +75,7 @@ def read_line(line: str, number: int, lost: LossLog) -> object:
 
 
 def write_jsonl(value: object, lost: LossLog) -> str:
-    """A line for each item of a list; anything else is one line."""
+    """Write each item of a list as a line, and any other value as one line."""
     if not isinstance(value, list):
         lost.note("a single value becomes a list of one")
     items = value if isinstance(value, list) else [value]
@@ -88,7 +88,7 @@ def line_of(value: object) -> str:
 
 
 def read_yaml(text: str, lost: LossLog) -> object:
-    """One document of YAML 1.2, without anchors and tags of its own."""
+    """Parse one document of YAML 1.2 without aliases. Raises `Unreadable`."""
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -108,8 +108,8 @@ def read_yaml(text: str, lost: LossLog) -> object:
 
 
 def _check_events(text: str) -> None:
-    """Before anything is built: no alias, which can stand for more than memory holds, and no depth that
-    takes the reader longer than it is worth."""
+    """Raise `Unreadable` for aliases and for too many levels, before any value is built: a few aliases can
+    stand for more than the memory holds."""
     from ruamel.yaml import YAML
     from ruamel.yaml.events import AliasEvent, CollectionEndEvent, CollectionStartEvent
 
@@ -123,7 +123,7 @@ def _check_events(text: str) -> None:
 
 
 def write_yaml(value: object, _: LossLog) -> str:
-    """Block style, keys in their order; text that could be read as something else is quoted."""
+    """Write YAML in block style with the keys in their order. Text that looks like another type is quoted."""
     from ruamel.yaml import YAML
 
     yaml = YAML(typ="safe", pure=True)
@@ -138,7 +138,7 @@ def write_yaml(value: object, _: LossLog) -> str:
 
 
 def _representer() -> type[SafeRepresenter]:
-    """Texts that hold a line end other than the newline are quoted: a reader would take it for a space."""
+    """Quote texts with a line end other than the newline, which a reader would take for a space."""
     from ruamel.yaml.representer import SafeRepresenter
 
     class Quoting(SafeRepresenter):
@@ -153,7 +153,7 @@ def _representer() -> type[SafeRepresenter]:
 
 
 def read_toml(text: str, lost: LossLog) -> object:
-    """A document of TOML 1.0."""
+    """Parse a document of TOML 1.0. Raises `Unreadable`."""
     try:
         value = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -164,7 +164,8 @@ def read_toml(text: str, lost: LossLog) -> object:
 
 
 def write_toml(value: object, lost: LossLog) -> str:
-    """An object; null members are left out and named, a null in a list is refused."""
+    """Write an object as TOML. Members that are null are left out and noted; a null in a list raises
+    `Unrepresentable`."""
     import tomli_w
 
     if not isinstance(value, dict):
@@ -195,12 +196,12 @@ def _item_for_toml(item: object, lost: LossLog, place: str) -> object:
 
 
 def read_text(text: str, _: LossLog) -> object:
-    """The text itself."""
+    """Return the text itself."""
     return text
 
 
 def write_text(value: object, _: LossLog) -> str:
-    """A text as it is; nothing else is guessed at."""
+    """Write a text as it is. Raises `Unrepresentable` for any other value."""
     if not isinstance(value, str):
         raise Unrepresentable("", "only a text can be written as text")
     return value

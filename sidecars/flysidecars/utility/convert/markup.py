@@ -84,7 +84,7 @@ class _Reader:
 
 
 def read_xml(text: str, lost: LossLog) -> object:
-    """An object with one member, the root element."""
+    """Parse a document into an object with one member, the root element. Raises `Unreadable`."""
     reader = _Reader(lost)
     try:
         reader.parser.Parse(text.encode(), True)
@@ -94,7 +94,7 @@ def read_xml(text: str, lost: LossLog) -> object:
 
 
 def write_xml(value: object, lost: LossLog) -> str:
-    """An object with one member, which becomes the root."""
+    """Write an object with one member, the root element. Raises `Unrepresentable`."""
     if not isinstance(value, dict) or len(value) != 1:
         raise Unrepresentable("", "xml has one root: an object with one member")
     name, content = next(iter(value.items()))

@@ -1,4 +1,4 @@
-"""csv: rows of texts under a header."""
+"""Reader and writer of csv: rows of texts under a header."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ FIELD_BYTES = 1 << 20
 
 
 def read_csv(text: str, _: LossLog) -> object:
-    """A list of objects of texts, by the names in the first row."""
+    """Parse rows into a list of objects of texts. The first row holds the names."""
     return list(rows_of(StringIO(text, newline="")))
 
 
 def rows_of(lines: Iterable[str]) -> Iterator[dict[str, object]]:
-    """Rows as they come. Raises Unreadable for rows that are longer or shorter than the header."""
+    """Yield the rows one by one. Raises `Unreadable` for a row that is longer or shorter than the header."""
     csv.field_size_limit(FIELD_BYTES)
     reader = csv.reader(lines, strict=True)
     try:
@@ -40,7 +40,7 @@ def rows_of(lines: Iterable[str]) -> Iterator[dict[str, object]]:
 
 
 def write_csv(value: object, lost: LossLog) -> str:
-    """A list of flat objects; the columns in the order in which they first come."""
+    """Write a list of flat objects, with the columns in order of their first use."""
     if not isinstance(value, list):
         raise Unrepresentable("", "csv holds a list of objects")
     columns = columns_of(enumerate(value))
@@ -62,13 +62,13 @@ def columns_of(rows: Iterable[tuple[int, object]]) -> tuple[str, ...]:
 
 
 def write_header(held: StringIO, columns: tuple[str, ...]) -> None:
-    """The names; nothing where there are none."""
+    """The header row; empty without names."""
     if columns:
         csv.writer(held, strict=True).writerow(columns)
 
 
 def write_row(held: StringIO, columns: tuple[str, ...], at: int, row: object, lost: LossLog) -> None:
-    """One row, the object number `at`; its line ends as RFC 4180 has it."""
+    """One row, the object number `at`, with the line end of RFC 4180."""
     if columns and isinstance(row, dict):
         fields = [_field(row, name, at, lost) for name in columns]
         csv.writer(held, strict=True).writerow(fields)

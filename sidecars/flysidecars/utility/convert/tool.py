@@ -1,4 +1,7 @@
-"""The tool: where data comes from, where it goes, and the road that needs no more memory for more rows."""
+"""The tool `data.convert`: reads the input, converts it and writes the result.
+
+Files between jsonl and csv are converted row by row, in memory that does not grow with the file.
+"""
 
 from __future__ import annotations
 
@@ -46,16 +49,16 @@ MIME = {
     "text": "text/plain",
 }
 MAX_BYTES = 32 * 1024 * 1024
-"""Of data that is held in memory as a whole: everything but files between jsonl and csv."""
+"""Bytes of data that is converted in memory: all but files between jsonl and csv."""
 INLINE_BYTES = 512 * 1024
-"""A result beyond this needs `outputPath`."""
+"""Bytes of a result in the answer; a larger one needs `outputPath`."""
 PROGRESS_BYTES = 16 * 1024 * 1024
 MAX_LINE = 4 * 1024 * 1024
 ROWS = ("csv", "jsonl")
 
 
 def data_convert(call: Call) -> JsonObject:
-    """Convert `input`, or the file `path`, and answer the result, or write it to `outputPath`."""
+    """Convert `input` or the file `path`, and return the result or write it to `outputPath`."""
     source, target = call.choice("from", READERS), call.choice("to", WRITERS)
     path, output = call.optional_text("path"), call.optional_text("outputPath")
     lost = LossLog()
@@ -102,7 +105,7 @@ def _lossy(lost: LossLog) -> JsonObject:
 
 
 def _stream(call: Call, source: str, path: str, output: str, lost: LossLog) -> NewFile:
-    """Row by row, in memory that does not grow with the file."""
+    """Convert a file row by row."""
     descriptor, status = open_project_file(call, path)
     with os.fdopen(descriptor, "rb") as raw:
         file = NewFile(call, output)
@@ -118,14 +121,14 @@ def _stream(call: Call, source: str, path: str, output: str, lost: LossLog) -> N
 
 
 class _Lines:
-    """The file's lines, once or twice, with progress over all of it."""
+    """The lines of a file, which can be read more than once, with progress over all passes."""
 
     def __init__(self, call: Call, raw: BinaryIO, size: int, passes: int) -> None:
         self._call, self._raw, self._size, self._total = call, raw, size, size * passes
         self._before = self._told = 0
 
     def read(self) -> Iterator[str]:
-        """From the beginning."""
+        """Yield the lines from the beginning of the file."""
         self._raw.seek(0)
         text = TextIOWrapper(self._raw, "utf-8-sig", newline="")
         try:
@@ -150,7 +153,7 @@ def _csv_to_jsonl(lines: _Lines) -> Iterator[str]:
 
 
 def _jsonl_to_csv(lines: _Lines, lost: LossLog) -> Iterator[str]:
-    """Twice through the file: once for the columns, once for the rows."""
+    """Write csv rows in two passes: the columns must be known before the first row is written."""
     columns = tables.columns_of(_objects(lines, LossLog()))
     held = StringIO(newline="")
     tables.write_header(held, columns)

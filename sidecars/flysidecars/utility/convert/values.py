@@ -1,4 +1,4 @@
-"""JSON values, the places in them, and what got lost on the way."""
+"""JSON values, pointers into them, errors, and notes on what a conversion loses."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MOST_NOTES = 20
 
 
 class Unrepresentable(ToolFailed):
-    """The value has no form in the other format; `place` is a JSON pointer."""
+    """The value cannot be written in the other format. `place` is a JSON pointer."""
 
     def __init__(self, place: str, message: str) -> None:
         super().__init__("unrepresentable", f"{place or 'the top'}: {message}", place=place)
 
 
 class Unreadable(ToolFailed):
-    """What came in is not of the format it was said to be; `line` counts from 1 where it is known."""
+    """The input is not valid in its format. `line` counts from 1 if it is known."""
 
     def __init__(self, kind: str, message: str, line: int | None = None) -> None:
         where = f" in line {line}" if line else ""
@@ -31,7 +31,7 @@ class Unreadable(ToolFailed):
 
 
 class LossLog:
-    """What does not come back when the result is converted back, in words; each said once."""
+    """Notes, each once, on what would be missing if the result were converted back."""
 
     __slots__ = ("_more", "_notes")
 
@@ -40,7 +40,7 @@ class LossLog:
         self._more = 0
 
     def note(self, words: str, place: str | None = None) -> None:
-        """Say what is lost, and where first."""
+        """Add a note on a loss and the first place of it."""
         said = words if place is None else f"{words} at {place or 'the top'}"
         if said not in self._notes and len(self._notes) >= _MOST_NOTES:
             self._more += 1
@@ -48,7 +48,7 @@ class LossLog:
             self._notes[said] = None
 
     def words(self) -> list[str]:
-        """All of it; of very many the first ones and how many more."""
+        """The notes; of very many the first ones and the number of the others."""
         return [*self._notes, *([f"and {self._more} more"] if self._more else [])]
 
 
@@ -58,7 +58,7 @@ def below(place: str, key: str | int) -> str:
 
 
 def as_json(value: object, lost: LossLog, place: str = "", depth: int = 0) -> object:
-    """A JSON value of what a reader made: times become text, keys strings, bytes base64, each noted."""
+    """The JSON value of a reader's result. Times become text, keys strings and bytes base64, each noted."""
     if depth > MAX_DEPTH:
         raise Unrepresentable(place, f"more than {MAX_DEPTH} levels deep")
     if value is None or isinstance(value, (str, bool, int)):
