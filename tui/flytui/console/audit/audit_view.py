@@ -33,8 +33,8 @@ from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import StyledLine, StyledText, Tone, span, truncated
 
 MAX_LINES_ON_LOOP = 2_000
-"""New lines that the filter searches on the event loop; more of them go to a thread. So many take a few
-milliseconds."""
+"""New lines that the filter searches on the event loop. More of them are searched in a thread, so that keys do
+not wait."""
 POLL_SECONDS = 1.0
 """The time between two reads of the log. Some lines come without an event of the kernel."""
 
@@ -108,6 +108,7 @@ class AuditView(FilterLineView):
     def _poll(self) -> None:
         if not self._opened or not self.display or self._state.audit_reader is None:
             return
+        # One read at a time: the reader keeps its place in the file between two reads.
         if self._reading:
             self._again = True
             return

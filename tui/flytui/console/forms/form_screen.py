@@ -232,6 +232,7 @@ class FormScreen(ScreenTraits, Screen[None]):
             self._to_first_problem()
             self._show_notice(f"there is nothing to send: {broken.pointer} {broken.message}")
         elif not self._sent:
+            # A second press of the key can come before the page replaces the form. It must not call twice.
             self._sent = True
             state, view = self._state, self._view
             page = start_test_call(

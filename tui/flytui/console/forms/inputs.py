@@ -39,16 +39,18 @@ class VisibleInput(Input):
 
     @property
     def plain(self) -> str:
-        """What was written."""
+        """The text that was written."""
         return without_tokens(self.value)
 
     def set_text(self, plain: str) -> None:
-        """Another text; nothing happens where it is the same."""
+        """Replace the text."""
+        # An equal text is left alone, because a new value would move the cursor.
         if self.plain != plain:
             self.value = safe_text(plain)
 
     def replace(self, text: str, start: int, end: int) -> None:
-        """Every way in which text is put in ends here."""
+        """Replace a part of the text by the `safe_text` of the new one."""
+        # Textual calls this for typed keys, for pastes and for deletions.
         super().replace(safe_text(text), start, end)
 
     def _on_paste(self, event: events.Paste) -> None:
@@ -74,16 +76,18 @@ class VisibleTextArea(TextArea):
 
     @property
     def plain(self) -> str:
-        """What was written."""
+        """The text that was written."""
         return without_tokens(self.text)
 
     def set_text(self, plain: str) -> None:
-        """Another text; nothing happens where it is the same."""
+        """Replace the text."""
+        # An equal text is left alone, because a new value would move the cursor.
         if self.plain != plain:
             self.text = _visible(plain)
 
     def edit(self, edit: Edit) -> EditResult:
-        """Every way in which text is put in ends here."""
+        """Make an edit with the visible form of its text."""
+        # Textual calls this for typed keys, for pastes and for deletions.
         return super().edit(replace(edit, text=_visible(edit.text)))
 
     async def _on_paste(self, event: events.Paste) -> None:

@@ -58,6 +58,7 @@ class OptionListScreen(ModalScreen[int | None]):
         self._folded = [text.casefold() for text in labels]
         self._at = at
         self._list = VirtualList(id="pick-rows")
+        # The focus stays in the line, so that letters narrow the list down at any time.
         self._list.can_focus = False
         self._box = VisibleInput("")
 

@@ -17,6 +17,7 @@ from flytui.console.forms.json_editor import escape_invisible
 from flytui.console.forms.schema_fields import MISSING, FieldKind, Missing, SchemaField
 
 LONG_TEXT_CHARACTERS = 200
+"""A text with more characters is written on several lines."""
 MAX_ITEMS = 50
 """An array with more items is written as JSON."""
 _TOKEN = re.compile(rf"{OPEN}U\+([0-9A-F]{{4,6}}){CLOSE}")
