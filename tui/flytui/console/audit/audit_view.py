@@ -33,8 +33,8 @@ from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import StyledLine, StyledText, Tone, span, truncated
 
 MAX_LINES_ON_LOOP = 2_000
-"""New lines that the filter searches on the event loop. More of them are searched in a thread, so that keys do
-not wait."""
+"""New lines that the filter searches on the event loop. More of them are searched in a thread, so that keys
+do not wait."""
 POLL_SECONDS = 1.0
 """The time between two reads of the log. Some lines come without an event of the kernel."""
 
