@@ -97,6 +97,7 @@ class SidecarHarness:
         feed = EventFeed(None)
         limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
         request = request_line(job) if stdin is None else stdin
+        # The same runner as in a call, so that its limits and its clean-up of children are checked as well.
         ended = await run_child(job.spawn_spec, request, limits, feed.take)
         feed.finish()
         rest = ended.stdout[feed.length :]

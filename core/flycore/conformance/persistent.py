@@ -48,6 +48,7 @@ class _PersistentRun:
 
     async def instance(self) -> PersistentProcess:
         """Return the running process; start one if there is none."""
+        # Not ready after a wrong answer or a time-out: the next check needs a process of its own.
         if self._instance is not None and not self._instance.ready():
             await self.end(at_once=True)
         if self._instance is None:
@@ -96,6 +97,7 @@ async def _cancelled(process: _PersistentRun) -> Check:
     """Cancel a request at its first event, or after a second without one."""
     name, job = "stays: cancel", process.harness.job()
     instance = await process.instance()
+    # The cancellation makes the runner send {"cancel": …} and wait for an answer; `broken` says it got none.
     with anyio.CancelScope() as scope:
         scope.deadline = anyio.current_time() + TERM_AFTER_MS / 1000
         await process.ask(job, on_event=lambda _: scope.cancel())
@@ -135,8 +137,8 @@ def _exit_text(reply: Reply) -> str:
             return f"no answer within {reply.duration_ms} ms"
         case End.TOO_LONG:
             return "an answer that is too long"
-        case End.INVALID if reply.breach is not None:
-            return f"the answer {reply.breach.fault}: {reply.breach.excerpt[:120]}"
+        case End.INVALID if reply.violation is not None:
+            return f"the answer {reply.violation.fault}: {reply.violation.excerpt[:120]}"
         case _:
             left = "it ended" if reply.exit_code is None else f"it {exit_words(reply.exit_code)}"
             last = reply.stderr_tail.decode("utf-8", "replace").strip().rpartition("\n")[2][:200]

@@ -39,11 +39,13 @@ class Subscription:
         """Queue the event; drop the oldest if the queue is full."""
         if self._classes is not None and event.cls not in self._classes:
             return
+        # Asked for each event: a connection becomes a person's only when its console is paired.
         if event.type in FOR_PERSONS and not self._person():
             return
         try:
             self._send.send_nowait(event)
         except anyio.WouldBlock:
+            # The oldest is dropped: the subscriber learns from MISSED that it must read the state again.
             self._receive.receive_nowait()
             self._send.send_nowait(event)
             self._missed = True

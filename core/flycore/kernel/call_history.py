@@ -111,6 +111,7 @@ class CallHistory:
     async def run(self) -> None:
         """Read the lines of earlier kernels, in a thread."""
         try:
+            # Abandoned when cancelled: reading a long log takes seconds, and the kernel should end at once.
             await anyio.to_thread.run_sync(self._projection.update, abandon_on_cancel=True)
         except OSError:  # the history starts empty; the log itself reports what is wrong with its files
             self._projection = Projection(self._folder, max_calls=FINISHED_KEPT)

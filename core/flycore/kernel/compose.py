@@ -111,6 +111,7 @@ async def open_kernel(
                 group.cancel_scope.cancel()
     finally:
         cache.save()
+        # The log is closed last: tasks of the group write lines until they have ended.
         with suppress(AuditUnwritable):
             audit.close()
 

@@ -99,6 +99,8 @@ class OpenConsoles:
 
     async def approver_within(self, milliseconds: int) -> bool:
         """Whether a console can decide, after waiting at most that long for one to open."""
+        # The kernel's own console opens a moment after the kernel, so each call waits for it. For another one
+        # the caller must offer the time. A provisional kernel has no consoles.
         settles = CONSOLE_SETTLES_MS if self._role == KernelRole.CONSOLE else 0
         waits_ms = max(milliseconds, settles) if self._role in LASTING_ROLES else 0
         if not self._windows and waits_ms > 0:

@@ -76,6 +76,7 @@ class PairingCodes:
         of_one = sum(name == program for _, name in self._shown)
         if len(self._shown) >= MOST_SHOWN or of_one >= MOST_OF_ONE:
             return None
+        # Both limits bound the guesses: 12 codes in two minutes with 3 tries each, of 31 ** 8 possible codes.
         self._shown.append((now, program))
         code = "".join(secrets.choice(ALPHABET) for _ in range(LENGTH))
         self._open[connection] = _IssuedCode(code, now + VALID_SECONDS)
@@ -191,6 +192,7 @@ class ConsolePairing:
         self._waiting.pop(connection, None)
         who = f"the console on pid {pid}"
         approver = KernelApprover(self._deps, who, who, refuse=self.refuse)
+        # Logged before it can decide: no decision of a console may stand in the log without its attachment.
         self._record(audit_events.CONSOLE_ATTACHED, caller, pid)
         approver.attach(windows.window_ids, windows.pids)
         self._publish("console.attached", self._event_payload(connection, caller, pid))

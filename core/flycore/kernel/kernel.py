@@ -116,6 +116,7 @@ class Kernel:
                 return await run_plan(self._context, request, self.new_call_id, on_progress, on_cancellable)
             return await run_call(self._context, request, on_progress, on_cancellable)
         finally:
+            # An event cannot be cleared, so a new one replaces it for the next wait.
             if self._activity.running() == 0:
                 self._idle.set()
                 self._idle = anyio.Event()

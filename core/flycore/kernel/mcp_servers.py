@@ -113,6 +113,7 @@ class McpServers:
         for sidecar, opened in tuple(self._sessions.items()):
             entry = entries.get(sidecar)
             if entry is None or entry.digest != opened.entry.digest:
+                # The new session starts when this one has ended: `_keep` calls `review` again.
                 opened.scope.cancel()
         for sidecar, entry in entries.items():
             if sidecar not in self._sessions:
@@ -156,6 +157,7 @@ class McpServers:
         ending = tuple(self._sessions.values())
         for opened in ending:
             opened.scope.cancel()
+        # Shielded: no server may be left, also if the caller is cancelled meanwhile.
         with anyio.CancelScope(shield=True):
             for opened in ending:
                 await opened.ended.wait()
@@ -167,6 +169,7 @@ class McpServers:
         finally:
             if self._sessions.get(opened.entry.id) is opened:
                 del self._sessions[opened.entry.id]
+            # Both are set however the session ended, so that no call and no `halt` waits for it in vain.
             opened.session.settled.set()
             opened.ended.set()
         self.review()
@@ -201,6 +204,7 @@ class McpServers:
     def _spawn(self, entry: SidecarEntry, values: dict[str, str]) -> tuple[SpawnSpec, str]:
         """Return how the server is started, and the digest of its seal. Raises StartError."""
         files = self._refresher.files
+        # This runs in a thread after a wait: the files may have been replaced since the session was wanted.
         program = files.programs.get(entry.id)
         current = files.registry.entry(entry.id)
         if program is None or current is None or current.digest != entry.digest:

@@ -61,6 +61,7 @@ class Notifier:
     async def _notify(self) -> None:
         while True:
             await self._due.wait()
+            # A new event before the requests are read: one that arrives from here on causes another round.
             self._due = anyio.Event()
             asks, command = self._asks(), self._command()
             risk = highest_waiting(asks)

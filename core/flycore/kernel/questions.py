@@ -115,6 +115,7 @@ class TrustQuestions:
         """Return the questions that were not put off. An entry that changes again is another question."""
         items = {f"trust:{item.sidecar}:{item.digest}": item for item in self._pending()}
         now = self._clock.now()
+        # Times and put-off marks of questions that are gone are dropped: an entry that comes back asks anew.
         self._since = {key: self._since.get(key, now) for key in items}
         self._put_off &= frozenset(items)
         return tuple(

@@ -399,6 +399,7 @@ class StateRefresher:
 
     def _replace(self, new: RootState) -> None:
         before = self.root_state.catalog
+        # The version counts what a client can see. New evidence for the same states is another event.
         changed = difference(before, new.catalog)
         version = before.version + bool(changed)
         self.state.replace(replace(new, catalog=msgspec.structs.replace(new.catalog, version=version)))
@@ -435,7 +436,7 @@ class StateRefresher:
             self._keep_finding(
                 entry, await self._prober.probe(probe_work(self._environment, self.files, entry))
             )
-        finally:
+        finally:  # also when cancelled: a sidecar that stays marked would never be probed again
             self._probing.discard(sidecar)
         self._note_change()
 

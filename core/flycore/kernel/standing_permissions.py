@@ -98,6 +98,7 @@ class StandingPermissions:
 
     def rules(self) -> tuple[StandingRule, ...]:
         """Return the person's own rules, as they are in the policy file now."""
+        # The file is parsed again only when it has changed; the stamp costs one `lstat`.
         stamp = _stamp(self.policy)
         if stamp is None or stamp != self._stamp:
             self._rules, self._stamp = read_rules(self.policy), stamp

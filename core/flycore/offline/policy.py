@@ -112,6 +112,7 @@ def read_offline_policy(places: RootPaths, environ: Mapping[str, str] | None = N
     trust = TrustStore.load(places.trust_file)
     files = effective_files(environment, read_files(environment, None), trust).files
     now = time.time()
+    # Nothing is trusted or probed here: policy depends on the entries alone.
     observed = Observations(trusted=frozenset(), probes={}, runtime={})
     return OfflinePolicy(
         environment, files, build_state(environment, files, observed, version=1, now=now), now

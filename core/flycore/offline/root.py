@@ -33,6 +33,7 @@ class HeldRoot:
 
     def record(self, event: str, fields: JsonObject) -> None:
         """Append one line to the audit log and sync it to disk. Raises AuditUnwritable."""
+        # Opened for one line: the log recovers and locks as in a kernel, and is free again for the next one.
         log = AuditLog.open(
             audit_folder(self.places), anchor_file(self.places), clock=time.time, monotonic=time.monotonic
         )

@@ -56,6 +56,7 @@ def accept_trust(root: HeldRoot, digest: str) -> tuple[PendingTrust, Outcome]:
     pending = read_pending_trust(root.places)
     if not pending.items or pending.digest != digest:
         return pending, Outcome(accepted=False, why_not=CHANGED)
+    # Logged first: trust that the log does not have must not come into force.
     pairs = tuple((item.sidecar, item.digest) for item in pending.items)
     root.record(TRUST_DECIDED, trust_decided(pairs, by="flytui trust"))
     return pending, pending.store.accept(pairs, pending.registry, time.time())
