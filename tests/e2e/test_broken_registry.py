@@ -159,7 +159,7 @@ FAULTS = (
         "no.interpreter",
         "interpreter-missing",
         "",
-        "/opt/nowhere/python9, which is not here",
+        "/opt/nowhere/python9, which does not exist here",
         "install python9, or correct the first line of ./tools/scripted",
         "warn",
     ),

@@ -1,1 +1,1 @@
-"""Where things are found that nobody has to run: kits, skills, plugins, other clients' servers."""
+"""Finds kits, skills, plugins and the MCP servers of other clients. Nothing that is found here is run."""

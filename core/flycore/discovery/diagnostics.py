@@ -1,4 +1,4 @@
-"""What is wrong with something described, each with its place; and outside text cut to what can be shown."""
+"""Collects the problems of what discovery finds, and shortens text from outside."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from flycore.registry.source_text import SourceText
 MOST_NAME = 80
 MOST_VERSION = 40
 MOST_SUMMARY = 300
-"""Characters that are kept of a name, a version, a summary."""
+"""Most characters of a name, a version, a summary."""
 MAX_DIAGNOSTICS = 20
-"""Findings that are kept of one thing."""
+"""Most problems of one item."""
 
 
 def shorten(text: str, most: int) -> str:
-    """The beginning, with `…` where something is left out."""
+    """Return at most `most` characters of the text, with `…` at the end where some are left out."""
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
@@ -30,13 +30,13 @@ class DiagnosticList:
     def __init__(self, file: SourceText, subject: str = "") -> None:
         self.file = file
         self.subject = subject
-        """What the findings are about, as their sentences begin."""
+        """Name of the item, with which each message begins."""
         self.found: list[Diagnostic] = []
 
     def add(
         self, pointer: str, rule: str, message: str, remedy: str, severity: Severity = Severity.ERROR
     ) -> None:
-        """Note a finding about the value at `pointer`; a thing full of them is told the first."""
+        """Add a finding about the value at `pointer`. Findings beyond `MAX_DIAGNOSTICS` are dropped."""
         if len(self.found) < MAX_DIAGNOSTICS:
             self.found.append(
                 Diagnostic(
@@ -50,19 +50,22 @@ class DiagnosticList:
             )
 
     def warn(self, pointer: str, rule: str, message: str, remedy: str) -> None:
-        """A finding that makes nothing faulty."""
+        """Add a warning, which does not make the item faulty."""
         self.add(pointer, rule, message, remedy, Severity.WARNING)
 
     @property
     def broken(self) -> bool:
-        """Whether one of them is an error."""
+        """Whether one of the findings is an error."""
         return any(finding.severity is Severity.ERROR for finding in self.found)
 
 
 def parsed(text: str, shown: str, *, others: bool = False) -> tuple[Json, SourceText, tuple[Diagnostic, ...]]:
-    """What a JSONC text says, and what is wrong with its writing; of one that does not parse only that.
-    `others`: the file is another program's. How it is written is that one's concern, and no line of it is
-    shown, as any may hold a secret."""
+    """Return the value of a JSONC text, the text with positions, and the problems of its syntax.
+
+    `others` says that the file belongs to another program.
+    """
+    # The style of another program's file is not our concern, and none of its lines is shown, because any of
+    # them may hold a secret.
     file = SourceText(text, shown, Source.PROJECT)
     value, problem = parse_jsonc(text, shown)
     if problem is not None:
@@ -72,7 +75,7 @@ def parsed(text: str, shown: str, *, others: bool = False) -> tuple[Json, Source
 
 
 def described_file(kind: SourceKind, shown: str, origin: Origin, found: list[Diagnostic]) -> Described:
-    """The file itself, in place of what it may have said, or beside it with what is odd about it."""
+    """Return an item for the file itself, which shows the problems of the whole file."""
     broken = any(problem.severity is Severity.ERROR for problem in found)
     return Described(
         kind=kind,

@@ -1,7 +1,6 @@
-"""Kits: read-only descriptions of a client, or of a bundle of capabilities, in a file `kits.jsonc`.
+"""Reads kits: descriptions of a client, or of a bundle of capabilities, in a file `kits.jsonc`.
 
-Reading them runs nothing, and nothing they say makes a program of theirs executable: what they are bound to
-and what they ask for is shown, and granted by nobody.
+A kit is only shown. Nothing in it is run, and the bindings and permissions that it names are not granted.
 """
 
 from __future__ import annotations
@@ -28,15 +27,15 @@ from flycore.registry.source_text import SourceText
 
 BUILTIN_FILE = "kits.jsonc"
 PROJECT_FILES = ("tools/kits/kits.jsonc", ".flyflor/kits/kits.jsonc")
-"""The first wins."""
+"""Files of the project. Of two kits with one id, that of the first file is used."""
 USER_FILE = "kits/kits.jsonc"
-"""Below the person's config folder."""
+"""File below the config folder of the person."""
 TYPES = ("cli", "tui", "gateway", "capability")
 KEYS = ("id", "kind", "name", "version", "permissions", "capabilityBindings", "eventSubscriptions")
 MOST_BYTES = 256 * 1024
 MOST_KITS = 256
 MOST_WORDS = 200
-"""Permissions, or bindings, of one kit."""
+"""Most permissions, or bindings, of one kit."""
 _RUNS = ("command", "args", "exec", "entrypoint", "run", "script", "env")
 _VERSIONS = (1,)
 _ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
@@ -45,7 +44,7 @@ _BINDING = re.compile(r"\*|[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:\.\*)?")
 
 
 def read_kits(project: SearchFolder, config: SearchFolder) -> list[Described]:
-    """All kits there are: flytui's own, then the project's, then the person's; the first of an id wins."""
+    """Return all kits: those of flytui, of the project, of the person. The first with an id is used."""
     found = list(builtin_kits())
     for anchor, relative in (*((project, file) for file in PROJECT_FILES), (config, USER_FILE)):
         found += _kits_of(anchor, relative)
@@ -54,13 +53,13 @@ def read_kits(project: SearchFolder, config: SearchFolder) -> list[Described]:
 
 @cache
 def builtin_kits() -> tuple[Described, ...]:
-    """flytui's own clients, and the bundles of capabilities that it brings."""
+    """Return the kits of flytui: its clients, and its bundles of capabilities."""
     text = resources.files("flycore.discovery").joinpath(BUILTIN_FILE).read_text(encoding="utf-8")
     return tuple(parse_kits(text, "", Origin.BUILTIN))
 
 
 def parse_kits(text: str, shown: str, origin: Origin) -> list[Described]:
-    """The kits of one file in its order; where it cannot be used, one that is faulty and says why."""
+    """Return the kits of one file in its order. For a file with an error, return one faulty item."""
     value, file, problems = parsed(text, shown)
     frame = DiagnosticList(file)
     frame.found.extend(problems)
@@ -68,8 +67,8 @@ def parse_kits(text: str, shown: str, origin: Origin) -> list[Described]:
         _check_frame(value, frame)
     if frame.broken or not isinstance(value, dict):
         return [described_file(SourceKind.KIT, shown, origin, frame.found)]
-    said = value.get("kits", [])
-    items = said if isinstance(said, list) else []
+    listed = value.get("kits", [])
+    items = listed if isinstance(listed, list) else []
     kits = [_kit(item, at, file, origin) for at, item in enumerate(items[:MOST_KITS])]
     if len(items) > MOST_KITS:
         frame.warn("/kits", "too-many", f"only the first {MOST_KITS} kits are read", "list fewer")
@@ -100,8 +99,8 @@ def _check_frame(value: Json, faults: DiagnosticList) -> None:
 def _kit(item: Json, at: int, file: SourceText, origin: Origin) -> Described:
     pointer = pointer_join("/kits", at)
     raw: JsonObject = item if isinstance(item, dict) else {}
-    said = raw.get("id")
-    name = said if isinstance(said, str) and said else f"kits[{at}]"
+    kit_id = raw.get("id")
+    name = kit_id if isinstance(kit_id, str) and kit_id else f"kits[{at}]"
     faults = DiagnosticList(file, shorten(name, MOST_NAME))
     if not isinstance(item, dict):
         faults.add(pointer, "schema", "must be an object", 'write {"id": "…", "kind": "capability", …}')
@@ -134,10 +133,10 @@ def _check_keys(raw: JsonObject, pointer: str, faults: DiagnosticList) -> None:
             faults.add(pointer, "missing-key", f"{key} is missing", f'write "{key}": "…"')
         elif not isinstance(value, str) or not value.strip() or len(value) > most:
             faults.add(below, "schema", f"{key} must be a text of 1 to {most} characters", "shorten it")
-    said, kind = raw.get("id"), raw.get("kind")
-    if isinstance(said, str) and 0 < len(said) <= 64 and _ID.fullmatch(said) is None:
+    kit_id, kind = raw.get("id"), raw.get("kind")
+    if isinstance(kit_id, str) and 0 < len(kit_id) <= 64 and _ID.fullmatch(kit_id) is None:
         remedy = "write 1 to 64 of a-z 0-9 . _ - and begin with a letter or digit"
-        faults.add(pointer_join(pointer, "id"), "kit-id", "not an id of a kit", remedy)
+        faults.add(pointer_join(pointer, "id"), "kit-id", "not a valid id of a kit", remedy)
     if isinstance(kind, str) and kind and kind not in TYPES:
         remedy = f"write one of {', '.join(TYPES)}"
         faults.add(pointer_join(pointer, "kind"), "kit-kind", f"there is no kind {shorten(kind, 40)}", remedy)
@@ -147,18 +146,18 @@ def _check_keys(raw: JsonObject, pointer: str, faults: DiagnosticList) -> None:
 
 def _unknown(key: str, known: Iterable[str], pointer: str, faults: DiagnosticList) -> None:
     if key in _RUNS:
-        remedy = "take it out: a kit runs nothing; programs are declared in tools/external.tools.jsonc"
-        faults.add(pointer, "kit-runs", f"{key} has no place in a kit", remedy)
+        remedy = "remove it: a kit runs nothing; declare programs in tools/external.tools.jsonc"
+        faults.add(pointer, "kit-runs", f"{key} is not allowed in a kit", remedy)
         return
     near = nearest(key, known, count=1)
-    remedy = f"did you mean {near[0]}?" if near else f"take it out: there are {', '.join(known)}"
-    faults.warn(pointer, "unknown-key", f"{shorten(key, MOST_NAME)} is not known here", remedy)
+    remedy = f"did you mean {near[0]}?" if near else f"remove it: the known keys are {', '.join(known)}"
+    faults.warn(pointer, "unknown-key", f"{shorten(key, MOST_NAME)} is not a known key", remedy)
 
 
 def _words(
     raw: JsonObject, key: str, pointer: str, faults: DiagnosticList, fault: Callable[[str], str]
 ) -> tuple[str, ...]:
-    """An array of words, those that are right; `fault` gives the remedy for one that is not."""
+    """Return the valid words of an array. `fault` returns the remedy for an invalid one, else nothing."""
     value = raw.get(key, [])
     below = pointer_join(pointer, key)
     if not isinstance(value, list) or len(value) > MOST_WORDS:
@@ -170,8 +169,8 @@ def _words(
         if not remedy and isinstance(word, str):
             good.append(word)
             continue
-        shown = shorten(word, 40) if isinstance(word, str) else "what stands here"
-        faults.add(pointer_join(below, at), "schema", f"{key}: {shown} is none", remedy)
+        shown = shorten(word, 40) if isinstance(word, str) else "this value"
+        faults.add(pointer_join(below, at), "schema", f"{key}: {shown} is not valid", remedy)
     return tuple(dict.fromkeys(good))
 
 

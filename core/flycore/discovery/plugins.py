@@ -1,7 +1,8 @@
-"""Plugins of Claude Code: a folder with `.claude-plugin/plugin.json`, or one that its record calls installed.
+"""Finds plugins of Claude Code: folders with `.claude-plugin/plugin.json`, and installed plugins.
 
-The record `~/.claude/plugins/installed_plugins.json` (version 2) names each as `plugin@marketplace`, with the
-folder it was copied to; only what lies below `~/.claude/plugins` is opened, and of that only the manifest.
+The record `~/.claude/plugins/installed_plugins.json` (version 2) names each installed plugin as
+`plugin@marketplace`, with the folder that it was copied to. Only manifests below `~/.claude/plugins` are
+opened.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ INSTALLED = ".claude/plugins"
 MOST_MANIFEST = 64 * 1024
 MOST_PLUGINS = 256
 PARTS = ("skills", "commands", "agents", "hooks", "mcpServers", "lspServers", "outputStyles")
-"""Keys of a manifest that say what a plugin brings."""
+"""Keys of a manifest for the parts of a plugin."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 def read_project_plugins(anchor: SearchFolder) -> Iterator[Described]:
-    """The project where it is one, and those in its folder `plugins`, as a marketplace has them."""
+    """Yield the project itself where it is a plugin, and the plugins in its folder `plugins`."""
     for folder in ("", *(f"{PROJECT_FOLDER}/{name}/" for name in anchor.folders(PROJECT_FOLDER).names)):
         relative = f"{folder}{MANIFEST}"
         read = anchor.whole(relative, MOST_MANIFEST)
@@ -44,7 +45,7 @@ def read_project_plugins(anchor: SearchFolder) -> Iterator[Described]:
 
 
 def read_installed_plugins(home: SearchFolder, app_root: Path) -> Iterator[Described]:
-    """Those that the person has installed for all projects, or for this one."""
+    """Yield the plugins that the person installed for all projects, or for this one."""
     read = home.whole(RECORD)
     if read.absent:
         return
@@ -84,14 +85,14 @@ def _installed(home: SearchFolder, key: str, installation: dict[str, Any]) -> De
     manifest = f"{relative}/{MANIFEST}"
     plugins = SearchFolder(home.path / INSTALLED, home.origin, home.shown(f"{INSTALLED}/"))
     read = plugins.whole(manifest, MOST_MANIFEST) if relative else FileText()
-    if read.absent:  # a manifest is optional: then the record is all there is
+    if read.absent:  # the manifest is optional; without it only the record describes the plugin
         raw = {"name": key.partition("@")[0], "version": installation.get("version")}
         return _described(key, home.shown(RECORD), home.origin, raw, [])
     return plugin("", plugins.shown(manifest), read, home.origin, known_as=key)
 
 
 def _for_root(installations: object, app_root: Path) -> dict[str, Any] | None:
-    """The installation that counts here: one for this project, else one for all."""
+    """Return the installation that Claude Code uses here: one for this project, else one for all."""
     listed = installations if isinstance(installations, list) else []
     items = [item for item in listed[:MOST_PLUGINS] if isinstance(item, dict)]
     own = [item for item in items if item.get("projectPath") == str(app_root)]

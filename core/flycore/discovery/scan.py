@@ -1,4 +1,4 @@
-"""Everything that is described below an app root and in the person's own folders, and what wins."""
+"""Scans an app root and the person's folders for everything that discovery describes."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from flycore.registry.paths import RootPaths
 
 SHADOWED_RULE = "shadowed"
 Stamps = tuple[tuple[str, int, int, int, int] | None, ...]
-"""Of each file and folder: name, inode, size, time of its content and of its inode in nanoseconds."""
+"""For each file and folder: name, inode, size, time of contents and of inode in nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class SearchRoots:
-    """The folders that are looked in."""
+    """The folders that are scanned."""
 
     project: SearchFolder
     config: SearchFolder
     home: SearchFolder | None
-    """None where the person's home is not known, or is the app root itself."""
+    """Home folder of the person; None where it is not known, or is the app root itself."""
 
 
 def search_roots(places: RootPaths, environ: Mapping[str, str]) -> SearchRoots:
-    """Where to look for one root; `environ` names the home."""
+    """Return the folders to scan for one root. `environ` holds the home folder."""
     home = environ.get("HOME", "").rstrip("/")
     known = home.startswith("/") and Path(home) != places.app_root
     below = f"{home}/" if known else "\0"
@@ -49,18 +49,20 @@ def search_roots(places: RootPaths, environ: Mapping[str, str]) -> SearchRoots:
 
 
 def scan(grounds: SearchRoots) -> tuple[Described, ...]:
-    """Read all of it. Never raises for what stands in a file; starts nothing."""
+    """Return everything that is found. Raises nothing for the contents of a file, and starts no program."""
     return tuple(_with_shadows(_scan_unsorted(grounds)))
 
 
 def user_kits(grounds: SearchRoots) -> list[Described]:
-    """The kits that the project and the person declare, each with what is wrong with it; two of one id are
-    not told apart here."""
+    """Return the kits of the project and the person, each with its problems.
+
+    Of two kits with one id, both are returned as they are.
+    """
     return [kit for kit in read_kits(grounds.project, grounds.config) if kit.source is not Origin.BUILTIN]
 
 
 def _scan_unsorted(grounds: SearchRoots) -> Iterator[Described]:
-    """The project's before the person's, each kind in the order in which one wins."""
+    """Yield the items of the project before those of the person. Of two with one id the first is used."""
     project, home, root = grounds.project, grounds.home, grounds.project.path
     yield from read_kits(project, grounds.config)
     yield from read_skills(project, skills.PROJECT_FOLDERS)
@@ -73,7 +75,7 @@ def _scan_unsorted(grounds: SearchRoots) -> Iterator[Described]:
 
 
 def watched_files(grounds: SearchRoots) -> Iterator[tuple[SearchFolder, str]]:
-    """The files that `look` would read now, and the folders it would list."""
+    """Yield the files that `scan` would read now, and the folders that it would list."""
     project, home = grounds.project, grounds.home
     for file in (*kits.PROJECT_FILES, *servers.PROJECT_FILES, plugins.MANIFEST):
         yield project, file
@@ -94,7 +96,7 @@ def _below(anchor: SearchFolder, folders: Iterable[str], file: str) -> Iterator[
 
 
 def _with_shadows(found: Iterable[Described]) -> Iterator[Described]:
-    """Of each kind and id the first that is not faulty wins; the others stay, and say who does."""
+    """Yield all items. Of each kind and id the first good one is used; later ones are marked as shadowed."""
     listed = list(found)
     winners: dict[str, Described] = {}
     for described in listed:
@@ -109,7 +111,7 @@ def _with_shadows(found: Iterable[Described]) -> Iterator[Described]:
         reason = Diagnostic(
             severity=Severity.INFO,
             rule=SHADOWED_RULE,
-            message=f"{described.id}: the one of {where} wins",
+            message=f"{described.id}: the one of {where} is used",
             remedy="give one of the two another name",
         )
         yield msgspec.structs.replace(
@@ -118,7 +120,7 @@ def _with_shadows(found: Iterable[Described]) -> Iterator[Described]:
 
 
 def stamps(grounds: SearchRoots) -> Stamps:
-    """What changes whenever `look` may find something else."""
+    """Return the stamps of all scanned files and folders, which differ where `scan` may find other items."""
     return tuple(_stamp(anchor, relative) for anchor, relative in watched_files(grounds))
 
 

@@ -1,6 +1,7 @@
-"""Looking below one anchor: names in a folder, the beginning of a file; bounded, and through its descriptor.
+"""Reads files and folders below one anchor, with limits.
 
-What a link leads out to is not followed, a pipe is not waited for, nothing is run.
+Everything is opened below the descriptor of the anchor. Links that lead outside are not followed, and a pipe
+is not waited for.
 """
 
 from __future__ import annotations
@@ -17,23 +18,23 @@ from flycore.registry.read_file import read_text, unreadable, whole_file
 from flysafe.beneath import open_anchor, open_beneath, read_beneath
 
 MOST_FILE_BYTES = 1024 * 1024
-"""Of a file that is read whole."""
+"""Most bytes of a file that is read whole."""
 MOST_NAMES = 20_000
-"""Names of a folder that are looked at."""
+"""Most names of a folder that are read."""
 MOST_LISTED = 256
-"""Folders that are opened below one folder."""
+"""Most folders that are opened below one folder."""
 
 
 class FolderNames(NamedTuple):
-    """What a folder holds, in order."""
+    """The names of the folders in a folder, sorted."""
 
     names: tuple[str, ...] = ()
     left: int = 0
-    """How many there are besides."""
+    """Number of further folders, which are left out."""
 
 
 class FileText(NamedTuple):
-    """What a file says; all empty where there is none."""
+    """The text of a file, or the problem with it; neither where there is no file."""
 
     text: str | None = None
     problem: Diagnostic | None = None
@@ -46,19 +47,19 @@ class FileText(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SearchFolder:
-    """A folder that files are looked for below."""
+    """A folder below which files are searched."""
 
     path: Path
     origin: Origin
     prefix: str = ""
-    """What its files are shown with: empty in the project, `~/` below the person's home."""
+    """Prefix of the names for people: empty in the project, `~/` below the home of the person."""
 
     def shown(self, relative: str) -> str:
-        """The file's name for people."""
+        """Return the name of a file for people."""
         return f"{self.prefix}{relative}"
 
     def folders(self, relative: str) -> FolderNames:
-        """Names below a folder that may be folders, none that is hidden; nothing where it cannot be read."""
+        """Return the names in a folder that may be folders and are not hidden; none on an error."""
         try:
             anchor = open_anchor(self.path)
             try:
@@ -69,10 +70,10 @@ class SearchFolder:
             return FolderNames()
         try:
             with os.scandir(fd) as entries:
-                seen = islice(entries, MOST_NAMES)
+                first_entries = islice(entries, MOST_NAMES)
                 found = sorted(
                     entry.name
-                    for entry in seen
+                    for entry in first_entries
                     if not entry.name.startswith(".") and (entry.is_symlink() or entry.is_dir())
                 )
         except OSError:
@@ -82,17 +83,17 @@ class SearchFolder:
         return FolderNames(tuple(found[:MOST_LISTED]), max(0, len(found) - MOST_LISTED))
 
     def whole(self, relative: str, limit: int = MOST_FILE_BYTES) -> FileText:
-        """All of a file of at most `limit` bytes."""
+        """Return the text of a file of at most `limit` bytes."""
         text, _, problem = read_text(self.path, relative, self.shown(relative), limit)
         return FileText(text, problem)
 
     def head(self, relative: str, limit: int) -> FileText:
-        """The first bytes of a file, however large; what is no UTF-8 shows as U+FFFD."""
+        """Return the first `limit` bytes of a file as text. Bytes that are not UTF-8 become U+FFFD."""
         try:
             data = read_beneath(self.path, relative, limit, links=True, head=True)
         except (FileNotFoundError, NotADirectoryError):
             return FileText()
         except OSError as error:
-            said, remedy = unreadable(error, limit)
-            return FileText(problem=whole_file(self.shown(relative), "unreadable", said, remedy))
+            problem, remedy = unreadable(error, limit)
+            return FileText(problem=whole_file(self.shown(relative), "unreadable", problem, remedy))
         return FileText(data.decode("utf-8", "replace").removeprefix("\ufeff"))

@@ -1,4 +1,4 @@
-"""What looks like a secret in another program's configuration: by the name it goes under, or by its look."""
+"""Detects probable secrets in the configuration of other programs, by their names or by their form."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ _QUERY = re.compile(r"[?&]([A-Za-z0-9_.-]+)=[^&#]")
 
 
 def secret_variable(name: str, value: str) -> bool:
-    """Whether a variable's value should not be seen or copied."""
+    """Return whether the value of an environment variable is probably a secret."""
     return looks_secret(name) or secret_value(value)
 
 
 def secret_header(name: str, value: str) -> bool:
-    """The same of an HTTP header."""
+    """Return whether the value of an HTTP header is probably a secret."""
     return name.lower() in _HEADERS or looks_secret(name) or secret_value(value)
 
 
 def secret_value(value: str) -> bool:
-    """Whether a text looks like a key whatever it is called; in doubt it does."""
+    """Return whether a text has the form of a secret key, whatever its name is. In doubt it has."""
     if _KNOWN.search(value) or _USERINFO.search(value):
         return True
     return any(_looks_random(found) for found in _LONG.findall(value))
 
 
 def secret_arguments(args: Iterable[str]) -> list[int]:
-    """Which arguments hold what looks like a secret, or follow a flag that is named so."""
+    """Return the indexes of arguments that are probably secrets, by their form or by the flag before them."""
     found: list[int] = []
     named = False
     for at, arg in enumerate(args):
         flag = _FLAG.fullmatch(arg)
         name, equals, value = (flag[1], flag[2] is not None, flag[2] or "") if flag else arg.partition("=")
-        told = looks_secret(_upper(name)) and bool(equals) and bool(value)
-        if (named and flag is None) or told or secret_url(arg):
+        assigned = looks_secret(_upper(name)) and bool(equals) and bool(value)
+        if (named and flag is None) or assigned or secret_url(arg):
             found.append(at)
         named = flag is not None and not equals and looks_secret(_upper(name))
     return found
 
 
 def masked_arguments(args: tuple[str, ...]) -> tuple[str, ...]:
-    """The arguments with what looks secret taken out of them."""
+    """Return the arguments with a mask in place of each probable secret."""
     hidden = set(secret_arguments(args))
     return tuple(_mask(arg) if at in hidden else arg for at, arg in enumerate(args))
 
@@ -62,7 +62,7 @@ def _mask(arg: str) -> str:
 
 
 def secret_url(url: str) -> bool:
-    """Whether an address has a name and password, or a key in its query."""
+    """Return whether an address contains a user name and password, or a secret in its query."""
     return secret_value(url) or any(looks_secret(_upper(name)) for name in _QUERY.findall(url))
 
 
@@ -71,7 +71,7 @@ def _upper(name: str) -> str:
 
 
 def _looks_random(text: str) -> bool:
-    """Whether letters and digits alternate as in a key, not as in a path or a package's name."""
+    """Return whether letters and digits alternate as in a key, unlike in a path or the name of a package."""
     if "/" in text and not text.endswith("="):
         text = max(text.split("/"), key=len)
     if len(text) < 20:

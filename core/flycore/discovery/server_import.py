@@ -1,7 +1,7 @@
-"""What a server of another client's file would be in the project's registry: pure.
+"""Turns an MCP server in the file of another client into an entry of the project's registry, without IO.
 
-Values that look secret are never taken over: the entry declares their names, and flytui hands them on from
-its own environment. What cannot be said in a registry is refused with a reason, never guessed.
+Values that look like secrets are never copied: the entry declares their names, and flytui passes the values
+on from its own environment. A server that a registry cannot describe is refused with a reason.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from flycore.registry.parse_registry import parse_registry
 from flycore.registry.paths import REGISTRY_FILE
 
 FETCHERS = ("npx", "uvx", "pipx", "bunx", "pnpx", "docker", "podman", "deno", "npm", "pnpm", "yarn", "uv")
-"""Programs that fetch what they start."""
+"""Programs that download the program that they start, and so need the network."""
 MOST_ENTRY = 16 * 1024
-"""Characters of an entry."""
+"""Most characters of an entry."""
 _PLACEHOLDER = re.compile(r"\$\{")
 _WHOLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
 _SCHEME = re.compile(r"(Bearer|Basic|Token|token|bearer)\s+")
@@ -34,7 +34,7 @@ _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class ImportRefused(Exception):
-    """Why a server cannot be taken over."""
+    """The server cannot be imported. `why` is the reason and `remedy` what a person can do."""
 
     def __init__(self, why: str, remedy: str) -> None:
         super().__init__(why)
@@ -44,7 +44,7 @@ class ImportRefused(Exception):
 
 @dataclass(slots=True)
 class _EntryDraft:
-    """An entry being made."""
+    """The parts of an entry that is not complete yet."""
 
     server: str
     app_root: str
@@ -55,16 +55,19 @@ class _EntryDraft:
 
 
 def entry_id(name: str) -> str:
-    """A server's name as the id of an entry; empty where nothing of it can be one."""
+    """Return the name of a server as the id of an entry; empty where no character of it is allowed."""
     return re.sub(r"[^a-z0-9._-]+", "-", name.lower()).strip("-._")[:64]
 
 
 def import_proposal(name: str, raw: dict[str, Any], app_root: str, known: frozenset[str]) -> Import:
-    """What would be written for that server. `known` names the known capabilities. Raises Refused."""
+    """Return the entry that an import would write for the server.
+
+    `known` holds the names of the known capabilities. Raises ImportRefused.
+    """
     sidecar = entry_id(name)
     if not sidecar:
         raise ImportRefused(
-            "its name has no letter or digit that an id may have", "give it another name there"
+            "its name has no letter or digit that an id may have", "give it another name in that file"
         )
     draft = _EntryDraft(sidecar, app_root)
     if isinstance(raw.get("url"), str):
@@ -84,14 +87,16 @@ def import_proposal(name: str, raw: dict[str, Any], app_root: str, known: frozen
 
 
 def import_digest(sidecar: str, entry: JsonObject) -> str:
-    """Over what would be written."""
+    """Return the digest of the id and the entry that would be written."""
     return digest([sidecar, entry])
 
 
 def _local(draft: _EntryDraft, raw: dict[str, Any]) -> None:
     command = raw.get("command")
     if not isinstance(command, str) or not command.strip():
-        raise ImportRefused("it has neither a command nor an address", 'write "command" or "url" there')
+        raise ImportRefused(
+            "it has neither a command nor an address", 'write "command" or "url" in that file'
+        )
     args = tuple(arg for arg in raw.get("args", ()) if isinstance(arg, str))
     _check_plain("its command", command)
     for arg in args:
@@ -99,8 +104,8 @@ def _local(draft: _EntryDraft, raw: dict[str, Any]) -> None:
     hidden = secret_arguments(args)
     if hidden:
         raise ImportRefused(
-            f"argument {hidden[0] + 1} looks like a secret, which may not stand in a registry",
-            "give it to the server in a variable of its env instead",
+            f"argument {hidden[0] + 1} looks like a secret, and a registry must not hold secrets",
+            "pass it to the server in a variable of its env instead",
         )
     draft.entry["command"] = _command(command, draft)
     if args:
@@ -109,25 +114,29 @@ def _local(draft: _EntryDraft, raw: dict[str, Any]) -> None:
         raise ImportRefused("it is started in another folder", "start it in the project's own folder")
     if os.path.basename(command) in FETCHERS:
         draft.network = True
-        draft.notes.append(f"network is permitted: {os.path.basename(command)} fetches what it starts")
+        draft.notes.append(
+            f"network is permitted: {os.path.basename(command)} downloads the program that it starts"
+        )
     else:
         draft.notes.append("network is not permitted: add it to permissions if the server needs it")
     _variables(draft, _texts(raw.get("env")))
 
 
 def _command(command: str, draft: _EntryDraft) -> str:
-    """As a registry has it: a name on PATH, or a path below the app root."""
+    """Return the command as a registry writes it: a name on PATH, or a path below the app root."""
     if ".." in command.split("/"):
-        raise ImportRefused("its command leads out of the project", "write there the bare name of a program")
+        raise ImportRefused(
+            "its command leads outside the project", "write the bare name of a program in that file"
+        )
     if command.startswith("/"):
         below = f"{draft.app_root}/"
         if not command.startswith(below):
             raise ImportRefused(
                 f"its command is the absolute path {command[:80]}",
-                "write there the bare name of a program on PATH, or put the program into the project",
+                "write the bare name of a program on PATH in that file, or put the program into the project",
             )
         command = command.removeprefix(below)
-        draft.notes.append("its absolute path is written from the project's folder on")
+        draft.notes.append("its absolute path becomes a path below the project's folder")
         return f"./{command}"
     if "/" in command and not command.startswith("./"):
         return f"./{command}"
@@ -140,7 +149,9 @@ def _variables(draft: _EntryDraft, env: dict[str, str]) -> None:
     for name, value in sorted(env.items()):
         whole = _WHOLE.fullmatch(value)
         if _VARIABLE.fullmatch(name) is None or name.startswith(RESERVED_PREFIX):
-            draft.notes.append(f"its variable {name[:80]} is left out: that name cannot be given to a child")
+            draft.notes.append(
+                f"its variable {name[:80]} is left out: flytui cannot set a variable of that name"
+            )
         elif secret_variable(name, "" if whole else value):
             draft.secrets.append(name)
             draft.notes.append(_secret_note(name, whole[1] if whole else ""))
@@ -148,7 +159,7 @@ def _variables(draft: _EntryDraft, env: dict[str, str]) -> None:
             passed.append(name)
         elif _PLACEHOLDER.search(value):
             raise ImportRefused(
-                f"its variable {name[:80]} is put together of others", "write its value there"
+                f"its variable {name[:80]} is made from other variables", "write its value in that file"
             )
         else:
             kept[name] = value
@@ -164,20 +175,20 @@ def _variables(draft: _EntryDraft, env: dict[str, str]) -> None:
 
 
 def _secret_note(name: str, other: str) -> str:
-    said = f"the value of {name} is not copied: set {name} where flytui is started"
-    return f"{said} (it was taken from {other} there)" if other and other != name else said
+    note = f"the value of {name} is not copied: set {name} where flytui is started"
+    return f"{note} (that file takes it from {other})" if other and other != name else note
 
 
 def _remote(draft: _EntryDraft, raw: dict[str, Any]) -> None:
     url = raw["url"]
     _check_plain("its address", url)
     if secret_url(url):
-        raise ImportRefused("its address holds what looks like a secret", "give it in a header instead")
+        raise ImportRefused("its address contains a probable secret", "send it in a header instead")
     if not re.match(r"https?://[^/]", url):
         raise ImportRefused("its address is neither http nor https", "write an address that is")
     if raw.get("type") == "sse" or raw.get("transport") == "sse":
         raise ImportRefused(
-            "it speaks the older transport sse", "give the address where it speaks streamable HTTP"
+            "it uses the older transport sse", "write the address at which it uses streamable HTTP"
         )
     draft.entry["url"] = url
     draft.network = True
@@ -189,7 +200,7 @@ def _remote(draft: _EntryDraft, raw: dict[str, Any]) -> None:
 
 
 def _header(draft: _EntryDraft, name: str, value: str) -> str:
-    """The header as the registry has it: what is secret is a placeholder of a declared name."""
+    """Return the value of the header for the registry, with a placeholder in place of a secret."""
     scheme = _SCHEME.match(value)
     prefix, rest = (scheme[0], value[scheme.end() :]) if scheme else ("", value)
     whole = _WHOLE.fullmatch(rest)
@@ -197,7 +208,9 @@ def _header(draft: _EntryDraft, name: str, value: str) -> str:
         draft.secrets.append(whole[1])
         return f"{prefix}${{{whole[1]}}}"
     if _PLACEHOLDER.search(value):
-        raise ImportRefused(f"its header {name[:80]} is put together of others", "let it be one placeholder")
+        raise ImportRefused(
+            f"its header {name[:80]} is made from several parts", "write a single placeholder in that file"
+        )
     if not secret_header(name, value):
         return value
     variable = re.sub(r"[^A-Z0-9]+", "_", f"{draft.server}_{name}".upper()).strip("_")
@@ -211,12 +224,13 @@ def _header(draft: _EntryDraft, name: str, value: str) -> str:
 
 
 def _check_plain(what: str, text: str) -> None:
-    """Raises Refused for what flytui would have to fill in, or a person could not see."""
+    """Raise ImportRefused for text with placeholders, or with characters that a person cannot see."""
     if not text.isprintable() and what != _ARGUMENT:
-        raise ImportRefused(f"{what} has characters that cannot be seen", "take them out there")
+        raise ImportRefused(f"{what} has invisible characters", "remove them in that file")
     if _PLACEHOLDER.search(text):
         raise ImportRefused(
-            f"{what} has a placeholder, which flytui fills nowhere but in headers", "write it out there"
+            f"{what} has a placeholder, which flytui replaces in headers only",
+            "write its value in that file",
         )
 
 
@@ -226,14 +240,14 @@ def _texts(value: object) -> dict[str, str]:
 
 
 def _check_with_registry(sidecar: str, entry: JsonObject, known: frozenset[str]) -> None:
-    """The registry's own reader has the last word. Raises Refused."""
+    """Parse the entry as a registry would. Raises ImportRefused where that finds an error."""
     import json
 
     text = json.dumps({"schemaVersion": 2, "sidecars": {sidecar: entry}})
     if len(text) > MOST_ENTRY:
-        raise ImportRefused("it is too large for an entry", "shorten it there")
+        raise ImportRefused("it is too large for an entry", "shorten it in that file")
     entries, found = parse_registry(text, REGISTRY_FILE, Source.PROJECT, known)
     problems = [*found, *(problem for one in entries or () for problem in one.problems)]
     fault = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
     if fault is not None:
-        raise ImportRefused(f"a registry cannot have it: {fault.message}", fault.remedy)
+        raise ImportRefused(f"a registry does not accept it: {fault.message}", fault.remedy)

@@ -1,5 +1,5 @@
-"""MCP servers that other clients are told of: `.mcp.json` of Claude Code, `.cursor/mcp.json` of Cursor, and
-the person's own. None is started by this. Values of variables and headers never leave this room.
+"""Finds the MCP servers of other clients: `.mcp.json` of Claude Code, `.cursor/mcp.json` of Cursor, and the
+files of the person. No server is started. Values of variables and headers are not part of the result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _TYPES = {"stdio": "stdio", "http": "http", "streamable-http": "http", "streamab
 
 
 def read_servers(anchor: SearchFolder, files: tuple[str, ...], app_root: str) -> Iterator[Described]:
-    """The servers of these files, in their order."""
+    """Yield the servers of these files, in their order."""
     for relative in files:
         read = anchor.whole(relative, MAX_FILE_BYTES)
         if not read.absent:
@@ -35,8 +35,8 @@ def read_servers(anchor: SearchFolder, files: tuple[str, ...], app_root: str) ->
 
 
 def servers_of(read: FileText, shown: str, origin: Origin, app_root: str) -> list[Described]:
-    """Those of one file; where it cannot be used, one that is faulty and says why. Claude Code's own file of
-    the person's also has servers of one project, under its folder's name."""
+    """Return the servers of one file. For a file with an error, return one faulty item."""
+    # The person's file of Claude Code, `.claude.json`, also has servers of one project, by its folder.
     if read.problem is not None:
         return [described_file(SourceKind.MCP_SERVER, shown, origin, [read.problem])]
     value, file, problems = parsed(read.text or "", shown, others=True)
@@ -66,7 +66,7 @@ def servers_of(read: FileText, shown: str, origin: Origin, app_root: str) -> lis
 
 
 def is_own_server(name: str, raw: dict[str, Any]) -> bool:
-    """Whether an entry is flytui's own way into another client, however it is started there."""
+    """Return whether an entry starts flytui's own MCP server, in whatever way."""
     command, args = raw.get("command"), raw.get("args")
     words = [command] if isinstance(command, str) else []
     words += [arg for arg in args if isinstance(arg, str)] if isinstance(args, list) else []
@@ -88,8 +88,8 @@ def _server(
         faults.add(
             pointer,
             "itself",
-            "flytui's own entry: never taken as an upstream",
-            "leave it: it is how that client reaches flytui",
+            "this is flytui's own entry, which cannot be imported",
+            "leave it: that client reaches flytui through it",
             Severity.INFO,
         )
     elif not faults.broken:
@@ -134,21 +134,21 @@ def _check(fields: dict[str, Any], pointer: str, faults: DiagnosticList) -> None
         if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
             remedy = 'write {"NAME": "value"}'
             faults.add(pointer_join(pointer, key), "schema", f"{key} must name texts", remedy)
-    said = fields.get("type")
-    if said is not None and (not isinstance(said, str) or said not in _TYPES):
+    transport = fields.get("type")
+    if transport is not None and (not isinstance(transport, str) or transport not in _TYPES):
         remedy = f"write one of {', '.join(_TYPES)}"
         faults.add(pointer_join(pointer, "type"), "schema", "there is no such type", remedy)
 
 
 def _type(fields: dict[str, Any]) -> str:
-    said = fields.get("type")
-    if isinstance(said, str) and said in _TYPES:
-        return _TYPES[said]
+    transport = fields.get("type")
+    if isinstance(transport, str) and transport in _TYPES:
+        return _TYPES[transport]
     return "http" if isinstance(fields.get("url"), str) else "stdio"
 
 
 def _lines(fields: dict[str, Any]) -> Iterator[str]:
-    """For people: what it starts or where it is, and names only of what may hold secrets."""
+    """Yield lines for people: what it starts or where it is. Of variables and headers only the names."""
     command, url, args = fields.get("command"), fields.get("url"), fields.get("args")
     if isinstance(command, str):
         texts = (arg for arg in args if isinstance(arg, str)) if isinstance(args, list) else ()

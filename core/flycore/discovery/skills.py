@@ -1,4 +1,4 @@
-"""Skills: folders with a `SKILL.md`, whose front matter names and describes them. The body is not read."""
+"""Finds skills: folders with a `SKILL.md`, whose front matter names and describes them."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SKILL_FILE = "SKILL.md"
 PROJECT_FOLDERS = (".claude/skills", "skills")
 HOME_FOLDERS = (".claude/skills",)
 MOST_HEAD = 16 * 1024
-"""Bytes of a file that are read: the front matter has to end within them."""
+"""Bytes of a file that are read. The front matter must end within them."""
 DEEPEST = 6
 MOST_WORDS = 64
 _FENCE = re.compile(r"---[ \t]*\r?\n")
 _END = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
 
 Front = str | list[Any] | dict[str, Any]
-"""YAML without types: texts, and what is made of them."""
+"""A value of YAML without types: a text, or a list or mapping of such values."""
 
 
 class SkillFault(NamedTuple):
-    """What is wrong with a front matter, and where; both from 1."""
+    """A problem of a front matter. Line and column are from 1."""
 
     message: str
     remedy: str
@@ -39,7 +39,7 @@ class SkillFault(NamedTuple):
 
 
 def read_skills(anchor: SearchFolder, folders: tuple[str, ...]) -> Iterator[Described]:
-    """The skills of these folders in order; what is more than can be listed is one line that says so."""
+    """Yield the skills of these folders in order, and an item about those that are too many to list."""
     for folder in folders:
         names = anchor.folders(folder)
         for name in names.names:
@@ -52,7 +52,7 @@ def read_skills(anchor: SearchFolder, folders: tuple[str, ...]) -> Iterator[Desc
 
 
 def skill(folder: str, shown: str, read: FileText, origin: Origin) -> Described:
-    """One skill, as the beginning of its file says."""
+    """Return one skill from the beginning of its file."""
     if read.problem is not None:
         return _described(folder, shown, origin, {}, (read.problem,))
     front, fault = front_matter(read.text or "")
@@ -61,10 +61,11 @@ def skill(folder: str, shown: str, read: FileText, origin: Origin) -> Described:
         problems.append(_problem(shown, "front-matter", fault, Severity.ERROR))
     else:
         problems += (_problem(shown, "skill", fault, Severity.ERROR) for fault in _missing(front))
-        said = front.get("name")
-        if isinstance(said, str) and said and said != folder:
+        name = front.get("name")
+        if isinstance(name, str) and name and name != folder:
             other = SkillFault(
-                f"its name is {shorten(said, MOST_NAME)}, its folder's is another", "name both alike"
+                f"its name is {shorten(name, MOST_NAME)}, but its folder has another name",
+                "give both the same name",
             )
             problems.append(_problem(shown, "skill-name", other, Severity.WARNING))
     return _described(folder, shown, origin, front, tuple(problems))
@@ -72,15 +73,19 @@ def skill(folder: str, shown: str, read: FileText, origin: Origin) -> Described:
 
 @lru_cache(maxsize=512)
 def front_matter(text: str) -> tuple[dict[str, Any], SkillFault | None]:
-    """The front matter of a text, or why it has none that can be used. Values are texts, or lists and
-    mappings of texts: nothing is built of a tag, and an alias is refused."""
+    """Return the front matter of a text, and the problem where it has none that can be used.
+
+    Values are texts, or lists and mappings of texts.
+    """
+    # The YAML is read as events, so that no tag builds an object. Aliases are refused, because a few of them
+    # can expand to gigabytes.
     opening = _FENCE.match(text)
     if opening is None:
         return {}, SkillFault("it does not begin with a front matter", "begin the file with a line ---")
     ending = _END.search(text, opening.end())
     if ending is None:
-        said = f"its front matter does not end within {MOST_HEAD // 1024} KiB"
-        return {}, SkillFault(said, "end it with a line ---")
+        problem = f"its front matter does not end within {MOST_HEAD // 1024} KiB"
+        return {}, SkillFault(problem, "end it with a line ---")
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
@@ -91,17 +96,17 @@ def front_matter(text: str) -> tuple[dict[str, Any], SkillFault | None]:
     except MarkedYAMLError as error:
         mark = error.problem_mark
         line, column = (mark.line + 2, mark.column + 1) if mark is not None else (1, 1)
-        said = f"its front matter is not YAML: {error.problem or 'it cannot be read'}"
-        return {}, SkillFault(said, "mend the line, or put the value in quotes", line, column)
+        problem = f"its front matter is not YAML: {error.problem or 'it cannot be read'}"
+        return {}, SkillFault(problem, "correct the line, or put the value in quotes", line, column)
     except YAMLError:
-        return {}, SkillFault("its front matter has a character that YAML has not", "take it out")
+        return {}, SkillFault("its front matter has a character that YAML does not allow", "remove it")
     if not isinstance(built, dict):
-        return {}, SkillFault("its front matter is no mapping", "write name: … and description: …")
+        return {}, SkillFault("its front matter is not a mapping", "write name: … and description: …")
     return built, None
 
 
 class _UnsupportedYaml(Exception):
-    """What YAML has and a front matter may not have."""
+    """The front matter uses a feature of YAML that is not allowed in it."""
 
     def __init__(self, message: str, remedy: str, event: Event | None = None) -> None:
         super().__init__(message)
@@ -111,13 +116,13 @@ class _UnsupportedYaml(Exception):
 
 
 class _Builder:
-    """Builds texts, lists and mappings of a parser's events."""
+    """Builds texts, lists and mappings from the events of a parser."""
 
     def __init__(self, events: Iterator[Event]) -> None:
         self._events = events
 
     def document(self) -> Front:
-        """The first document. Raises _Refused, and what the parser raises."""
+        """Return the first document. Raises _UnsupportedYaml, and the errors of the parser."""
         for event in self._events:
             if type(event).__name__ not in ("StreamStartEvent", "DocumentStartEvent"):
                 return self._node(event, 0)
@@ -127,7 +132,7 @@ class _Builder:
         from ruamel.yaml.events import AliasEvent, MappingStartEvent, ScalarEvent, SequenceStartEvent
 
         if isinstance(event, AliasEvent):
-            raise _UnsupportedYaml("an alias stands in its front matter", "write the value itself", event)
+            raise _UnsupportedYaml("its front matter has an alias", "write the value itself", event)
         if depth > DEEPEST:
             raise _UnsupportedYaml(
                 f"its front matter is nested deeper than {DEEPEST} levels", "nest less", event
@@ -145,7 +150,7 @@ class _Builder:
         for event in self._until_end():
             key = self._node(event, depth + 1)
             if not isinstance(key, str):
-                raise _UnsupportedYaml("a key of its front matter is no text", "write a text", event)
+                raise _UnsupportedYaml("a key of its front matter is not a text", "write a text", event)
             if key in found:
                 raise _UnsupportedYaml(
                     f"{shorten(key, MOST_NAME)} is written twice", "keep one of the two", event
@@ -189,7 +194,7 @@ def _described(
 
 
 def _tools(value: object) -> tuple[str, ...]:
-    """`allowed-tools`: a list, or one text with commas."""
+    """Return the names in `allowed-tools`, which is a list, or one text with commas."""
     words = value if isinstance(value, list) else _text(value).split(",")
     texts = (shorten(_text(word).strip(), MOST_NAME) for word in words[:MOST_WORDS])
     return tuple(dict.fromkeys(text for text in texts if text))
@@ -210,7 +215,7 @@ def _problem(shown: str, rule: str, fault: SkillFault, severity: Severity) -> Di
 
 
 def _left_out(shown: str, left: int, origin: Origin) -> Described:
-    fault = SkillFault(f"{left} more folders are not looked into", "keep fewer skills in one folder")
+    fault = SkillFault(f"{left} more folders are not searched", "keep fewer skills in one folder")
     return Described(
         kind=SourceKind.SKILL,
         id=shown,

@@ -1,4 +1,4 @@
-"""What the project and the person declare: registry files, settings, and where everything lies."""
+"""The files of a project and a person: registries, settings, and the paths of all files of a root."""
 
 from __future__ import annotations
 

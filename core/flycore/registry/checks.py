@@ -1,4 +1,4 @@
-"""What the schema cannot say of an entry: names that are refused, versions, schemas of new tools."""
+"""Checks of an entry that the JSON Schema cannot express: refused names, versions, schemas of new tools."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flycore.registry.source_text import EntryFindings
 
 
 def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[str]) -> None:
-    """Add every problem the schema does not know of. Values of a wrong type are left to the schema."""
+    """Add every problem that the schema cannot find. Values of a wrong type are left to the schema."""
     if not raw.keys() <= known_keys():
         _unknown_keys(raw, "", known_keys(), findings)
     for below, keys in nested_keys().items():
@@ -41,7 +41,7 @@ def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[s
 
 
 def invisible_character_faults(raw: dict[str, Any]) -> bool:
-    """Whether an entry that the clean validator accepts has a fault all the same."""
+    """Return whether an entry that `strict_validator` accepts has a fault that no schema can express."""
     core = raw.get("compatibleCore")
     if core is not None and not valid_specifier(core):
         return True
@@ -53,8 +53,9 @@ def invisible_character_faults(raw: dict[str, Any]) -> bool:
 
 
 def _check_references(described: list[dict[str, Any]]) -> bool:
-    """Whether a tool's schema is one that its meta-schema accepts and that means nothing all the same:
-    only references and patterns can be so, and compiling costs more than all other checks together."""
+    """Return whether the schema of a tool is not usable although the meta-schema accepts it."""
+    # Only references and patterns can be such, and compiling a schema costs more than all other checks
+    # together, so it is done only where the text has one of these keys.
     written = msgspec.json.encode(described)
     if b'"$' not in written and b'"pattern' not in written:
         return False
@@ -66,7 +67,7 @@ def _unknown_keys(value: dict[str, Any], below: str, keys: frozenset[str], findi
     for key in value.keys() - keys:
         near = nearest(key, keys, count=1)
         remedy = f"did you mean {near[0]}?" if near else "remove it, or put it into config"
-        findings.warn(pointer_join(below, key), "unknown-key", "not a key that is known here", remedy)
+        findings.warn(pointer_join(below, key), "unknown-key", "not a known key", remedy)
 
 
 def _check_cwd(cwd: Json, findings: EntryFindings) -> None:
@@ -87,7 +88,7 @@ def _check_env(env: Json, findings: EntryFindings) -> None:
                 f'declare it: "permissions": {{"secrets": ["{name}"]}}, and take the value out of the file'
             )
             findings.add(
-                below, "secret-name", "looks like a secret, and secrets never stand in a file", remedy
+                below, "secret-name", "looks like a secret, and a file must not hold secrets", remedy
             )
         elif name.startswith(RESERVED_PREFIX):
             findings.add(below, "reserved-name", "is set by the kernel itself", "choose another name")
@@ -123,7 +124,7 @@ _KEY_CHECKS: dict[str, Callable[[Json, EntryFindings], None]] = {
 
 @lru_cache(maxsize=256)
 def valid_specifier(text: str) -> bool:
-    """Whether `text` is a set of PEP 440 specifiers."""
+    """Return whether `text` is a set of PEP 440 version specifiers."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     try:
@@ -177,7 +178,7 @@ def _check_tool_object(tool: dict[str, Any], below: str, findings: EntryFindings
 
 
 def _schema_fault(schema: dict[str, Any]) -> str:
-    """Why it is no JSON Schema that stands for itself; `""` where it is one."""
+    """Return why it is not a JSON Schema that is complete in itself; empty where it is one."""
     import jsonschema_rs
 
     try:
@@ -186,5 +187,5 @@ def _schema_fault(schema: dict[str, Any]) -> str:
         if error.kind.name == "$ref":
             return "refers to a schema that is not inside it; nothing is ever fetched"
         where = "".join(f"/{step}" for step in error.instance_path)
-        return f"not a JSON Schema: {where or 'it'} has a value that means nothing there"
+        return f"not a JSON Schema: {where or 'it'} has a value that is not allowed there"
     return ""

@@ -1,7 +1,7 @@
-"""Edits one entry of a registry file: adds it, or enables or disables it.
+"""Edits of registry files: add an entry, enable or disable an entry, write the starter registry.
 
-Each edit changes the text of the file in one place, is read back and compared with what it has to say; only
-then does it replace the file. Whatever is in doubt is refused, and nothing is written.
+Each edit changes the text in one place. The new text is parsed and compared with the expected value before it
+replaces the file. Where anything is in doubt the edit is refused, and nothing is written.
 """
 
 from __future__ import annotations
@@ -24,42 +24,42 @@ from flycore.registry.read_file import MAX_FILE_BYTES, read_text
 from flysafe.atomic import create_beneath, replace_beneath
 
 MOST_REASON = 1_000
-"""Characters of a reason."""
+"""Most characters of the reason for a disabled entry."""
 SWITCH_KEYS = ("enabled", "disabledReason")
 SIDECARS = "/sidecars"
 
 
 class EntryEdit(NamedTuple):
-    """The new text of the file, or why there is none."""
+    """The new text of the file, or the reason why there is none."""
 
     text: str = ""
     why_not: str = ""
 
 
 def without_switch(raw: JsonObject) -> JsonObject:
-    """An entry's value without its switch: what has to stay equal for a trust to go on."""
+    """Return an entry without `SWITCH_KEYS`. An entry stays trusted while this part is the same."""
     return {key: value for key, value in raw.items() if key not in SWITCH_KEYS}
 
 
 def first_registry(sidecar: str, entry: JsonObject) -> str:
-    """The text of a registry with nothing but that entry."""
+    """Return the text of a registry that has only this entry."""
     return f"{spelled({'schemaVersion': 2, 'sidecars': {sidecar: entry}}, '')}\n"
 
 
 def add_to_text(text: str, sidecar: str, entry: JsonObject, shown: str) -> EntryEdit:
-    """The text with that entry as the last one. `shown` names the file in refusals."""
+    """Return the text with this entry as the last one. `shown` is the file's name in reasons."""
     value, problem = parse_jsonc(text, shown)
     if problem is not None:
-        return EntryEdit(why_not=f"mend the file first: {problem.position} {problem.message}")
+        return EntryEdit(why_not=f"correct the file first: {problem.position} {problem.message}")
     sidecars = value.get("sidecars", {}) if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(sidecars, dict):
-        return EntryEdit(why_not=f"mend the file first: {shown} is no registry")
+        return EntryEdit(why_not=f"correct the file first: {shown} is not a registry")
     if sidecar in sidecars:
-        return EntryEdit(why_not=f"{shown} has an entry {sidecar} already")
+        return EntryEdit(why_not=f"{shown} already has an entry {sidecar}")
     index = scan(text)
     if index.duplicates:
         line, _ = index.position(index.duplicates[0].second.start)
-        return EntryEdit(why_not=f"mend the file first: {shown}:{line} has a key that is written twice")
+        return EntryEdit(why_not=f"correct the file first: {shown}:{line} has a key that is written twice")
     if "sidecars" in value:
         changes = insert_last(index, SIDECARS, entry, key=sidecar)
     else:
@@ -69,13 +69,15 @@ def add_to_text(text: str, sidecar: str, entry: JsonObject, shown: str) -> Entry
 
 
 def switch_in_text(text: str, sidecar: str, enabled: bool, reason: str, shown: str) -> EntryEdit:
-    """The text with that entry enabled or disabled: nothing but its `enabled` and `disabledReason` changes.
-    `reason` is kept in the file only of one that is disabled; `shown` names the file in refusals."""
+    """Return the text with this entry enabled or disabled; only `enabled` and `disabledReason` change.
+
+    The file keeps `reason` only where the entry is disabled. `shown` is the file's name in reasons.
+    """
     if len(reason) > MOST_REASON:
         return EntryEdit(why_not=f"the reason is longer than {MOST_REASON} characters")
     value, problem = parse_jsonc(text, shown)
     if problem is not None:
-        return EntryEdit(why_not=f"mend the file first: {problem.position} {problem.message}")
+        return EntryEdit(why_not=f"correct the file first: {problem.position} {problem.message}")
     sidecars = value.get("sidecars") if isinstance(value, dict) else None
     entry = sidecars.get(sidecar) if isinstance(sidecars, dict) else None
     index = scan(text)
@@ -83,11 +85,11 @@ def switch_in_text(text: str, sidecar: str, enabled: bool, reason: str, shown: s
     if not isinstance(value, dict) or not isinstance(sidecars, dict) or not isinstance(entry, dict):
         span = index.value(pointer)
         line, column = index.position(span.start if span else 0)
-        what = "is no object" if span else "does not stand in this file"
+        what = "is not an object" if span else "is not in this file"
         return EntryEdit(why_not=f"{shown}:{line}:{column}: {sidecar} {what}")
     kept = "" if enabled else reason
     if entry.get("enabled", True) is enabled and entry.get("disabledReason", "") == kept:
-        return EntryEdit(why_not=f"{sidecar} is switched {'on' if enabled else 'off'} already")
+        return EntryEdit(why_not=f"{sidecar} is {'enabled' if enabled else 'disabled'} already")
     members: dict[str, Json] = {"enabled": enabled}
     if kept or "disabledReason" in entry:
         members["disabledReason"] = kept
@@ -97,8 +99,10 @@ def switch_in_text(text: str, sidecar: str, enabled: bool, reason: str, shown: s
 
 
 def add_entry(places: RootPaths, sidecar: str, entry: JsonObject) -> EntryEdit:
-    """Add it to the project's file, the older one where only that is there; where there is none, it is made.
-    Refused where the file cannot be read or written, or is changed meanwhile. Never raises for any of these.
+    """Add an entry to the project's registry, which is created where there is none.
+
+    The file under the older name is edited where only that exists. The edit is refused where the file cannot
+    be read or written, or changed in the meantime; nothing is raised.
     """
     for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
         text, data, problem = read_text(places.app_root, relative, relative)
@@ -118,8 +122,11 @@ def add_entry(places: RootPaths, sidecar: str, entry: JsonObject) -> EntryEdit:
 def switch_entry(
     places: RootPaths, source: Source, sidecar: str, enabled: bool, reason: str, shown: str
 ) -> EntryEdit:
-    """Enable or disable it in the file that declares it. Refused where the file cannot be read or written,
-    or is changed meanwhile. Never raises for any of these."""
+    """Enable or disable an entry in the file that declares it.
+
+    The edit is refused where the file cannot be read or written, or changed in the meantime; nothing is
+    raised.
+    """
     anchor = places.config_dir if source is Source.USER else places.app_root
     relative = REGISTRY_FILE
     text, data, problem = read_text(anchor, relative, shown)
@@ -127,7 +134,7 @@ def switch_entry(
         relative = LEGACY_REGISTRY_FILE
         text, data, problem = read_text(anchor, relative, shown)
     if text is None or problem is not None:
-        return EntryEdit(why_not=problem.message if problem else f"{shown} is not there any more")
+        return EntryEdit(why_not=problem.message if problem else f"{shown} no longer exists")
     made = switch_in_text(text, sidecar, enabled, reason, shown)
     return _written(anchor, relative, shown, text, data, made)
 
@@ -139,13 +146,13 @@ def _outcome(text: str | None, shown: str) -> EntryEdit:
 
 
 def _written(anchor: Path, relative: str, shown: str, text: str, data: bytes, made: EntryEdit) -> EntryEdit:
-    """Replace the file of these bytes and this text by the edited text, if there is one."""
+    """Write the edited text, if there is one. The file must still have the bytes `data`."""
     if made.why_not:
         return made
     mark = data[: len(data) - len(text.encode("utf-8"))]  # a byte order mark stays
     new = mark + made.text.encode("utf-8")
     if len(new) > MAX_FILE_BYTES:
-        return EntryEdit(why_not=f"{shown} would be too large to be read again")
+        return EntryEdit(why_not=f"{shown} would become too large to be read")
     try:
         replace_beneath(anchor, relative, data, new)
     except OSError as error:
@@ -153,34 +160,33 @@ def _written(anchor: Path, relative: str, shown: str, text: str, data: bytes, ma
     return made
 
 
-# The registry a project starts from: shipped in the package, and written where there is none.
-
-
 STARTER_FILE = "starter.jsonc"
 
 
 @cache
 def starter_text() -> str:
-    """The file as it is written."""
+    """Return the text of the starter registry, which the package contains."""
     return resources.files("flycore.registry").joinpath(STARTER_FILE).read_text(encoding="utf-8")
 
 
 def starter_entries(known: frozenset[str]) -> tuple[SidecarEntry, ...]:
-    """What it declares. `known` names the known capabilities."""
+    """Return the entries of the starter registry. `known` holds the names of the known capabilities."""
     entries, _ = parse_registry(starter_text(), REGISTRY_FILE, Source.PROJECT, known)
     return entries or ()
 
 
 def write_starter(places: RootPaths) -> str:
-    """Write it as the project's registry. What is there, in either place, is left alone; the sentence says
-    why nothing was written."""
+    """Write the starter registry as the project's registry. Return why it was not written, else nothing.
+
+    An existing registry, under either name, is not changed.
+    """
     for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
         if os.path.lexists(places.app_root / relative):
-            return f"{relative} is there already and stays as it is"
+            return f"{relative} already exists and is not changed"
     try:
         create_beneath(places.app_root, REGISTRY_FILE, starter_text().encode("utf-8"))
-    except FileExistsError:
-        return f"{REGISTRY_FILE} is there already and stays as it is"
+    except FileExistsError:  # somebody made it after the check above
+        return f"{REGISTRY_FILE} already exists and is not changed"
     except OSError as error:
         return f"{REGISTRY_FILE} cannot be written: {error.strerror or error}"
     return ""

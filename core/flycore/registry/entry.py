@@ -1,4 +1,4 @@
-"""Delegates as older registries named them: keys of `config`, read for the bundled sidecars only."""
+"""Turns the JSON of one sidecar's entry into a value, and reports all of its problems at once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from flycore.registry.source_text import EntryFindings, SourceText
 BUNDLED = frozenset(
     {"browser.cdp", "web.search", "media.local", "computer.native", "utility.local", "mock.echo"}
 )
-"""Ids of the sidecars that ship; only their `config` is known well enough to be read."""
+"""Ids of the bundled sidecars. Older registries named their delegates in `config`, which is read for these
+only, because the `config` of other sidecars is not known."""
 
 _COMMANDS = {
     "mouseCommand": ("mouse", "mouseArgs"),
@@ -31,8 +32,10 @@ _COMMANDS = {
 
 
 def legacy_delegates(sidecar: str, config: Mapping[str, Json]) -> dict[str, tuple[str, Delegate]]:
-    """Delegates by name, each with the `config` key it was read from. `localCommands` is an object of
-    name → command, argv list, or `{command, args}`."""
+    """Return the delegates in an older `config` by name, each with the key that it was read from.
+
+    `localCommands` is an object of names, each with a command, an argument list, or `{command, args}`.
+    """
     found: dict[str, tuple[str, Delegate]] = {}
     if sidecar not in BUNDLED:
         return found
@@ -61,9 +64,6 @@ def _delegate(value: Json) -> Delegate | None:
     return Delegate(command=command, args=tuple(item for item in args if isinstance(item, str)))
 
 
-# One sidecar's entry, from JSON to a value. All that is wrong with it is reported at once.
-
-
 _ANCHORS = {"app": Anchor.APP, "project": Anchor.APP, "config": Anchor.CONFIG, "workspace": Anchor.WORKSPACE}
 _KINDS = {kind.value: kind for kind in Kind}
 _PROBES = {mode.value: mode for mode in ProbeMode if mode is not ProbeMode.DEFAULT}
@@ -75,23 +75,28 @@ _NO_PERMISSIONS, _NO_LIMITS, _DEFAULT_PROBE = Permissions(), Limits(), Probe()
 
 
 class EntrySource(NamedTuple):
-    """An entry as it stands in the file."""
+    """The place and the text of an entry in its file."""
 
     sidecar: str
     position: Position
-    """Of its key."""
+    """Position of the key."""
     text: str
-    """From its key to the end of its value."""
+    """The text from the key to the end of the value."""
     encoded: bytes | None = None
-    """Its JSON, keys sorted, where that is at hand."""
+    """The JSON of the value with sorted keys, where it was made before."""
 
 
 def parse_entry(
     raw: object, findings: EntryFindings, known: frozenset[str], written: EntrySource
 ) -> SidecarEntry:
-    """The entry's value; `findings` gains every problem. An entry with an error is given with only its
-    id, its places, its tools' names as far as they can be read, and the problems."""
+    """Return the value of the entry, and add every problem to `findings`.
+
+    For an entry with an error, the value has only the id, the positions, the names of the tools that can be
+    read, and the problems.
+    """
     source = findings.file.source
+    # Nearly every entry is good, and one strict validation costs much less than the checks that find and
+    # describe each problem. So those run only where the strict validation fails.
     clean = isinstance(raw, dict) and not findings.problems and strict_validator(known, source).is_valid(raw)
     if clean and isinstance(raw, dict) and not invisible_character_faults(raw):
         return _build_entry(raw, findings, written)
@@ -108,16 +113,15 @@ def parse_entry(
 
 
 def entry_digest(sidecar: str, encoded: bytes) -> str:
-    """SHA-256 over the id and the sorted JSON of the entry; comments and order do not count."""
+    """Return the SHA-256 of the id and the sorted JSON of the entry. Comments and order have no effect."""
     return hashlib.sha256(sidecar.encode() + b"\0" + encoded).hexdigest()
 
 
 def sorted_json(raw: Json) -> bytes:
-    """An entry, or another part of the file, as JSON with sorted keys. Numbers beyond 64 bits need the
-    slower writer."""
+    """Return an entry, or another part of the file, as JSON with sorted keys."""
     try:
         return msgspec.json.encode(raw, order="sorted")
-    except OverflowError:
+    except OverflowError:  # msgspec cannot encode integers beyond 64 bits
         return digest(raw).encode("ascii")
 
 
@@ -185,7 +189,7 @@ def _invalid_entry(
 
 
 def _tool_claims(raw: dict[str, Any]) -> tuple[ToolClaim, ...]:
-    """Tools in the order of the file, those that can be read."""
+    """Return the tools that can be read, in the order of the file."""
     tools = raw.get("tools", ())
     claims: dict[str, ToolClaim] = {}
     for tool in tools if isinstance(tools, list) else ():
@@ -197,7 +201,7 @@ def _tool_claims(raw: dict[str, Any]) -> tuple[ToolClaim, ...]:
 
 
 def _delegates(raw: dict[str, Any], config: JsonObject, findings: EntryFindings) -> dict[str, Delegate]:
-    """Those declared, and those an older `config` names where none is declared."""
+    """Return the declared delegates, and those of an older `config` that are not declared."""
     found = {
         name: Delegate(command=value["command"], args=tuple(value.get("args", ())))
         for name, value in raw.get("delegates", {}).items()
@@ -240,18 +244,15 @@ def _limits(value: dict[str, Any]) -> Limits:
 
 
 def _upgrade(raw: dict[str, Any]) -> UpgradeState:
-    said = raw.get("upgrade")
-    return _UPGRADES.get(said, UpgradeState.IDLE) if isinstance(said, str) else UpgradeState.IDLE
-
-
-# An entry made again from a value that was kept: the last one a person trusted.
+    state = raw.get("upgrade")
+    return _UPGRADES.get(state, UpgradeState.IDLE) if isinstance(state, str) else UpgradeState.IDLE
 
 
 def restore_entry(now: SidecarEntry, raw: JsonObject, known: frozenset[str]) -> SidecarEntry:
-    """The entry that `raw` is, in the place of `now`, the value that stands in the file. It is checked as
-    if it were read from there; its digest is taken anew. `known` names the known capabilities.
+    """Return the entry of `raw`, the JSON that a person trusted last, in the place of `now` from the file.
 
-    Positions of its problems are those of `now`: the value itself stands in no file any more.
+    It is checked like an entry that was read, and gets a new digest. Its problems have the position of `now`,
+    because `raw` is not in a file any more. `known` holds the names of the known capabilities.
     """
     text = canonical_json({"sidecars": {now.id: raw}})
     findings = EntryFindings(SourceText(text, now.position.file, now.source), now.id)

@@ -1,4 +1,8 @@
-"""Two sidecars that claim one tool: the first has it, the other is told who won."""
+"""Loads the registry: reads the files of the project and of the user, and merges them into one value.
+
+Nothing here raises an exception for the contents of a file. A fault in an entry makes this entry invalid, and
+a file that does not parse gives one diagnostic.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +27,12 @@ RULE = "tool-conflict"
 
 
 def mark_conflicts(entries: tuple[SidecarEntry, ...]) -> tuple[SidecarEntry, ...]:
-    """The entries, each later claim of a tool noted as a warning. Earlier notes are taken anew.
+    """Return the entries with a warning at each claim of a tool that an earlier entry has already.
 
-    An entry that is invalid or disabled claims in its place all the same: what a person wrote first has
-    the tool, and shows there why it is not available.
+    Earlier warnings of this kind are replaced.
     """
+    # An entry that is invalid or disabled keeps its tools: what a person wrote first has the tool, and shows
+    # why it is not available. Another entry must not take its place unnoticed.
     winners: dict[str, SidecarEntry] = {}
     marked: list[SidecarEntry] = []
     for entry in entries:
@@ -48,23 +53,17 @@ def _warning(entry: SidecarEntry, tool: str, winner: SidecarEntry) -> Diagnostic
     return Diagnostic(
         severity=Severity.WARNING,
         rule=RULE,
-        message=f"{tool} is offered by {winner.id} ({where}), which stands first",
-        remedy=f"take {tool} out of one of the two",
+        message=f"{tool} is offered by {winner.id} ({where}), which comes first",
+        remedy=f"remove {tool} from one of the two",
         pointer=f"{pointer_join('/sidecars', entry.id)}/tools",
         position=key_position(entry, "tools"),
         sidecar=entry.id,
     )
 
 
-# Reading the registry: its layers, one after the other, merged into one value.
-#
-# Nothing here raises for what stands in a file: a fault in an entry makes that entry invalid, a file that
-# does not parse is one loud diagnostic.
-
-
 @dataclass(frozen=True, slots=True)
 class _RegistryLayer:
-    """What one file gave. `entries` is None where the file does not parse."""
+    """The contents of one file. `entries` is None where the file does not parse."""
 
     source: Source
     path: str
@@ -76,11 +75,11 @@ class _RegistryLayer:
 def load_registry(
     places: RootPaths, *, known: frozenset[str], environ: Mapping[str, str], previous: Registry | None = None
 ) -> Registry:
-    """Read all layers. `known` names the known capabilities.
+    """Read all registry files and return the registry. `known` holds the names of the known capabilities.
 
-    A file that cannot be read or does not parse keeps its layer's entries of `previous`, the last good
-    registry, and says so in a diagnostic; without `previous` the layer is empty. Positions name project
-    files relative to the app root, the user's by `~` where it lies below `environ["HOME"]`.
+    Where a file cannot be read or does not parse, its entries of `previous`, the last good registry, stay,
+    and a diagnostic says so; without `previous` there are none. Positions show project files relative to the
+    app root, and the user's file with `~` where it is below `environ["HOME"]`.
     """
     layers = [
         layer for layer in (_project(places, known), _user(places, known, environ)) if layer is not None
@@ -124,12 +123,12 @@ def _read(
 
 
 def _add_file_findings(layer: _RegistryLayer, previous: Registry | None) -> tuple[Diagnostic, ...]:
-    """The layer's findings; of a file that cannot be used also what holds instead."""
+    """Return the diagnostics of a file. Where it cannot be used they say what is in force instead."""
     if layer.entries is not None:
         return layer.diagnostics
-    holds = "no entry of it is in force" if previous is None else "what was read last stays in force"
+    in_force = "none of its entries is in force" if previous is None else "its last good state stays in force"
     return tuple(
-        msgspec.structs.replace(found, message=f"{found.message}; {holds}")
+        msgspec.structs.replace(found, message=f"{found.message}; {in_force}")
         if found.severity is Severity.ERROR
         else found
         for found in layer.diagnostics
@@ -137,7 +136,7 @@ def _add_file_findings(layer: _RegistryLayer, previous: Registry | None) -> tupl
 
 
 def _merged(layers: list[_RegistryLayer], previous: Registry | None) -> tuple[SidecarEntry, ...]:
-    """The project's entries, then the user's that the project does not name."""
+    """Return the project's entries, then those of the user whose ids the project does not have."""
     merged: dict[str, SidecarEntry] = {}
     for layer in layers:
         entries = layer.entries
@@ -150,6 +149,6 @@ def _merged(layers: list[_RegistryLayer], previous: Registry | None) -> tuple[Si
 
 
 def _digest(layers: list[_RegistryLayer]) -> str:
-    """Over names and bytes of the files that were read."""
+    """Return a digest of the names and bytes of the files."""
     hashes = [(layer.path, hashlib.sha256(layer.data).hexdigest()) for layer in layers]
     return hashlib.sha256(msgspec.json.encode(hashes)).hexdigest()

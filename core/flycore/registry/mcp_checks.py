@@ -1,4 +1,4 @@
-"""What is wrong with the entry of an MCP server: how it is reached, what it is sent, what is taken of it."""
+"""Checks of the entry of an MCP server: command or address, headers, permissions, selected tools."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flycore.registry.source_text import EntryFindings
 from flysafe.addresses import parse_address
 
 SECRET_REFERENCE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]{0,127})\}")
-"""In a header's value: the secret that stands there when a request is made."""
+"""A reference in the value of a header, which is replaced by that secret when a request is made."""
 _OWN_HEADERS = frozenset(
     (
         "accept",
@@ -40,28 +40,28 @@ _OF_THE_INPUT = "${input."
 
 
 def check_mcp_server(raw: dict[str, Any], findings: EntryFindings) -> None:
-    """Add every problem the schema does not know of. Values of a wrong type are left to the schema."""
+    """Add every problem that the schema cannot find. Values of a wrong type are left to the schema."""
     reached = [key for key in ("command", "url") if key in raw]
     if len(reached) != 1:
-        said = "is reached by command or by url, and this entry has " + ("both" if reached else "neither")
+        problem = "needs either command or url, and this entry has " + ("both" if reached else "neither")
         remedy = 'write "command" (with "args") for a program, or "url" for a server on HTTP'
-        findings.add("", "mcp-reached", said, remedy)
+        findings.add("", "mcp-reached", problem, remedy)
     if names_flytui(raw.get("command"), raw.get("args")):
-        remedy = "remove the entry: agents reach flytui's own tools already, and it would call itself"
-        findings.add("/command", "flytui-itself", "flytui is never taken as an MCP server of its own", remedy)
+        remedy = "remove the entry: agents already have flytui's own tools, and flytui would call itself"
+        findings.add("/command", "flytui-itself", "flytui cannot be its own MCP server", remedy)
     if "url" in raw:
         _check_url(raw, findings)
     elif "headers" in raw:
-        findings.add("/headers", "headers", "are sent with url only", 'write "url", or remove them')
+        findings.add("/headers", "headers", "are used with url only", 'write "url", or remove them')
     for key in _OF_OTHER_KINDS:
         if key in raw:
-            findings.warn(f"/{key}", "not-used", "means nothing for the kind mcp", "remove it")
+            findings.warn(f"/{key}", "not-used", "has no effect for the kind mcp", "remove it")
     _check_permissions(raw.get("permissions"), findings)
     _check_selected_tools(raw.get("tools"), findings)
 
 
 def names_flytui(command: Json, args: Json) -> bool:
-    """Whether a command line names `flytui`, itself or for somebody else to start."""
+    """Return whether a command line names `flytui`, as the program or as an argument of another one."""
     words = [command, *(args if isinstance(args, list) else ())]
     return any(isinstance(word, str) and _ITSELF.fullmatch(word) for word in words)
 
@@ -76,11 +76,11 @@ def _check_url(raw: dict[str, Any], findings: EntryFindings) -> None:
     if permissions.get("network") is not True:
         remedy = 'declare it: "permissions": {"network": true}'
         findings.add(
-            "/url", "network-undeclared", "is reached over the network, which is not declared", remedy
+            "/url", "network-undeclared", "needs the network, which the entry does not declare", remedy
         )
     for key in _OF_A_PROCESS:
         if key in raw and key != "command":
-            findings.warn(f"/{key}", "not-used", "means nothing where there is a url", "remove it")
+            findings.warn(f"/{key}", "not-used", "has no effect where there is a url", "remove it")
     url = raw["url"]
     if isinstance(url, str):
         _check_address(url, findings)
@@ -98,20 +98,20 @@ def _check_address(url: str, findings: EntryFindings) -> None:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        findings.add("/url", "url", "is no address", example)
+        findings.add("/url", "url", "is not an address", example)
         return
     if not host:
         findings.add("/url", "url", "names no host", example)
     elif parts.scheme == "http" and not _is_loopback(host):
-        remedy = "write https; http is for localhost and addresses of loopback only"
-        findings.add("/url", "in-the-clear", "sends everything in the clear beyond this machine", remedy)
+        remedy = "write https; http is for localhost and loopback addresses only"
+        findings.add("/url", "in-the-clear", "sends everything unencrypted beyond this machine", remedy)
     if "@" in parts.netloc:
-        findings.add("/url", "url", "holds a login", 'send it in "headers", from a declared secret')
+        findings.add("/url", "url", "contains a login", 'send it in "headers", from a declared secret')
     if parts.fragment or url.endswith("#"):
         findings.add("/url", "url", "has a part after #, which is never sent", example)
     if any(looks_secret(name) for name, _ in parse_qsl(parts.query, keep_blank_values=True)):
         remedy = 'send it in "headers", from a declared secret'
-        findings.add("/url", "secret-name", "holds what looks like a secret", remedy)
+        findings.add("/url", "secret-name", "contains something that looks like a secret", remedy)
 
 
 def _is_loopback(host: str) -> bool:
@@ -130,22 +130,22 @@ def _check_header(header: str, value: str, declared: frozenset[Json], findings: 
             findings.add(below, "secret-undeclared", f"{secret} is not a declared secret", remedy)
     if (looks_secret(header) or name.startswith(_SECRET_HEADER)) and not _names(value):
         remedy = 'write "${NAME}" in its place, and declare NAME in permissions.secrets'
-        findings.add(below, "secret-name", "looks like a secret, and secrets never stand in a file", remedy)
+        findings.add(below, "secret-name", "looks like a secret, and a file must not hold secrets", remedy)
 
 
 def _check_permissions(permissions: Json, findings: EntryFindings) -> None:
     if not isinstance(permissions, dict):
         return
     if permissions.get("desktop") is True:
-        remedy = "remove it: its process stays, and could press the keys that approve"
-        findings.add("/permissions/desktop", "desktop", "is never given to an MCP server", remedy)
+        remedy = "remove it: the process of a server stays, and could press the keys that approve a call"
+        findings.add("/permissions/desktop", "desktop", "is not available to an MCP server", remedy)
     files = permissions.get("fs")
     for kind, paths in files.items() if isinstance(files, dict) else ():
         for number, path in enumerate(paths if isinstance(paths, list) else ()):
             if isinstance(path, str) and _OF_THE_INPUT in path:
-                remedy = "name the folder itself: one process serves every call"
+                remedy = "name the folder itself: one process serves all calls"
                 below = f"/permissions/fs/{kind}/{number}"
-                findings.add(below, "of-the-input", "depends on a call's input", remedy)
+                findings.add(below, "of-the-input", "depends on the input of a call", remedy)
 
 
 def _check_selected_tools(tools: Json, findings: EntryFindings) -> None:
@@ -160,6 +160,6 @@ def _check_selected_tools(tools: Json, findings: EntryFindings) -> None:
         for key in tool.keys() - upstream_tool_keys() if isinstance(tool, dict) else ():
             near = nearest(key, upstream_tool_keys(), count=1)
             remedy = f"did you mean {near[0]}?" if near else "remove it: the server describes its own tools"
-            findings.warn(pointer_join(below, key), "unknown-key", "not a key that is known here", remedy)
+            findings.warn(pointer_join(below, key), "unknown-key", "not a known key", remedy)
     if tools == []:
-        findings.warn("/tools", "no-tools", "takes none of its tools", 'remove "tools" to take all')
+        findings.warn("/tools", "no-tools", "selects none of its tools", 'remove "tools" to select all')

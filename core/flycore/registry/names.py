@@ -1,14 +1,14 @@
-"""What names may say: builtin tools and secrets."""
+"""Names with a meaning of their own: builtin tools, reserved variables, and names of secrets."""
 
 from __future__ import annotations
 
 import re
 
 BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.", "agent.")
-"""Families compiled into the kernel; no registry may offer them."""
+"""Beginnings of the names of the kernel's own tools; no registry may offer a tool with such a name."""
 
 RESERVED_PREFIX = "FLYTUI_"
-"""Environment variables the kernel sets itself."""
+"""Beginning of the names of the environment variables that the kernel sets itself."""
 
 _SECRET = re.compile(
     r"KEY(?!BOARD|MAP|WORD)|TOKEN(?!I[SZ])|SECRET|PASSW|PASSPHRASE|CREDENTIAL|AUTH(?!ORS?(?:_|$))",
@@ -16,14 +16,15 @@ _SECRET = re.compile(
 )
 
 SECRET_NAME_PATTERN = rf"(?i)KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|^{RESERVED_PREFIX}"
-"""Found in every name that `looks_secret` or is reserved; without look-ahead, so that any engine takes it."""
+"""Matches every name that `looks_secret` or is reserved, and some more. It has no look-ahead, which not every
+engine of a JSON Schema validator supports."""
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a variable's name says that it holds a secret; in doubt it does."""
+    """Return whether the name of a variable suggests that it holds a secret. In doubt it does."""
     return _SECRET.search(name) is not None
 
 
 def is_builtin(tool: str) -> bool:
-    """Whether the name belongs to the kernel's own tools."""
+    """Return whether the name belongs to a tool of the kernel."""
     return tool.startswith(BUILTIN_PREFIXES)

@@ -1,4 +1,4 @@
-"""One registry file's text: its frame, and each of its entries."""
+"""Parses the text of one registry file: the frame around the entries, and each entry."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ _TOP_KEYS = ("$schema", "schemaVersion", "sidecars")
 _VERSIONS = (1, 2)
 
 _EntryJson = dict[str, bytes]
-"""Each entry's JSON, keys sorted."""
+"""The JSON of each entry with sorted keys, by sidecar id."""
 
 ParseResult = tuple[tuple[SidecarEntry, ...] | None, tuple[Diagnostic, ...]]
 
 
 def parse_registry(text: str, shown: str, source: Source, known: frozenset[str]) -> ParseResult:
-    """The entries in the order of the file, None where it does not parse; and findings about the file
-    as a whole. Findings about one entry are in the entry."""
+    """Return the entries in the order of the file, and the findings about the file as a whole.
+
+    The entries are None where the file does not parse. Findings about one entry are in the entry.
+    """
     value, problem = parse_jsonc(text, shown)
     if problem is not None:
         return None, (problem,)
@@ -58,7 +60,7 @@ def parse_registry(text: str, shown: str, source: Source, known: frozenset[str])
 
 
 def _frame_problems(value: Json, file: SourceText) -> Iterator[Diagnostic]:
-    """What is wrong around the entries; an error makes the whole file unusable."""
+    """Yield the problems around the entries. An error makes the whole file unusable."""
     if not isinstance(value, dict):
         yield _frame_finding(
             file, "", "schema", "must be an object", 'write {"schemaVersion": 2, "sidecars": {}}'
@@ -67,8 +69,8 @@ def _frame_problems(value: Json, file: SourceText) -> Iterator[Diagnostic]:
     version = value.get("schemaVersion")
     if isinstance(version, bool) or version not in _VERSIONS:
         remedy = 'write "schemaVersion": 2'
-        said = "schemaVersion is missing" if version is None else "schemaVersion must be 1 or 2"
-        yield _frame_finding(file, "/schemaVersion", "schema-version", said, remedy)
+        problem = "schemaVersion is missing" if version is None else "schemaVersion must be 1 or 2"
+        yield _frame_finding(file, "/schemaVersion", "schema-version", problem, remedy)
     if not isinstance(value.get("sidecars", {}), dict):
         remedy = 'write "sidecars": {"some.id": {"command": "…"}}'
         yield _frame_finding(file, "/sidecars", "schema", "sidecars must be an object", remedy)
@@ -77,7 +79,7 @@ def _frame_problems(value: Json, file: SourceText) -> Iterator[Diagnostic]:
         remedy = f"did you mean {near[0]}?" if near else "remove it"
         pointer = pointer_join("", key)
         yield _frame_finding(
-            file, pointer, "unknown-key", f"{key} is not known here", remedy, Severity.WARNING
+            file, pointer, "unknown-key", f"{key} is not a known key", remedy, Severity.WARNING
         )
 
 
@@ -105,9 +107,12 @@ def _frame_finding(
 
 
 def _plain_spans(text: str, value: Json, sidecars: dict[str, Any]) -> tuple[dict[str, Span], _EntryJson]:
-    """Where entries stand by the quick way, and their JSON. Nothing where the full scan is needed: for
-    text that is not plain JSONC, or where a key may be written twice. Every key of plain JSONC shows in
-    the text as `":`, so where as many come back out of the parsed value, none was lost."""
+    """Return the spans of the entries and their JSON without a full scan; nothing where that is needed.
+
+    A full scan is needed for text that is not plain JSONC, and where a key may be written twice.
+    """
+    # Every key of plain JSONC appears in the text as `":`. Where the parsed value has as many keys as the
+    # text has of these, the parser did not drop a duplicate.
     quick = plain_entries(text)
     if quick is None or quick[0].keys() != sidecars.keys() or not isinstance(value, dict):
         return {}, {}
@@ -126,7 +131,7 @@ def _key_count(encoded: bytes) -> int:
 
 
 def _indexed_spans(file: SourceText, sidecars: dict[str, Any]) -> dict[str, Span]:
-    """The same from the full index."""
+    """Return the spans of the entries from the full index."""
     places: dict[str, Span] = {}
     for sidecar in sidecars:
         pointer = pointer_join("/sidecars", sidecar)
@@ -136,7 +141,7 @@ def _indexed_spans(file: SourceText, sidecars: dict[str, Any]) -> dict[str, Span
 
 
 def _owner(found: Diagnostic, file: SourceText, sidecars: dict[str, Any]) -> str | None:
-    """The sidecar in whose entry a finding lies."""
+    """Return the sidecar to whose entry a finding belongs; None where it belongs to the file."""
     if found.position is None:
         return None
     place = found.position.line, found.position.column
@@ -150,7 +155,7 @@ def _owner(found: Diagnostic, file: SourceText, sidecars: dict[str, Any]) -> str
 
 
 def _entry_findings(found: list[Diagnostic], sidecar: str) -> list[Diagnostic]:
-    """The findings as the entry's own."""
+    """Return the findings with the id of the entry, for the entry itself."""
     return [
         Diagnostic(
             severity=one.severity,
@@ -168,10 +173,11 @@ def _entry_findings(found: list[Diagnostic], sidecar: str) -> list[Diagnostic]:
 def _source_entries(
     text: str, shown: str, places: dict[str, Span], encoded: _EntryJson
 ) -> Iterator[EntrySource]:
-    """The entries as they are written, in the order of the file."""
+    """Yield the place and the text of each entry, in the order of the file."""
     line, last = 1, 0
     for sidecar, (start, end) in places.items():
-        if start < last:  # where an id stands twice, the last one counts
+        # The parser keeps the last of two equal ids, but at the place of the first: so the order may go back.
+        if start < last:
             line, last = 1, 0
         line += text.count("\n", last, start)
         last = start

@@ -1,5 +1,4 @@
-"""Where an app root, its files and its state lie: the one table of names on disk. Nothing here creates or
-opens anything."""
+"""The paths of an app root: all names of files and folders on disk. Nothing here creates or opens a file."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ PANIC_FILE = "panic.json"
 TICKETS_FILE = "tickets.jsonl"
 TOKENS_FILE = "tokens.json"
 SESSIONS_FILE = "sessions"
-"""The groups of processes that kernels of this root have started; a later kernel ends what is left."""
+"""File of the process groups that kernels of this root started; a later kernel ends those that remain."""
 KERNEL_LOCK = "kernel.lock"
 CONSOLE_LOCK = "console.next"
 PROBES_FILE = "probes.json"
@@ -31,9 +30,9 @@ AUDIT_DIR = "audit"
 ARTIFACTS_DIR = "artifacts"
 STORE_DIR = "store"
 SYSTEM_CONFIG_DIR = Path("/etc/flytui")
-"""The machine's own folder: a policy that holds for every user."""
+"""The folder of the machine, with a policy for every user."""
 MAX_SOCKET_PATH = 107
-"""Bytes of a Unix socket's path on Linux, without the closing NUL."""
+"""Bytes that the path of a Unix socket may have on Linux, without the NUL at its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,58 +51,62 @@ class RootPaths:
 
     @property
     def key(self) -> str:
-        """Names this root in shared folders: 16 hex digits over its real path."""
+        """The name of this root in shared folders: 16 hexadecimal digits of a hash of its real path."""
         return root_key(self.app_root)
 
     @property
     def policy_file(self) -> Path:
-        """The person's own policy."""
+        """The policy file of the person."""
         return self.config_dir / POLICY_FILE
 
     @property
     def trust_file(self) -> Path:
-        """The entries that a person trusts."""
+        """The file of the entries that a person trusts."""
         return self.state_dir / TRUST_FILE
 
     @property
     def definitions_file(self) -> Path:
-        """The definitions of MCP tools that a person has seen."""
+        """The file of the definitions of MCP tools that a person has seen."""
         return self.state_dir / DEFINITIONS_FILE
 
     @property
     def blocks_file(self) -> Path:
-        """The tools that are blocked until a person looks at them."""
+        """The file of the tools that are blocked until a person allows them."""
         return self.state_dir / BLOCKS_FILE
 
     @property
     def audit_dir(self) -> Path:
-        """The audit log, a file a month."""
+        """The folder of the audit log, which has one file for each month."""
         return self.state_dir / AUDIT_DIR
 
     @property
     def anchors_file(self) -> Path:
-        """Where the audit log's last lines are noted outside the state folder."""
+        """The file that records the last lines of the audit log."""
+        # It is outside the state folder, and shows when lines at the end of the log were removed.
         return self.data_dir / "anchors" / f"{self.key}.jsonl"
 
     @property
     def artifacts_dir(self) -> Path:
-        """The files that calls made, a folder a call."""
+        """The folder of the files that calls made, with one folder for each call."""
         return self.state_dir / ARTIFACTS_DIR
 
     @property
     def store_dir(self) -> Path:
-        """The sealed programs, by content; shared by all roots."""
+        """The folder of the sealed programs, named by their content and shared by all roots."""
         return self.data_dir / STORE_DIR
 
 
 def root_key(app_root: Path) -> str:
-    """First 16 hex digits of SHA-256 of the real path."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of the real path."""
     return hashlib.sha256(os.fsencode(os.path.realpath(app_root))).hexdigest()[:16]
 
 
 def find_paths(root: str | None, workspace: str | None, environ: Mapping[str, str], cwd: Path) -> RootPaths:
-    """Find the app root (`root`, else FLYTUI_ROOT, else the nearest ancestor of `cwd` with a project
-    file, else `cwd`) and everything that follows from it. Relative names start at `cwd`."""
+    """Find the app root, and return all paths that follow from it.
+
+    The root is `root`, else FLYTUI_ROOT, else the nearest folder from `cwd` upwards that has a registry, else
+    `cwd`. Relative names start at `cwd`.
+    """
     named = root or environ.get("FLYTUI_ROOT")
     found = cwd / named if named else _ancestor_with_registry(cwd) or cwd
     app_root = Path(os.path.realpath(found))
@@ -135,7 +138,9 @@ _XDG = {
 
 
 def _user_folder(what: str, environ: Mapping[str, str]) -> Path:
-    """The handed-in environment decides, as platformdirs reads the process's own one."""
+    """Return one of the user's folders."""
+    # `platformdirs` reads the environment of this process, and `environ` may be another one. So it is used
+    # only where `environ` does not decide.
     variable, below_home = _XDG[what]
     value = environ.get(variable, "")
     if os.path.isabs(value):

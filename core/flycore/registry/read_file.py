@@ -1,4 +1,4 @@
-"""Reading a registry, policy or settings file: bounded, beneath its anchor, never raising."""
+"""Reads a registry, policy or settings file of limited size below its anchor, without raising exceptions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 def read_text(
     anchor: Path, relative: str, shown: str, limit: int = MAX_FILE_BYTES
 ) -> tuple[str | None, bytes, Diagnostic | None]:
-    """The file's text and bytes; `(None, b"", None)` where there is no file.
+    """Return the text and the bytes of a file; `(None, b"", None)` where there is no file.
 
-    Whatever else keeps it from being read is one diagnostic; `shown` is the file's name in it, `limit`
-    the most bytes it may have. The bytes are given as far as they are known, so that a changed file has a
-    changed digest.
+    Any other reason why it cannot be read is a diagnostic, in which `shown` is the name of the file. `limit`
+    is the most bytes it may have. Where the file cannot be read, the bytes are the text of the reason, so
+    that a digest over them still changes.
     """
     try:
         data = read_beneath(anchor, relative, limit, links=True)
@@ -33,7 +33,7 @@ def read_text(
 
 
 def whole_file(shown: str, rule: str, message: str, remedy: str) -> Diagnostic:
-    """An error about the file as a whole."""
+    """Return an error about the file as a whole."""
     return Diagnostic(
         severity=Severity.ERROR,
         rule=rule,
@@ -51,14 +51,17 @@ def _decode(data: bytes, shown: str) -> tuple[str | None, Diagnostic | None]:
     except UnicodeDecodeError as error:
         good = data[: error.start].decode("utf-8")
         text = good + "\ufffd" + data[error.end : error.end + 200].decode("utf-8", "replace")
-        said = f"byte 0x{data[error.start]:02x} is not UTF-8"
-        return None, syntax_error(text, len(good), shown, said, "save the file as UTF-8")
+        problem = f"byte 0x{data[error.start]:02x} is not UTF-8"
+        return None, syntax_error(text, len(good), shown, problem, "save the file as UTF-8")
 
 
 def unreadable(error: OSError, limit: int) -> tuple[str, str]:
-    """Why a file of at most `limit` bytes could not be read, and what to do."""
+    """Return why a file of at most `limit` bytes could not be read, and what the reader can do."""
     if isinstance(error, OutsideAnchor):
-        return "is a link that leads out of its folder", "put the file itself there, or a link that stays"
+        return (
+            "is a link that leads outside its folder",
+            "put the file itself there, or a link that stays inside",
+        )
     match error.errno:
         case errno.EFBIG:
             size = f"{limit // 1024} KiB" if limit < 1024 * 1024 else f"{limit // (1024 * 1024)} MiB"
@@ -66,7 +69,7 @@ def unreadable(error: OSError, limit: int) -> tuple[str, str]:
         case errno.EISDIR:
             return "is a folder", "move the folder away and put a file there"
         case errno.EACCES | errno.EPERM:
-            return "may not be read by you", "run chmod u+r on it and its folders"
+            return "you may not read it", "run chmod u+r on it and its folders"
         case errno.EINVAL:
             return "is not a regular file", "put a file there"
         case errno.ELOOP:

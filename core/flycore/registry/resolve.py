@@ -1,4 +1,7 @@
-"""The `#!` line of a script: which interpreter it asks for, and whether that exists here."""
+"""Resolves the command of an entry to an executable file, and says why there is none.
+
+For a script, the interpreter in its `#!` line must exist as well.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +30,16 @@ MAX_LINE = 256
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """`argv` as the line names it, `env NAME` followed; empty where `missing` says what is not there."""
+    """The interpreter of a script. `argv` is empty where `missing` names the program that does not exist."""
 
     argv: tuple[str, ...] = ()
     missing: str = ""
 
 
 def read_interpreter(head: bytes, path: str) -> Interpreter | None:
-    """The interpreter of a file that begins with `head`; None for a file without a `#!` line.
+    """Return the interpreter of a file that begins with `head`; None for a file without a `#!` line.
 
-    `path` is a search path for the name that `/usr/bin/env` is given.
+    `path` is the search path for a name after `/usr/bin/env`.
     """
     if not head.startswith(b"#!"):
         return None
@@ -57,7 +60,7 @@ def read_interpreter(head: bytes, path: str) -> Interpreter | None:
 
 
 def _resolve_env(argument: str, path: str) -> Interpreter:
-    """`env NAME` and `env -S NAME ARG…`; variables set on the line are kept by env itself, not by us."""
+    """Return the interpreter of `env NAME` or `env -S NAME ARG…`. Lines that set variables are refused."""
     words = [argument]
     if argument.startswith(("-S", "--split-string=")):
         try:
@@ -73,7 +76,7 @@ def _resolve_env(argument: str, path: str) -> Interpreter:
 
 
 def find_on_path(name: str, path: str) -> str | None:
-    """The first executable of that name in the absolute folders of `path`."""
+    """Return the first executable of that name in the absolute folders of `path`."""
     if "/" in name or name in ("", ".", ".."):
         return None
     for folder in path.split(os.pathsep):
@@ -91,12 +94,6 @@ def _printable_line(name: bytes) -> str:
     return name.decode("utf-8", "replace")
 
 
-# Following a declared command to a file, and saying why it leads nowhere.
-#
-# Relative commands are opened beneath their anchor's descriptor: neither `..` nor a link leads out of it.
-# Bare names are looked for in the folder of the running interpreter, then on PATH. Nothing else resolves.
-
-
 _ABSOLUTE = re.compile(r"/|~|[A-Za-z]:[\\/]|\\\\")
 _PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 _PACKAGES = {
@@ -109,11 +106,11 @@ _PACKAGES = {
     "tesseract": "tesseract-ocr",
     "xdotool": "xdotool",
 }
-"""Debian packages of programs that are asked for often."""
+"""Debian packages of some common programs."""
 
 
 def anchor_folder(anchor: Anchor, registry: Registry) -> Path:
-    """The folder that relative commands and the child's working directory start from."""
+    """Return the folder where relative commands and the working directory of the child start."""
     if anchor is Anchor.CONFIG:
         return _folder(os.path.join(registry.config_dir, "tools"))
     return _folder(registry.workspace if anchor is Anchor.WORKSPACE else registry.app_root)
@@ -133,11 +130,14 @@ def resolve_program(
     interpreter_dir: Path,
     path_env: str,
 ) -> ResolvedProgram:
-    """Follow `command`, the entry's own or a delegate's, to a file that can be executed.
+    """Find the executable file of `command`, which is the command of the entry or of a delegate.
 
-    `argv` begins with the real path of a relative command, and with the path as found of a bare name
-    (programs such as busybox and a venv's python go by the name they are called by). Never raises.
+    A relative command is opened below the descriptor of its anchor, so that neither `..` nor a link leads
+    outside. A bare name is searched in the folder of the running interpreter, then on PATH. Everything else
+    is refused. Raises nothing.
     """
+    # `argv` begins with the real path of a relative command, but with the path as it was found of a bare
+    # name: programs such as busybox, and the python of a virtual environment, depend on that.
     asked = _ProgramLookup(command, args, entry, registry)
     if _ABSOLUTE.match(command):
         return asked.unreadable("an absolute command never runs", _declare_fix(entry))
@@ -147,7 +147,7 @@ def resolve_program(
 
 
 def at_url(entry: SidecarEntry) -> ResolvedProgram:
-    """What stands for the program of an MCP server on HTTP: there is nothing to follow on this machine."""
+    """Return the resolved program of an MCP server on HTTP, which has no file on this machine."""
     return ResolvedProgram(
         state=PathState.RESOLVED,
         mode="url",
@@ -160,7 +160,7 @@ def at_url(entry: SidecarEntry) -> ResolvedProgram:
 
 @dataclass(frozen=True, slots=True)
 class _ProgramLookup:
-    """What is to be resolved, and the outcomes that carry it."""
+    """The command to resolve, with methods that build the outcomes."""
 
     command: str
     args: tuple[str, ...]
@@ -173,7 +173,7 @@ class _ProgramLookup:
         return "relative" if "/" in self.command or "\\" in self.command else "path"
 
     def unreadable(self, message: str, remedy: str) -> ResolvedProgram:
-        """The command leads, or would lead, out of its anchor."""
+        """Return the outcome for a command that leads outside its anchor."""
         return self._outcome(
             PathState.OUTSIDE_ROOT_DENIED,
             ReasonCode.OUTSIDE_ROOT_DENIED,
@@ -184,7 +184,7 @@ class _ProgramLookup:
     def unresolved(
         self, reason: ReasonCode, message: str, remedy: str, *, wanted: str = "", shut: str = ""
     ) -> ResolvedProgram:
-        """The command leads to nothing that runs. `wanted`, `shut`: see ResolvedProgram."""
+        """Return the outcome for a command without an executable file."""
         found = self._outcome(PathState.UNRESOLVED, reason, f"{self.command}: {message}", remedy)
         return msgspec.structs.replace(found, wanted=wanted, shut=shut)
 
@@ -200,13 +200,13 @@ class _ProgramLookup:
         )
 
     def resolved(self, called: str, head: bytes, path_env: str) -> ResolvedProgram:
-        """The command leads to a file; `called` is how it is called, `head` how it begins."""
+        """Return the outcome for a file. `called` is the path to call it by, `head` its first bytes."""
         real = os.path.realpath(called)
         search = os.pathsep.join((os.path.dirname(called), path_env))
         interpreter = read_interpreter(head, search)
         if interpreter is not None and interpreter.missing:
             name = interpreter.missing
-            message = f"its #! line asks for {name}, which is not here"
+            message = f"its #! line names {name}, which does not exist here"
             remedy = f"{_install_fix(name)}, or correct the first line of {self.command}"
             return self.unresolved(
                 ReasonCode.INTERPRETER_MISSING, message, remedy, wanted=os.path.basename(name)
@@ -230,7 +230,7 @@ def _resolve_relative(asked: _ProgramLookup, path_env: str) -> ResolvedProgram:
     command = asked.command
     if not command.startswith(("./", "../")):
         instead = f"./{command}".replace("\\", "/")
-        message = "neither a bare name nor a path that starts with ./"
+        message = "is neither a bare name nor a path that starts with ./"
         return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, f'write "{instead}"')
     folder = anchor_folder(asked.entry.cwd, asked.registry)
     try:
@@ -250,7 +250,7 @@ def _resolve_relative(asked: _ProgramLookup, path_env: str) -> ResolvedProgram:
 
 
 def _beneath(asked: _ProgramLookup, anchor: int, path_env: str) -> ResolvedProgram:
-    """Look at the file through descriptors. Raises OSError for what cannot be opened."""
+    """Check the file through descriptors. Raises OSError where it cannot be opened."""
     file = _open_inside(anchor, asked.command, _PATH_ONLY)
     try:
         status = os.fstat(file)
@@ -282,7 +282,9 @@ def _inspect(
 
 
 def _open_inside(anchor: int, relative: str, flags: int) -> int:
-    """Open beneath the anchor. A link that leaves and comes back is followed by its real name."""
+    """Open a file below the anchor."""
+    # A link may lead outside and back inside, for example by an absolute path. Then the real path, which is
+    # below the anchor, is opened, without following links a second time.
     try:
         return open_beneath(anchor, relative, flags, links=True)
     except OutsideAnchor:
@@ -295,8 +297,8 @@ def _open_inside(anchor: int, relative: str, flags: int) -> int:
 
 def _missing(asked: _ProgramLookup, anchor: int, error: OSError) -> ResolvedProgram:
     if error.errno in (errno.EACCES, errno.EPERM):
-        remedy = "run chmod on the folders that hold it"
-        return asked.unresolved(ReasonCode.NOT_EXECUTABLE, "may not be opened by you", remedy)
+        remedy = "run chmod on the folders that contain it"
+        return asked.unresolved(ReasonCode.NOT_EXECUTABLE, "you may not open it", remedy)
     if error.errno not in (errno.ENOENT, errno.ENOTDIR):
         message = f"cannot be opened: {error.strerror}"
         return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, "name a program file")
@@ -311,7 +313,7 @@ def _missing(asked: _ProgramLookup, anchor: int, error: OSError) -> ResolvedProg
 
 
 def _nearest_files(anchor: int, command: str) -> list[str]:
-    """Files in the same folder with a name like the one that is missing."""
+    """Return files in the same folder with a name similar to the missing one."""
     folder, _, name = command.rpartition("/")
     try:
         descriptor = open_beneath(anchor, folder, os.O_RDONLY | os.O_DIRECTORY, links=True)
@@ -344,7 +346,7 @@ def _resolve_bare_name(asked: _ProgramLookup, interpreter_dir: Path, path_env: s
 
 
 def _head(path: str) -> bytes:
-    """How a file begins; nothing where it may be run but not read."""
+    """Return the first bytes of a file; empty where this user may run it but not read it."""
     try:
         with open(path, "rb") as file:
             return file.read(MAX_LINE)
@@ -359,7 +361,7 @@ def _install_fix(name: str) -> str:
 
 
 def _entry_place(entry: SidecarEntry) -> str:
-    """The line to edit, for a person."""
+    """Return the file and line that a person has to edit."""
     place = key_position(entry, "command")
     return f"{place.file}:{place.line}"
 

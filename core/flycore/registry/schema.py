@@ -1,4 +1,4 @@
-"""The JSON Schema of the registry file, and what its violations say to a person."""
+"""The JSON Schema of the registry file, and its violations as messages for a person."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def _schema_text() -> str:
 
 
 def registry_schema() -> JsonObject:
-    """The JSON Schema (2020-12) of `external.tools.jsonc`; a new copy each time."""
+    """Return the JSON Schema (2020-12) of `external.tools.jsonc`, each time as a new copy."""
     schema: JsonObject = json.loads(_schema_text())
     return schema
 
 
 @cache
 def entry_validator() -> jsonschema_rs.Draft202012Validator:
-    """Validates one sidecar's entry; built once."""
+    """Return the validator of one entry. It is built once."""
     import jsonschema_rs
 
     schema = registry_schema()
@@ -43,8 +43,11 @@ def entry_validator() -> jsonschema_rs.Draft202012Validator:
 
 @lru_cache(maxsize=8)
 def strict_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Draft202012Validator:
-    """Stricter than the schema: also refuses what `checks` may report, so that of an entry it accepts only
-    what no schema can say is left to look at. In doubt it refuses, and `checks` decides."""
+    """Return a validator that is stricter than the schema: it also refuses what `checks` may report.
+
+    For an entry that it accepts, only the checks that no schema can express remain. In doubt it refuses, and
+    `checks` decides.
+    """
     import jsonschema_rs
 
     definitions: Any = registry_schema()["$defs"]
@@ -73,19 +76,19 @@ def strict_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Dra
 
 
 def refuse_retrieval(uri: str) -> JsonObject:
-    """A schema's `$ref` to a file or the net is never followed."""
+    """Raise ValueError for a `$ref` to a file or the network, which is never followed."""
     raise ValueError("references outside the schema are not followed")
 
 
 @cache
 def known_keys() -> frozenset[str]:
-    """The keys an entry may have."""
+    """Return the keys that an entry may have."""
     return frozenset(_node(("$defs", "sidecar"))["properties"])
 
 
 @cache
 def nested_keys() -> dict[str, frozenset[str]]:
-    """The keys known below those keys of an entry whose objects have a fixed form."""
+    """Return the keys that may be inside `probe`, `permissions`, `limits` and `permissions/fs`."""
     properties = _node(("$defs", "sidecar", "properties"))
     found = {name: frozenset(properties[name]["properties"]) for name in ("probe", "permissions", "limits")}
     return {**found, "permissions/fs": frozenset(properties["permissions"]["properties"]["fs"]["properties"])}
@@ -93,18 +96,18 @@ def nested_keys() -> dict[str, frozenset[str]]:
 
 @cache
 def tool_keys() -> frozenset[str]:
-    """The keys a tool's object may have."""
+    """Return the keys that the object of a tool may have."""
     return frozenset(_node(("$defs", "tool"))["properties"])
 
 
 @cache
 def upstream_tool_keys() -> frozenset[str]:
-    """The keys an object about an MCP server's tool may have."""
+    """Return the keys that the object of a tool of an MCP server may have."""
     return frozenset(_node(("$defs", "upstreamTool"))["properties"])
 
 
 def violations(entry: object) -> Iterator[tuple[str, str, str]]:
-    """(pointer below the entry, what is wrong, what to write instead) of each schema violation."""
+    """Yield (pointer below the entry, message, remedy) for each violation of the schema."""
     for error in entry_validator().iter_errors(entry):
         pointer = ""
         for token in error.instance_path:
@@ -122,7 +125,8 @@ def violations(entry: object) -> Iterator[tuple[str, str, str]]:
 
 
 def _problem_text(keyword: str, facts: dict[str, Any]) -> str:
-    """What is wrong, without the value: a file may hold what should not be repeated."""
+    """Return the message of a violation."""
+    # The value is left out: it may be a secret, which must not appear in a message.
     match keyword:
         case "type":
             return "must be " + " or ".join(_article(str(kind)) for kind in facts["types"])
@@ -143,26 +147,27 @@ def _article(kind: str) -> str:
 
 
 def _remedy(path: list[str | int], pointer: str) -> str:
-    """What to write, from the schema's own description and example."""
+    """Return what to write, from the description and the example in the schema."""
     node = _node(tuple(path))
-    said = str(node.get("description", "")).rstrip(".")
+    description = str(node.get("description", "")).rstrip(".")
     examples = node.get("examples")
     if not examples:
-        return said
+        return description
     leaf = pointer.rsplit("/", 1)[-1]
     example = json.dumps(examples[0], ensure_ascii=False)
     written = example if leaf.isdigit() else f"{json.dumps(leaf)}: {example}"
-    return f"write for example {written}" + (f" ({said})" if said else "")
+    return f"write for example {written}" + (f" ({description})" if description else "")
 
 
 def _name_remedy(path: list[str | int]) -> str:
-    """What a name must look like."""
+    """Return what a name must look like, with an example."""
     node = _node(tuple(path))
     return f"choose a name such as {node['examples'][0]} ({str(node['description']).rstrip('.')})"
 
 
 def _example(path: list[str | int], name: str) -> str:
-    """An example of a missing key; `required` stands beside `properties`, or in an `else` below them."""
+    """Return an example of a missing key."""
+    # `required` is beside `properties`, or in an `else` below them.
     node = _node(tuple(step for step in path[:-1] if step != "else"))
     child = node.get("properties", {}).get(name, {})
     if "$ref" in child:
@@ -172,7 +177,7 @@ def _example(path: list[str | int], name: str) -> str:
 
 
 def _node(path: tuple[str | int, ...]) -> dict[str, Any]:
-    """The schema object at `path`; references on the way are followed."""
+    """Return the object of the schema at `path`. References on the way are followed."""
     root = registry_schema()
     node: Any = root
     for step in path:

@@ -1,4 +1,4 @@
-"""Checks of single settings: each gives the value in its own type, or says what it must be."""
+"""The settings of a person in `config.jsonc`. For a setting with an error, the default is used."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Choice = TypeVar("Choice", Risk, Level)
 
 
 class SettingError(Exception):
-    """The value is not one of those the setting takes; the text says which these are."""
+    """The value is not valid for the setting. The text says which values are."""
 
 
 def integer(low: int, high: int) -> Callable[[Json], int]:
-    """A whole number from `low` to `high`."""
+    """Return a check for an integer from `low` to `high`."""
 
     def check(value: Json) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -38,7 +38,7 @@ def integer(low: int, high: int) -> Callable[[Json], int]:
 
 
 def one_of(kind: type[Choice]) -> Callable[[Json], Choice]:
-    """A member of `kind`, by its value."""
+    """Return a check for the value of a member of `kind`, which gives the member."""
 
     def check(value: Json) -> Choice:
         for member in kind:
@@ -50,39 +50,32 @@ def one_of(kind: type[Choice]) -> Callable[[Json], Choice]:
 
 
 def boolean(value: Json) -> bool:
-    """True or false."""
-
+    """Return a boolean. Raises SettingError."""
     if not isinstance(value, bool):
         raise SettingError("must be true or false")
     return value
 
 
 def text(value: Json) -> str:
-    """A string."""
-
+    """Return a string. Raises SettingError."""
     if not isinstance(value, str):
         raise SettingError("must be a string")
     return value
 
 
 def json_object(value: Json) -> JsonObject:
-    """An object, whatever it holds."""
-
+    """Return an object with any contents. Raises SettingError."""
     if not isinstance(value, dict):
         raise SettingError("must be an object")
     return value
 
 
 def argument_list(value: Json) -> tuple[str, ...]:
-    """A program and its arguments; a string alone is the program."""
-
+    """Return a program and its arguments; a single string is the program. Raises SettingError."""
     words = [value] if isinstance(value, str) else value
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
-        raise SettingError("must be a program's name, or a list of it and its arguments")
+        raise SettingError("must be the name of a program, or a list of the name and the arguments")
     return tuple(str(word) for word in words)
-
-
-# What a person sets in `config.jsonc`. Whatever is wrong there is reported, and the default holds.
 
 
 T = TypeVar("T")
@@ -91,7 +84,7 @@ DEFAULT_APPROVAL_MS = 600_000
 
 
 class ApprovalTimes(Value, frozen=True, kw_only=True):
-    """How long a request waits for a person, in milliseconds, by risk."""
+    """How long a request waits for a person, in milliseconds, for each risk."""
 
     low: int = DEFAULT_APPROVAL_MS
     medium: int = DEFAULT_APPROVAL_MS
@@ -99,7 +92,7 @@ class ApprovalTimes(Value, frozen=True, kw_only=True):
     critical: int = DEFAULT_APPROVAL_MS
 
     def of(self, risk: Risk) -> int:
-        """Milliseconds for a call of that risk."""
+        """Return the milliseconds for a call of that risk."""
         return {
             Risk.LOW: self.low,
             Risk.MEDIUM: self.medium,
@@ -109,46 +102,46 @@ class ApprovalTimes(Value, frozen=True, kw_only=True):
 
 
 class Settings(Value, frozen=True, kw_only=True):
-    """All settings; without a file, the defaults."""
+    """All settings. The defaults are those of a person without a file."""
 
     approval_times: ApprovalTimes = ApprovalTimes()
     """`approvals.timeoutMs`"""
     inline_wait_ms: int = 25_000
-    """`approvals.inlineWaitMs`: how long a caller waits before it is handed a ticket."""
+    """`approvals.inlineWaitMs`: how long a call waits for a person before its caller gets a ticket."""
     queue_per_caller: int = 5
     queue_total: int = 20
     calls_per_minute: int = 60
     running: int = 8
     high_risk_per_session: int = 50
     risk: dict[str, Risk] = msgspec.field(default_factory=dict)
-    """The person's own risk class of a tool."""
+    """The risk that the person assigns to a tool, by the name of the tool."""
     sandbox_minimum: dict[str, Level] = msgspec.field(default_factory=dict)
-    """The weakest sandbox level at which a tool may run."""
+    """The weakest sandbox level at which a tool may run, by the name of the tool."""
     audit_outputs: bool = False
     max_permissions: JsonObject | None = None
-    """`security.max_permissions`: the ceiling of what any tool may be granted; None where none is set."""
+    """`security.max_permissions`: the most that any tool may be permitted; None where there is no limit."""
     notify_command: tuple[str, ...] = ()
     keys: dict[str, str] = msgspec.field(default_factory=dict)
     theme: str = ""
 
 
 class ReadSettings(NamedTuple):
-    """Settings, what is wrong in their file, and where its values stand."""
+    """The settings, the problems of their file, and the positions of its values."""
 
     settings: Settings
     problems: tuple[Diagnostic, ...] = ()
     places: Mapping[str, Position] = MappingProxyType({})
-    """By JSON pointer; of a setting that the file does not name there is none."""
+    """Positions by JSON pointer, for the settings that the file has."""
 
 
 def load_settings(config_dir: Path) -> tuple[Settings, tuple[Diagnostic, ...]]:
-    """Read `<config dir>/config.jsonc`. Never raises: what is wrong is told with its place."""
+    """Read `<config dir>/config.jsonc` and return the settings and its problems. Raises nothing."""
     read = read_settings(config_dir)
     return read.settings, read.problems
 
 
 def read_settings(config_dir: Path) -> ReadSettings:
-    """The same, with the place of each value."""
+    """Read `<config dir>/config.jsonc`, with the position of each value. Raises nothing."""
     shown = str(config_dir / SETTINGS_FILE)
     content, _, problem = read_text(config_dir, SETTINGS_FILE, shown)
     if content is None:
@@ -157,7 +150,7 @@ def read_settings(config_dir: Path) -> ReadSettings:
 
 
 def parse_settings(content: str, shown: str) -> ReadSettings:
-    """What a file of that content sets; `shown` is its name in positions."""
+    """Return the settings of a file with this content. `shown` is the name of the file in positions."""
     value, index, problems = read_jsonc(content, shown)
     if index is None:
         return ReadSettings(Settings(), problems)
@@ -175,13 +168,13 @@ def _positions(index: SpanIndex, shown: str) -> dict[str, Position]:
 
 
 class _Reader:
-    """Takes values out of the file, each checked; what is left over is unknown."""
+    """Reads and checks each setting, and collects the problems."""
 
     def __init__(self, index: SpanIndex, file: str, problems: list[Diagnostic]) -> None:
         self.index, self.file, self.problems = index, file, problems
 
     def settings(self, value: JsonObject) -> Settings:
-        """The whole."""
+        """Return all settings."""
         self.unknown("", value, (*_SECTIONS, "risk", "keys", "theme", "$schema", "schemaVersion"))
         sections = {name: self.section(value, name) for name in _SECTIONS}
         approvals, quota = sections["approvals"], sections["quota"]
@@ -214,7 +207,8 @@ class _Reader:
         )
 
     def ceiling(self, security: JsonObject) -> JsonObject | None:
-        """A ceiling that cannot be read permits nothing."""
+        """Return `security.max_permissions`."""
+        # A limit with an error permits nothing: without a limit, an error in it would permit everything.
         pointer = "/security/max_permissions"
         if "max_permissions" not in security:
             return None
@@ -222,13 +216,13 @@ class _Reader:
         return self.take(security, pointer, json_object, nothing)
 
     def section(self, value: JsonObject, name: str) -> JsonObject:
-        """One of the objects the settings are grouped in."""
+        """Return one of the objects that group the settings."""
         section: JsonObject = self.take(value, f"/{name}", json_object, {})
         self.unknown(f"/{name}", section, _SECTIONS[name])
         return section
 
     def times(self, approvals: JsonObject) -> ApprovalTimes:
-        """`approvals.timeoutMs` by risk."""
+        """Return `approvals.timeoutMs`."""
         pointer = "/approvals/timeoutMs"
         table: JsonObject = self.take(approvals, pointer, json_object, {})
         self.unknown(pointer, table, tuple(Risk))
@@ -239,31 +233,29 @@ class _Reader:
         return ApprovalTimes(**read)
 
     def table(self, holder: JsonObject, pointer: str, check: Callable[[Json], T]) -> dict[str, T]:
-        """An object whose good members are kept, each bad one told."""
+        """Return the valid members of an object, and report each invalid one."""
         table: JsonObject = self.take(holder, pointer, json_object, {})
         kept: dict[str, T] = {}
         for key, value in table.items():
             try:
                 kept[key] = check(value)
             except SettingError as error:
-                self.add_error(
-                    pointer_join(pointer, key), str(error), "correct it; until then it does not count"
-                )
+                self.add_error(pointer_join(pointer, key), str(error), "correct it; until then it is ignored")
         return kept
 
     def take(self, holder: JsonObject, pointer: str, check: Callable[[Json], T], default: T) -> T:
-        """The value at the end of `pointer`, or the default where it is absent or bad."""
+        """Return the value of the last key of `pointer`, or the default where it is absent or invalid."""
         key = pointer.rpartition("/")[2]
         if key not in holder:
             return default
         try:
             return check(holder[key])
         except SettingError as error:
-            self.add_error(pointer, str(error), "correct it; until then the default holds")
+            self.add_error(pointer, str(error), "correct it; until then the default is used")
             return default
 
     def unknown(self, pointer: str, value: JsonObject, known: tuple[str, ...]) -> None:
-        """Warn of keys nobody reads."""
+        """Report keys that are not settings."""
         for key in value.keys() - set(known):
             near = nearest(key, known, count=1)
             remedy = f"did you mean {near[0]}?" if near else "remove it"
@@ -272,16 +264,16 @@ class _Reader:
             )
 
     def add_error(self, pointer: str, message: str, remedy: str) -> None:
-        """Note an error."""
+        """Add an error."""
         self.add_warning(pointer, "settings", message, remedy, Severity.ERROR)
 
     def add_warning(self, pointer: str, rule: str, message: str, remedy: str, severity: Severity) -> None:
-        """Note a finding at its place."""
+        """Add a finding with its position."""
         span = self.index.key(pointer) if rule == "unknown-key" else self.index.value(pointer)
         name = pointer.lstrip("/").replace("/", ".") or "the file"
         offset = span.start if span is not None else 0
-        said = f"{name} {message}"
-        self.problems.append(finding(self.index, self.file, pointer, offset, rule, said, remedy, severity))
+        whole = f"{name} {message}"
+        self.problems.append(finding(self.index, self.file, pointer, offset, rule, whole, remedy, severity))
 
 
 _SECTIONS: dict[str, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""A registry file that has parsed, with the places of its entries, found as late as possible."""
+"""The text of a parsed registry file, and the positions of its entries and keys."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from flycore.registry.jsonc.spans import SpanIndex, plain_keys, scan
 
 @dataclass(slots=True)
 class SourceText:
-    """One file: what it says and where it says it. The full index is made when a problem wants it."""
+    """The text of one file. The full index is made when the first problem needs a position."""
 
     text: str
     file: str
-    """As shown to people: relative to the app root in the project, absolute for the user's."""
+    """Name of the file for people: relative to the app root, or absolute for the file of the user."""
     source: Source
     _index: SpanIndex | None = field(default=None)
 
     @property
     def index(self) -> SpanIndex:
-        """Spans of every key and value."""
+        """The spans of all keys and values."""
         if self._index is None:
             self._index = scan(self.text)
         return self._index
 
     def position(self, offset: int) -> Position:
-        """Line and column of a character offset."""
+        """Return the line and the column of a character offset."""
         line, column = self.index.position(offset)
         return Position(file=self.file, line=line, column=column)
 
     def nearest_position(self, pointer: str) -> Position:
-        """Where the value stands, else the nearest thing around it that exists."""
+        """Return the position of the value, or of the nearest existing value around it."""
         while pointer:
             span = self.index.value(pointer) or self.index.key(pointer)
             if span is not None:
@@ -46,7 +46,7 @@ class SourceText:
 
 @dataclass(slots=True)
 class EntryFindings:
-    """Collects what is wrong with one entry."""
+    """Collects the problems of one entry."""
 
     file: SourceText
     sidecar: str
@@ -54,13 +54,13 @@ class EntryFindings:
 
     @property
     def pointer(self) -> str:
-        """JSON pointer of the entry."""
+        """The JSON pointer of the entry."""
         return pointer_join("/sidecars", self.sidecar)
 
     def add(
         self, below: str, rule: str, message: str, remedy: str, severity: Severity = Severity.ERROR
     ) -> None:
-        """Note a finding about the value at `below`, a pointer that starts at the entry."""
+        """Add a finding about the value at `below`, a pointer that starts at the entry."""
         pointer = self.pointer + below
         subject = below.lstrip("/").replace("/", ".") or self.sidecar
         self.problems.append(
@@ -76,27 +76,25 @@ class EntryFindings:
         )
 
     def warn(self, below: str, rule: str, message: str, remedy: str) -> None:
-        """A finding that does not make the entry invalid."""
+        """Add a finding that does not make the entry invalid."""
         self.add(below, rule, message, remedy, Severity.WARNING)
 
     def inform(self, below: str, rule: str, message: str, remedy: str) -> None:
-        """A note: nothing is wrong."""
+        """Add a note about something that is not a problem."""
         self.add(below, rule, message, remedy, Severity.INFO)
-
-
-# Where the keys of an entry stand, for remedies that name a line: looked for when one is made.
 
 
 _ENTRIES_KEPT = 256
 
 
 def key_position(entry: SidecarEntry, key: str) -> Position:
-    """Where that key of the entry stands; where the entry itself does if the key is absent."""
+    """Return the position of that key of the entry, or of the entry where the key is absent."""
     return key_positions(entry).get(key, entry.position)
 
 
 def key_positions(entry: SidecarEntry) -> dict[str, Position]:
-    """Where each key that is written in the entry stands."""
+    """Return the position of each key in the entry."""
+    # Entries do not store these: only remedies that name a line need them, and those are rare.
     isolated = _key_positions(entry.text, entry.id)
     start = entry.position
     return {
@@ -111,7 +109,7 @@ def key_positions(entry: SidecarEntry) -> dict[str, Position]:
 
 @lru_cache(maxsize=_ENTRIES_KEPT)
 def _key_positions(text: str, sidecar: str) -> dict[str, tuple[int, int]]:
-    """Line and column, both from 1, of each key of the entry within its own text."""
+    """Return the line and the column, both from 1, of each key within the text of the entry."""
     plain = plain_keys(text)
     if plain is not None:
         return {key: _line_and_column(text, offset) for key, offset in plain.items()}
@@ -130,6 +128,6 @@ def _line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 
 def _without_brace(place: tuple[int, int]) -> tuple[int, int]:
-    """Without the brace that was put before the text."""
+    """Return the place without the brace that was put before the text."""
     line, column = place
     return line, column - 1 if line == 1 else column

@@ -1,4 +1,4 @@
-"""Programs followed before: what a file was found to be holds for as long as `stat` says it is that file."""
+"""A cache of resolved programs. A result is valid while `stat` shows the same file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from flycore.model.program import ResolvedProgram
 
 MAX_CACHED = 1_024
 _SETTLED_NS = 100_000_000
-"""A file that changed this recently could change again within one tick of its clock: not remembered."""
+"""A file that changed more recently is not cached: it could change again with the same time stamp, because
+file systems have coarse clocks."""
 
 
 class FileStat(NamedTuple):
-    """All that the outcome for a binary depends on; a `#!` line depends on other files as well."""
+    """Everything that the result for a binary depends on. That for a script depends on other files too."""
 
     real: str
     """Path of the opened file, links followed."""
@@ -24,7 +25,7 @@ class FileStat(NamedTuple):
     size: int
     modified_ns: int
     changed_ns: int
-    """Changes with owner, mode and access list, too."""
+    """Time of the last change of contents, owner, mode or access list."""
     command: str
     args: tuple[str, ...]
     cwd: Anchor
@@ -33,7 +34,7 @@ class FileStat(NamedTuple):
 def stat_file(
     status: os.stat_result, real: str, command: str, args: tuple[str, ...], cwd: Anchor
 ) -> FileStat:
-    """The look at an opened file whose status was just taken."""
+    """Return the key of the cache for an open file with that status."""
     return FileStat(
         real,
         status.st_dev,
@@ -51,12 +52,12 @@ _seen: dict[FileStat, ResolvedProgram] = {}
 
 
 def recall(look: FileStat) -> ResolvedProgram | None:
-    """What came of the same look before."""
+    """Return the cached result; None where there is none."""
     return _seen.get(look)
 
 
 def remember(look: FileStat, program: ResolvedProgram) -> None:
-    """Keep what came of it, where nothing but the file itself had a part in it."""
+    """Cache the result, where it depends on the file itself only."""
     settled = time.time_ns() - max(look.modified_ns, look.changed_ns) > _SETTLED_NS
     if program.path == look.real and not program.interpreter and settled:
         if len(_seen) >= MAX_CACHED:

@@ -1,4 +1,4 @@
-"""Noticing that a registry, policy or settings file has been written, replaced or removed."""
+"""Watches the registry, policy and settings files for changes."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from flycore.registry.paths import (
 )
 
 RECHECK_MS = 700
-"""Files are looked at this often even without a notice: a notice may be lost while a folder that has just
-appeared is not yet watched, and some file systems give none."""
+"""How often the files are checked without a notification. A notification is lost while a new folder is not
+watched yet, and some file systems send none."""
 
 Stamp = tuple[int, int, int, int] | None
-"""Inode, size, time of the content and of the inode in nanoseconds; None for a file that is not there."""
+"""Inode, size, time of contents and of inode in nanoseconds; None for a file that does not exist."""
 FileStamps = tuple[Stamp, ...]
-"""Of all watched files at one moment."""
+"""The stamps of all watched files at one moment."""
 
 
 def watched_files(places: RootPaths) -> tuple[tuple[Path, str], ...]:
-    """(anchor, relative path) of every file whose content matters."""
+    """Return (anchor, relative path) of every watched file."""
     root, config = places.app_root, places.config_dir
     return (
         (root, REGISTRY_FILE),
@@ -44,15 +44,18 @@ def watched_files(places: RootPaths) -> tuple[tuple[Path, str], ...]:
 
 
 def file_stamps(places: RootPaths) -> FileStamps:
-    """The watched files as they are now. Taken before they are read, so that no change falls between."""
+    """Return the current stamps of the watched files.
+
+    Call this before reading the files, so that a change in between is noticed later.
+    """
     return tuple(_stamp(anchor, relative) for anchor, relative in watched_files(places))
 
 
 async def watch_files(places: RootPaths, seen: FileStamps, stop: anyio.Event) -> AsyncIterator[None]:
-    """Yield whenever the stamps are others than the last ones, first `seen`, until `stop` is set.
+    """Yield after each change of the stamps, beginning from `seen`, until `stop` is set.
 
-    Files and folders need not exist; several quick changes may come as one. Equal bytes written
-    anew are a change too: whoever read in between may have read others.
+    Files and folders need not exist. Several quick changes may give one item. A file that was written again
+    with equal bytes counts as changed, because a reader may have seen other bytes in between.
     """
     from watchfiles import awatch
 
@@ -80,7 +83,8 @@ async def watch_files(places: RootPaths, seen: FileStamps, stop: anyio.Event) ->
 
 
 def _existing_folders(places: RootPaths) -> list[Path]:
-    """For each file its folder, or the nearest ancestor there is: it tells when the next one appears."""
+    """Return for each file its folder, or the nearest ancestor that exists."""
+    # A folder that does not exist cannot be watched; its ancestor reports when it appears.
     found: set[Path] = set()
     for anchor, relative in watched_files(places):
         folder = (anchor / relative).parent

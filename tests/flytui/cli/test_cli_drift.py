@@ -110,11 +110,11 @@ def test_a_half_written_registry_says_what_holds(trusted: Desk) -> None:
         until("it is open", lambda: bool(trusted.document("status")["running"]))
         trusted.write(half)
         until("it is noticed", lambda: bool(trusted.document("catalog")["diagnostics"]))
-        assert "what was read last stays in force" in trusted.run("catalog").stderr
+        assert "its last good state stays in force" in trusted.run("catalog").stderr
         assert trusted.document("call", "try.echo", "message=hi")["status"] == "success"
         console.process.send_signal(signal.SIGTERM)
         console.end()
-    assert "no entry of it is in force" in trusted.run("catalog").stderr
+    assert "none of its entries is in force" in trusted.run("catalog").stderr
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["new", "changed"])

@@ -1,1 +1,1 @@
-"""JSONC text: `parse` reads what it says, `spans` finds where each part stands, `edit` changes one part."""
+"""JSONC text: `parse` reads the value, `spans` finds the place of each part, `edit` changes one part."""

@@ -1,8 +1,8 @@
-"""Edits one part of a JSONC text and leaves every other byte as it is, comments included.
+"""Edits one part of a JSONC text, and leaves every other byte and all comments as they are.
 
-An edit is made in two steps. `set_members`, `insert_last` and `remove` plan it as changes to spans of the
-text; `edited` makes them, and `verify` proves that nothing else changed: every byte outside the changes is
-the same, and the new text, read back, says what it has to say. Where that cannot be proved there is no edit.
+An edit has two steps. `set_members`, `insert_last` and `remove` plan it as changes of spans of the text.
+`edited` makes the changes, and `verify` checks them: every byte outside of them is the same, and the new text
+has the expected value when it is parsed. Where the check fails there is no edit.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from flysafe.text import safe_text
 _STEP = "  "
 _TRIVIA = re.compile(r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
 _OPENING = re.compile(r"[ \t]*(?://[^\r\n]*)?(\r?\n)")
-"""What may stand between an object's brace and the end of its line."""
+"""Text between the brace of an object and the end of the line."""
 
 
 class Change(NamedTuple):
-    """New text for a span; an empty span is an insertion."""
+    """New text for a span. An empty span is an insertion."""
 
     span: Span
     text: str
@@ -33,8 +33,10 @@ class Change(NamedTuple):
 def set_members(
     index: SpanIndex, pointer: str, members: Mapping[str, Json], *, behind: str = ""
 ) -> list[Change]:
-    """Give members of the object at `pointer` new values. Those it does not have yet are put behind its
-    member `behind`, or first into the object where it has none of that name."""
+    """Return the changes that give members of the object at `pointer` new values.
+
+    New members come after its member `behind`, or first where there is no such member.
+    """
     changes: list[Change] = []
     missing: list[str] = []
     for key, value in members.items():
@@ -54,9 +56,11 @@ def set_members(
 def insert_last(
     index: SpanIndex, pointer: str, value: Json, *, key: str | None = None, one_line: int = 0
 ) -> list[Change]:
-    """Put one more member (with its `key`) or item behind the last one of the object or array at `pointer`
-    and behind the comments about that. It has lines of its own, indented as the first one is; a value of at
-    most `one_line` characters is written in one."""
+    """Return the changes that add a last member (with its `key`) or item to the object or array at `pointer`.
+
+    It comes after the comments about the one before it. It has its own lines, indented like the first
+    member; a value of at most `one_line` characters has one line.
+    """
     text, whole = index.text, index.values[pointer]
     close = whole.end - 1
     newline = "\r\n" if "\r\n" in text else "\n"
@@ -76,8 +80,10 @@ def insert_last(
 
 
 def remove(index: SpanIndex, pointer: str) -> list[Change]:
-    """Take out the member or item at `pointer` with the comma behind it, of the last one without a comma
-    that before it. Lines that are blank because of it go, too; comments beside it stay."""
+    """Return the changes that remove the member or item at `pointer`, with its comma.
+
+    Lines that become blank are removed too; comments beside it stay.
+    """
     text = index.text
     parts = _parts(index, pointer.rpartition("/")[0])
     end = index.values[pointer].end
@@ -90,7 +96,7 @@ def remove(index: SpanIndex, pointer: str) -> list[Change]:
 
 
 def edited(text: str, changes: Iterable[Change], wanted: Json) -> str | None:
-    """The text with the changes made; None where it would not say `wanted`, or something else changes."""
+    """Return the text after the changes; None where its value is not `wanted`, or anything else changes."""
     changes = sorted(changes, key=lambda change: change.span)
     pieces: list[str] = []
     done = 0
@@ -102,8 +108,10 @@ def edited(text: str, changes: Iterable[Change], wanted: Json) -> str | None:
 
 
 def verify(before: str, after: str, changes: Iterable[Change], wanted: Json) -> bool:
-    """Whether `after` is `before` with these changes, in the order of the text, and not one byte besides
-    them, and says `wanted` when it is read back."""
+    """Return whether `after` is `before` with exactly these changes, and has the value `wanted`.
+
+    The changes must be in the order of the text.
+    """
     old = new = 0
     for span, text in changes:
         expected = before[old : span.start] + text
@@ -118,18 +126,22 @@ def verify(before: str, after: str, changes: Iterable[Change], wanted: Json) -> 
 
 
 def spelled(value: Json, indent: str | None = None) -> str:
-    """JSON in one line; over several, all but the first with that indentation, where one is given. It is in
-    ASCII where it holds what cannot be seen. Raises ValueError for what JSON does not have."""
+    """Return the value as JSON in one line, or in several lines where `indent` is given.
+
+    All lines but the first begin with `indent`. Raises ValueError for a value that JSON does not have.
+    """
     step = None if indent is None else len(_STEP)
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, indent=step)
     line = text.replace("\n", "")
+    # Characters that a person cannot see are escaped, so that the file shows what it holds.
     if not line.isprintable() or safe_text(line) != line:
         text = json.dumps(value, indent=step)
     return text if indent is None else text.replace("\n", f"\n{indent}")
 
 
 def _exact(value: Json) -> str | None:
-    """A text that is equal for equal values alone, 1, 1.0 and true being three; None for what is no JSON."""
+    """Return a text that is the same only for equal values; None for a value that is not JSON."""
+    # Python's == does not tell 1, 1.0 and True apart, but a reader of the file does.
     try:
         return json.dumps(value, sort_keys=True, allow_nan=False)
     except ValueError:
@@ -137,7 +149,7 @@ def _exact(value: Json) -> str | None:
 
 
 def _parts(index: SpanIndex, pointer: str) -> list[Span]:
-    """The members, keys included, or the items of the object or array there, in the order of the text."""
+    """Return the spans of the members with their keys, or of the items, in the order of the text."""
     found: list[Span] = []
     for below, span in index.values.items():
         if below.rpartition("/")[0] == pointer and below != pointer:
@@ -147,8 +159,9 @@ def _parts(index: SpanIndex, pointer: str) -> list[Span]:
 
 
 def _first(index: SpanIndex, pointer: str, members: str) -> Change:
-    """Members behind the object's brace: in a line of their own where the others have theirs, so that
-    comments stay with what they are about."""
+    """Return the change that adds members after the brace of an object."""
+    # They get their own line where the other members have one: in front of the first member they would come
+    # between it and the comment above it.
     text, brace = index.text, index.values[pointer].start + 1
     parts = _parts(index, pointer)
     if not parts:
@@ -162,7 +175,7 @@ def _first(index: SpanIndex, pointer: str, members: str) -> Change:
 
 
 def _with_blank_lines(text: str, gone: list[Span]) -> list[Span]:
-    """The spans, widened to whole lines where nothing else stands in them; those that touch are one."""
+    """Return the spans, extended to whole lines where the lines have nothing else. Overlaps are merged."""
     left = text
     for start, end in gone:
         left = f"{left[:start]}{' ' * (end - start)}{left[end:]}"
@@ -178,14 +191,14 @@ def _with_blank_lines(text: str, gone: list[Span]) -> list[Span]:
 
 
 def _comma(text: str, offset: int) -> int | None:
-    """Where the comma behind a value stands, past comments; None where there is none."""
+    """Return the offset of the comma after a value and its comments; None where there is none."""
     trivia = _TRIVIA.match(text, offset)
     at = trivia.end() if trivia else offset
     return at if text.startswith(",", at) else None
 
 
 def _indent(text: str, offset: int) -> str:
-    """The white space that the line of that character begins with."""
+    """Return the white space at the beginning of the line of that character."""
     start = text.rfind("\n", 0, offset) + 1
     return text[start : len(text) - len(text[start:].lstrip(" \t"))]
 

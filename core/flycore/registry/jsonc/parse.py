@@ -1,4 +1,4 @@
-"""Reading JSONC: what it says, where everything stands, and what is wrong, with line and caret."""
+"""Parses JSONC into a value, the places of its parts, and its problems with line and caret."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _QUOTED = re.compile(r"b'(\w+)'")
 
 
 def read_jsonc(text: str, file: str) -> tuple[Json | None, SpanIndex | None, tuple[Diagnostic, ...]]:
-    """Parse `text`. Without a parse the first two are None and one error says where and what.
+    """Parse `text` and return the value, the index of its parts, and the problems.
 
-    Duplicate keys and numbers JSON cannot hold are errors, JSON5-only syntax is a warning; the value
-    is given beside them, with the last of a duplicate key. `file` is the name shown in positions.
+    Where the text does not parse, the first two are None and the only problem is an error. Duplicate keys
+    and numbers that JSON cannot hold are errors, and syntax of JSON5 is a warning; the value is returned all
+    the same, with the last of two equal keys. `file` is the name of the file in positions.
     """
     value, problem = parse_jsonc(text, file)
     if problem is not None:
@@ -30,7 +31,7 @@ def read_jsonc(text: str, file: str) -> tuple[Json | None, SpanIndex | None, tup
 
 
 def parse_jsonc(text: str, file: str) -> tuple[Json | None, Diagnostic | None]:
-    """Only parse: the value, or the one error that says why there is none."""
+    """Return the value, or the error where the text does not parse."""
     import pyjson5
 
     if "\0" in text:
@@ -40,16 +41,16 @@ def parse_jsonc(text: str, file: str) -> tuple[Json | None, Diagnostic | None]:
     try:
         return pyjson5.decode(text, MAX_DEPTH), None
     except pyjson5.Json5NestingTooDeep as error:
-        said = f"nested deeper than {MAX_DEPTH} levels"
-        return None, syntax_error(text, _offset(error, text), file, said, "nest less")
+        problem = f"nested deeper than {MAX_DEPTH} levels"
+        return None, syntax_error(text, _offset(error, text), file, problem, "nest less")
     except pyjson5.Json5DecoderException as error:
-        said = _sentence(str(error.args[0]) if error.args else "not JSON")
+        problem = _sentence(str(error.args[0]) if error.args else "not JSON")
         remedy = "check for a missing comma, quote or closing bracket at or just before this place"
-        return None, syntax_error(text, _offset(error, text), file, said, remedy)
+        return None, syntax_error(text, _offset(error, text), file, problem, remedy)
 
 
 def syntax_error(text: str, offset: int, file: str, message: str, remedy: str) -> Diagnostic:
-    """The error of a file that does not parse: the line, and a caret below the place."""
+    """Return the error for a file that does not parse, with the line and a caret below the place."""
     offset = min(offset, len(text))
     column = offset - (text.rfind("\n", 0, offset) + 1)
     return Diagnostic(
@@ -63,7 +64,7 @@ def syntax_error(text: str, offset: int, file: str, message: str, remedy: str) -
 
 
 def excerpt_at(text: str, offset: int) -> str:
-    """The line of that character, and a caret below it; of a long line the part around it."""
+    """Return the line of that character, or the part around it of a long line, and a caret below it."""
     start = text.rfind("\n", 0, offset) + 1
     end = text.find("\n", offset)
     line = text[start : len(text) if end < 0 else end].rstrip("\r")
@@ -74,7 +75,7 @@ def excerpt_at(text: str, offset: int) -> str:
 
 
 def index_findings(value: Json, index: SpanIndex, file: str) -> Iterator[Diagnostic]:
-    """Duplicate keys, JSON5-only syntax, and numbers that JSON cannot hold."""
+    """Yield the duplicate keys, the syntax that only JSON5 has, and numbers that JSON cannot hold."""
     for pointer, first, second in index.duplicates:
         lines = index.position(first.start)[0], index.position(second.start)[0]
         yield finding(
@@ -111,7 +112,7 @@ def finding(
     remedy: str,
     severity: Severity = Severity.ERROR,
 ) -> Diagnostic:
-    """A diagnostic at a character offset."""
+    """Return a diagnostic at a character offset."""
     line, column = index.position(offset)
     return Diagnostic(
         severity=severity,
@@ -124,7 +125,7 @@ def finding(
 
 
 def non_finite(value: Json, pointer: str = "") -> Iterator[str]:
-    """Pointers of NaN and infinities, which JSON5 has and JSON has not."""
+    """Yield the pointers of NaN and infinite numbers, which JSON5 has and JSON does not have."""
     if isinstance(value, float):
         if not math.isfinite(value):
             yield pointer
@@ -137,9 +138,10 @@ def non_finite(value: Json, pointer: str = "") -> Iterator[str]:
 
 
 def _offset(error: Exception, text: str) -> int:
-    """The parser counts from 1; of extra data it names the last character before it."""
+    """Return the offset of the error in the text."""
     import pyjson5
 
+    # The parser counts from 1. For extra data after the value it names the last character of the value.
     found = _NEAR.search(str(error.args[0])) if error.args else None
     if found is None:
         return 0
@@ -149,11 +151,11 @@ def _offset(error: Exception, text: str) -> int:
     return int(found[1]) + len(rest) - len(rest.lstrip())
 
 
-def _sentence(said: str) -> str:
-    """The parser's words, with code points spelt and without its offset."""
-    said = re.sub(r"\s*(?:starting )?near \d+", "", _QUOTED.sub(r"\1", said))
-    said = re.sub(r"U\+([0-9a-fA-F]{4,6})", _printable, said)
-    return said[:1].lower() + said[1:]
+def _sentence(message: str) -> str:
+    """Return the message of the parser without its offset, and with characters in place of code points."""
+    message = re.sub(r"\s*(?:starting )?near \d+", "", _QUOTED.sub(r"\1", message))
+    message = re.sub(r"U\+([0-9a-fA-F]{4,6})", _printable, message)
+    return message[:1].lower() + message[1:]
 
 
 def _printable(match: re.Match[str]) -> str:

@@ -1,10 +1,10 @@
-"""Finds where the keys and values of a JSONC text stand, in text that has parsed.
+"""Finds the places of the keys and values in a JSONC text that has parsed.
 
-`scan` indexes every key and value in one linear pass, each token in Python. Positions in messages, duplicate
-keys, lint and edits that keep every comment all use that index. Of a large registry only the entries are
-wanted, and nearly every registry is plain JSONC, without JSON5 syntax and with each colon right after its
-key: `plain_entries` and `plain_keys` step over whole values of such a text at the speed of a regular
-expression. Whatever else they meet, their answer is None, and the full scan decides.
+`scan` makes an index of every key and value in one linear pass, with Python code for each token. Positions in
+messages, duplicate keys, lints and edits use that index. A large registry usually needs only the places of
+its entries, and nearly every registry is plain JSONC: without syntax of JSON5, and with each colon right
+after its key. For such a text, `plain_entries` and `plain_keys` skip whole values with a regular expression.
+They return None for every other text, which then needs the full scan.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _JSON_WORD = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)
 
 
 class Span(NamedTuple):
-    """Half-open range of character offsets."""
+    """A half-open range of character offsets."""
 
     start: int
     end: int
 
 
 class Duplicate(NamedTuple):
-    """A key written twice in one object; the parser keeps the last."""
+    """A key that is twice in one object. The parser keeps the last."""
 
     pointer: str
     first: Span
@@ -51,7 +51,7 @@ class Duplicate(NamedTuple):
 
 
 class Lint(NamedTuple):
-    """Something JSON5 has and JSONC has not."""
+    """A piece of syntax that JSON5 has and JSONC does not have."""
 
     offset: int
     message: str
@@ -60,7 +60,7 @@ class Lint(NamedTuple):
 
 @dataclass(slots=True)
 class SpanIndex:
-    """Spans by JSON pointer. A pointer that occurs twice has its last span, as parsers keep the last."""
+    """The spans of keys and values by JSON pointer. Of two equal keys it has the last, like the parser."""
 
     text: str
     keys: dict[str, Span] = field(default_factory=dict)
@@ -70,15 +70,15 @@ class SpanIndex:
     _lines: list[int] = field(default_factory=list)
 
     def key(self, pointer: str) -> Span | None:
-        """Span of the key, quotes included, of the member that `pointer` names."""
+        """Return the span of the key at `pointer`, with its quotes."""
         return self.keys.get(pointer)
 
     def value(self, pointer: str) -> Span | None:
-        """Span of the value that `pointer` names."""
+        """Return the span of the value at `pointer`."""
         return self.values.get(pointer)
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column of a character offset, both from 1."""
+        """Return the line and the column of a character offset, both from 1."""
         if not self._lines:
             self._lines = line_starts(self.text)
         line = bisect_right(self._lines, offset)
@@ -86,7 +86,7 @@ class SpanIndex:
 
 
 def line_starts(text: str) -> list[int]:
-    """Offsets at which lines begin."""
+    """Return the offsets of the beginnings of all lines."""
     lengths = accumulate(len(line) + 1 for line in text.split("\n"))
     return [0, *lengths][:-1]
 
@@ -103,7 +103,7 @@ class _Frame:
 
 
 class _Scan:
-    """The state of one scan: the open containers and what was found."""
+    """The state of one scan: the open objects and arrays, and the index so far."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -111,7 +111,7 @@ class _Scan:
         self.stack: list[_Frame] = []
 
     def run(self) -> SpanIndex:
-        """Walk all tokens."""
+        """Read all tokens and return the index."""
         for kind, start, end in _tokens(self.text):
             if kind != "punct":
                 self.scalar(start, end)
@@ -123,7 +123,7 @@ class _Scan:
         return self.index
 
     def next_pointer(self) -> str:
-        """Pointer of the value that begins here."""
+        """Return the pointer of the value that begins here."""
         if not self.stack:
             return ""
         frame = self.stack[-1]
@@ -134,7 +134,7 @@ class _Scan:
         return pointer_join(frame.pointer, frame.count - 1)
 
     def scalar(self, start: int, end: int) -> None:
-        """A string or a word: a key where an object waits for one, else a value."""
+        """Add a string or a word: as a key where the object expects one, else as a value."""
         frame = self.stack[-1] if self.stack else None
         if frame is not None and frame.is_object and frame.pending is None:
             self.member_key(frame, Span(start, end))
@@ -143,7 +143,7 @@ class _Scan:
         self.lint(start, self.text[start:end])
 
     def member_key(self, frame: _Frame, span: Span) -> None:
-        """Remember a key, and whether the object had it already."""
+        """Add a key, and a duplicate where the object has it already."""
         token = self.text[span.start : span.end]
         name = _key_name(token)
         frame.pending = pointer_join(frame.pointer, name)
@@ -157,7 +157,7 @@ class _Scan:
             self.lint(span.start, token)
 
     def lint(self, start: int, token: str) -> None:
-        """Note what only JSON5 allows."""
+        """Add a lint where only JSON5 allows the token."""
         if token[0] == "'":
             self.add_lint(start, "single quotes", "use double quotes")
         elif token[0] == '"':
@@ -168,20 +168,22 @@ class _Scan:
             self.add_lint(start, f"{token[:40]} is JSON5 only", "write a decimal number, true, false or null")
 
     def add_lint(self, offset: int, message: str, remedy: str) -> None:
-        """Keep a finding; a file full of them is told the first hundred."""
+        """Add a lint, at most 100 for one file."""
         if len(self.index.lints) < 100:
             self.index.lints.append(Lint(offset, message, remedy))
 
 
 def scan(text: str) -> SpanIndex:
-    """Index a text that a JSON5 parser has accepted; of another text the index is a best effort."""
+    """Return the index of a text that the parser accepted. For other texts it may be incomplete."""
     return _Scan(text).run()
 
 
 def plain_entries(text: str) -> tuple[dict[str, Span], int] | None:
-    """Each entry of a registry, from its key to what follows its closing brace, by sidecar id; and how many
-    key-like places (`":`) the text has, comments and strings included. None where the text is anything but
-    plain JSONC with each id once."""
+    """Return the spans of the entries of a registry by sidecar id, and the number of `":` in the text.
+
+    A span goes from the key to the end of the value. The number includes comments and strings. Returns None
+    where the text is not plain JSONC, or has an id twice.
+    """
     position = text.find("{") + 1
     entries: dict[str, Span] = {}
     seen: set[str] = set()
@@ -204,8 +206,10 @@ def plain_entries(text: str) -> tuple[dict[str, Span], int] | None:
 
 
 def plain_keys(text: str) -> dict[str, int] | None:
-    """Offset of each key of the object in `"key": {…}`, of one written twice the last; None where the text
-    is anything but plain JSONC."""
+    """Return the offset of each key of the object in `"key": {…}`, the last one of two equal keys.
+
+    Returns None where the text is not plain JSONC.
+    """
     key = _plain_patterns()[0]
     head = key.match(text)
     if head is None or not text.startswith("{", head.end()):
@@ -221,7 +225,7 @@ def plain_keys(text: str) -> dict[str, int] | None:
 
 
 def _add_entries(text: str, position: int, entries: dict[str, Span]) -> int | None:
-    """Read the entries of the object that begins before `position`; its end, or None."""
+    """Add the entries of the object that begins before `position`, and return its end, or None."""
     key = _plain_patterns()[0]
     while found := key.match(text, position):
         if found[2]:
@@ -235,7 +239,7 @@ def _add_entries(text: str, position: int, entries: dict[str, Span]) -> int | No
 
 
 def _plain_value(text: str, position: int) -> int | None:
-    """What follows the value that begins there, whatever its depth; None where it is not plain."""
+    """Return the end of the value that begins at `position`; None where it is not plain."""
     _, scalar, step = _plain_patterns()
     if not text.startswith(("{", "["), position):
         found = scalar.match(text, position)
@@ -252,9 +256,9 @@ def _plain_value(text: str, position: int) -> int | None:
 
 @cache
 def _plain_patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
-    """A key (or a closing brace) with what precedes it; a value that holds no others; the next bracket, as
-    the group, with what precedes it. A container that holds no other one is stepped over at once there,
-    because most brackets are those of such."""
+    """Return three patterns: a key or closing brace, a scalar value, and the way to the next bracket."""
+    # Each includes the gap before it. The third skips an object or array that has no other one inside in one
+    # step, because most brackets belong to such. The possessive quantifiers (`*+`) keep all of them linear.
     key = rf'{_GAP}(?:"([^"\\\x00-\x1f]*+)":(?:[ \t\r\n]++|{_COMMENT})*+|(\}}))'
     scalar = rf"{_PLAIN_STRING}|(?:[-0-9eEtrufalsn]++|{_FRACTION})++"
     item = rf"{_PLAIN_STRING}:?+|{_FRACTION}|{_COMMENT}"
@@ -271,7 +275,7 @@ def _tokens(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _key_name(token: str) -> str:
-    """The name a key token spells."""
+    """Return the name that the token of a key spells."""
     if "\\" not in token:
         return token[1:-1] if token[0] in "\"'" else token
     import pyjson5
