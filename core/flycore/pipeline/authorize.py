@@ -77,10 +77,10 @@ async def authorize(
         return Authorization(authority=f"lease {grant.lease}", grant_id=grant.id)
     # The card shows how a person answered the same call earlier today, which is known once the log has been
     # read.
-    await context.past.ready()
+    await context.past_calls.ready()
     card = await with_screenshots(context.desktop, make_request(context, call, prepared, difference))
     # A call that comes back with a decided ticket needs no console: the decision is kept in the queue.
-    there = await context.approver_within(call.request.wait_approver_ms)
+    there = await context.wait_for_approver(call.request.wait_approver_ms)
     if not there and not context.queue.has_answer_for(card):
         return _no_approver(context, "this call needs a person's approval and no console is open")
     return await _ask_person(context, call, prepared, card, again)
@@ -201,7 +201,7 @@ def make_request(
         seal=prepared.seal,
         delegates=prepared.delegates,
         why=prepared.verdict.rules,
-        checks=context.past.checks(prepared.subject),
+        checks=context.past_calls.checks(prepared.subject),
         said=prepared.masks.text(request.said),
         asked_at=0.0,
         expires_at=0.0,

@@ -45,7 +45,7 @@ class Call:
     """A call under way. `waited_ms` is the time that it waited for people and for other calls."""
 
     def __init__(
-        self, request: CallRequest, clock: Clock, book: ActivityLog, tell: OnProgress | None
+        self, request: CallRequest, clock: Clock, activity: ActivityLog, on_progress: OnProgress | None
     ) -> None:
         self.request = request
         self.waited_ms = 0
@@ -53,8 +53,8 @@ class Call:
         """Whether a person has changed the input."""
         self._ran_from: float | None = None
         self._clock = clock
-        self._book = book
-        self._tell = tell
+        self._activity = activity
+        self._on_progress = on_progress
 
     def report(
         self, phase: Phase, message: str = "", progress: float | None = None, total: float | None = None
@@ -65,9 +65,9 @@ class Call:
         step = Progress(
             call_id=self.request.call_id, phase=phase, message=message, progress=progress, total=total
         )
-        self._book.progress(step)
-        if self._tell is not None:
-            self._tell(step)
+        self._activity.progress(step)
+        if self._on_progress is not None:
+            self._on_progress(step)
 
     @property
     def began(self) -> bool:
@@ -81,7 +81,7 @@ class Call:
 
     def show_input(self, sidecar: str, input_text: str) -> None:
         """Show the validated input in the activity log. `input_text` has its secrets masked."""
-        self._book.show_input(self.request.call_id, sidecar, input_text)
+        self._activity.show_input(self.request.call_id, sidecar, input_text)
 
     def start_wait(self) -> float:
         """The present time, in seconds, to be handed to `end_wait`."""

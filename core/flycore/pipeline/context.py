@@ -51,10 +51,10 @@ class McpSlots(Protocol):
         ...
 
     def hold(
-        self, sidecar: str, asked: McpCall, waits: Callable[[str], None]
+        self, sidecar: str, asked: McpCall, on_wait: Callable[[str], None]
     ) -> AbstractAsyncContextManager[Slot]:
-        """Hold a place for one call while the block runs. `waits` is called with the reason, where that takes
-        waiting."""
+        """Hold a place for one call while the block runs. `on_wait` is called with the reason, where that
+        takes waiting."""
         ...
 
 
@@ -74,12 +74,12 @@ class PastCalls(Protocol):
 class JudgeContext:
     """What resolving, preparing and judging a call reads. Nothing here starts the tool or asks a person."""
 
-    ground: RootEnvironment
+    root: RootEnvironment
     clock: Clock
     state: CurrentState
     blocks: ToolBlockStore
     desktop: Desktop
-    seat: Callable[[], ProtectedWindows]
+    protected_windows: Callable[[], ProtectedWindows]
     note_rules: Callable[[tuple[MatchedRule, ...]], None]
     """Is called with the rules by which each call was judged."""
 
@@ -103,9 +103,9 @@ class AskContext:
     clock: Clock
     audit: AuditLog
     queue: ApprovalQueue
-    past: PastCalls
+    past_calls: PastCalls
     desktop: Desktop
-    approver_within: Callable[[int], Awaitable[bool]]
+    wait_for_approver: Callable[[int], Awaitable[bool]]
     """Whether a console can decide; waits for one to open, at most so many milliseconds."""
 
 
@@ -116,20 +116,20 @@ class SlotContext:
     groups: GroupLocks
     leases: LeaseStore
     grants: GrantStore
-    instances: ProcessPool
-    upstreams: McpSlots
+    processes: ProcessPool
+    mcp_servers: McpSlots
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
     """What the step that starts a sidecar needs."""
 
-    ground: RootEnvironment
+    root: RootEnvironment
     state: CurrentState
     audit: AuditLog
     folders: ArtifactFolders
-    hands: DesktopControl
-    seat: Callable[[], ProtectedWindows]
+    desktop_control: DesktopControl
+    protected_windows: Callable[[], ProtectedWindows]
     note_run: Callable[[str, str, str, str], None]
     """Is called with the outcome of each run: sidecar, code (empty for success), message, stderr tail."""
 

@@ -49,7 +49,7 @@ async def materialise_programs(run: RunContext, prepared: Prepared) -> Programs:
 
 
 def _materialised(run: RunContext, prepared: Prepared) -> Programs:
-    store = run.ground.places.store_dir
+    store = run.root.places.store_dir
     return Programs(
         materialise(prepared.sealed.program, prepared.seal, store),
         {
@@ -60,7 +60,7 @@ def _materialised(run: RunContext, prepared: Prepared) -> Programs:
 
 
 def build_job(
-    run: RunContext, request: CallRequest, prepared: Prepared, runs: Programs, artifacts: str
+    run: RunContext, request: CallRequest, prepared: Prepared, programs: Programs, artifacts: str
 ) -> ProcessJsonJob:
     """The job for the runner, with `artifacts` as the folder for the files that the call makes."""
     entry = prepared.target.entry
@@ -69,15 +69,15 @@ def build_job(
     if request.timeout_ms is not None:
         limit = max(1, min(limit, request.timeout_ms))
     return ProcessJsonJob(
-        argv=runs.program.argv,
-        env=_job_environment(run, request.call_id, prepared, runs.program),
-        cwd=str(anchor_folder(entry.cwd, run.state.world.registry)),
+        argv=programs.program.argv,
+        env=_job_environment(run, request.call_id, prepared, programs.program),
+        cwd=str(anchor_folder(entry.cwd, run.state.latest.registry)),
         call_id=request.call_id,
         tool=request.tool,
         input=prepared.input,
         config=entry.config,
-        delegates={name: {"argv": list(program.argv)} for name, program in runs.delegates.items()},
-        project_dir=str(run.ground.places.app_root),
+        delegates={name: {"argv": list(program.argv)} for name, program in programs.delegates.items()},
+        project_dir=str(run.root.places.app_root),
         artifact_dir=artifacts,
         timeout_ms=limit,
         max_output_bytes=entry.max_output_bytes,
@@ -92,8 +92,8 @@ def _sidecar_context(run: RunContext, prepared: Prepared) -> JsonObject:
     words: JsonObject = {}
     desktop, seen = prepared.target.entry.permissions.desktop, prepared.preview
     if desktop:
-        seat = run.seat()
-        words["refuse"] = {"windowIds": list(seat.window_ids), "pids": list(seat.pids)}
+        protected = run.protected_windows()
+        words["refuse"] = {"windowIds": list(protected.window_ids), "pids": list(protected.pids)}
     if seen is not None and seen.tab:
         words["target"] = _page(seen)
     elif seen is not None and seen.window_id and desktop:
@@ -114,24 +114,24 @@ def _job_environment(
         return prepared.environment
     entry = prepared.target.entry
     return child_environment(
-        entry, program, environ=run.ground.environ, secrets=prepared.secrets, call_id=call_id
+        entry, program, environ=run.root.environ, secrets=prepared.secrets, call_id=call_id
     )
 
 
 async def execute(
-    run: RunContext, call: Call, prepared: Prepared, permit: Authorization, place: Slot | None
+    run: RunContext, call: Call, prepared: Prepared, authorization: Authorization, slot: Slot | None
 ) -> RunOutcome | Rejection:
     """Write the start line, run the sidecar, check its output.
 
-    The call runs at `place`, or in a process of its own where that is None. For an agent's own tool nothing
+    The call runs at `slot`, or in a process of its own where that is None. For an agent's own tool nothing
     runs, and the outcome is the decision. Raises AuditUnwritable where the start line cannot be written; then
     nothing has run.
     """
     if prepared.target.decided:
-        _record_start(run, call, prepared, permit)
+        _record_start(run, call, prepared, authorization)
         return allowed_outcome(prepared.input)
     try:
-        artifacts = run.folders.take(call.request.call_id, place.key if place is not None else None)
+        artifacts = run.folders.take(call.request.call_id, slot.key if slot is not None else None)
     except OSError as error:
         hint = "make room there, or give flytui the right to write there"
         return failed(
@@ -147,38 +147,38 @@ async def execute(
         runs = await materialise_programs(run, prepared)
         # The start line comes after the copy, which may fail, and before the spawn: whatever may have acted
         # has its line on disk, and a line without an end means that the outcome is not known.
-        _record_start(run, call, prepared, permit)
+        _record_start(run, call, prepared, authorization)
         job = build_job(run, call.request, prepared, runs, artifacts)
         # A tool that can press keys could press the approving ones: meanwhile no console takes an approval.
-        with run.hands.call_running() if _controls_desktop(prepared) else nullcontext():
-            outcome = await _call(run, prepared, place, job, _on_event(call, prepared))
+        with run.desktop_control.call_running() if _controls_desktop(prepared) else nullcontext():
+            outcome = await _call(run, prepared, slot, job, _on_event(call, prepared))
         settled = outcome.survivors == 0
     except SealBrokenError as error:
         hint = "make room for its copy, or find out what changes the program; then call again"
         return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
     finally:
-        run.folders.give_back(artifacts, settled=settled, whose=place.key if place is not None else None)
+        run.folders.give_back(artifacts, settled=settled, whose=slot.key if slot is not None else None)
     return _validate_output(prepared, outcome)
 
 
 async def _call(
-    run: RunContext, prepared: Prepared, place: Slot | None, job: ProcessJsonJob, tell: OnEvent
+    run: RunContext, prepared: Prepared, slot: Slot | None, job: ProcessJsonJob, on_event: OnEvent
 ) -> RunOutcome:
     """Run the job. Where a persistent process died during a call that only reads, run it once more in a new
     process.
 
     Raises SealBrokenError where the program has changed by then.
     """
-    if place is None:
+    if slot is None:
         stays = prepared.target.entry.kind is Kind.PERSISTENT
-        return await (call_alone(job, tell) if stays else call_sidecar(job, tell))
-    outcome = await place.call(job, tell)
+        return await (call_alone(job, on_event) if stays else call_sidecar(job, on_event))
+    outcome = await slot.call(job, on_event)
     # A tool that does more than read may have acted before its process died: only a person can know whether
     # to repeat that.
     if outcome.code != Code.CRASHED or not prepared.target.capability.read_only:
         return outcome
     await materialise_programs(run, prepared)
-    again = await place.call(job, tell)
+    again = await slot.call(job, on_event)
     return again.with_warnings((f"{outcome.message}; it only reads, so it ran again in a new process",))
 
 
@@ -206,10 +206,10 @@ def _record_start(run: RunContext, call: Call, prepared: Prepared, permit: Autho
 def _on_event(call: Call, prepared: Prepared) -> OnEvent:
     masks = prepared.masks
 
-    def tell(event: SidecarEvent) -> None:
+    def on_event(event: SidecarEvent) -> None:
         call.report(Phase.RUNNING, masks.text(event.message, cut=True), event.progress, event.total)
 
-    return tell
+    return on_event
 
 
 def _validate_output(prepared: Prepared, outcome: RunOutcome) -> RunOutcome:
@@ -221,5 +221,5 @@ def _validate_output(prepared: Prepared, outcome: RunOutcome) -> RunOutcome:
     if not found:
         return outcome
     violations = redacted_violations(found, outcome.output, prepared.masks, partial(check_output, schema))
-    said = tuple(f"output {v.pointer or '/'}: {v.message}" for v in violations)
-    return replace(outcome, warnings=(*outcome.warnings, *said))
+    warnings = tuple(f"output {v.pointer or '/'}: {v.message}" for v in violations)
+    return replace(outcome, warnings=(*outcome.warnings, *warnings))

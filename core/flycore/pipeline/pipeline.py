@@ -68,11 +68,14 @@ ROUNDS = 2
 
 
 async def run_call(
-    context: PipelineContext, request: CallRequest, tell: OnProgress | None, announce: OnCancellable | None
+    context: PipelineContext,
+    request: CallRequest,
+    on_progress: OnProgress | None,
+    on_cancellable: OnCancellable | None,
 ) -> ToolResult:
     """Run one call; see `run_guarded` for how it ends."""
-    call = Call(request, context.clock, context.activity, tell)
-    return await run_guarded(context, call, _ToolRun(context, call), announce)
+    call = Call(request, context.clock, context.activity, on_progress)
+    return await run_guarded(context, call, _ToolRun(context, call), on_cancellable)
 
 
 class CallRun(Protocol):
@@ -97,7 +100,7 @@ class CallRun(Protocol):
 
 
 async def run_guarded(
-    context: PipelineContext, call: Call, walk: CallRun, announce: OnCancellable | None
+    context: PipelineContext, call: Call, call_run: CallRun, on_cancellable: OnCancellable | None
 ) -> ToolResult:
     """Run a call within a scope that can cancel it, and give its result.
 
@@ -110,14 +113,14 @@ async def run_guarded(
         with anyio.CancelScope() as scope:
             context.activity.begin(request, scope, "")
             try:
-                if announce is not None:
-                    await announce()
-                result = await walk.result()
-                context.admission.loops.record(walk.attempt(result))
+                if on_cancellable is not None:
+                    await on_cancellable()
+                result = await call_run.result()
+                context.admission.loops.record(call_run.attempt(result))
             except AuditUnwritable as error:
-                result = walk.ended(_unwritable(error))
+                result = call_run.ended(_unwritable(error))
             except Exception as error:  # noqa: BLE001 - one broken call must not end the others
-                result = walk.ended(_fault(error))
+                result = call_run.ended(_fault(error))
     finally:
         # A cancellation leaves `result` unset, whether it came from the activity's scope, which swallows
         # it, or from outside, which goes on after this block. The line is written here for both.
@@ -125,17 +128,17 @@ async def run_guarded(
             stop = failed(Code.CANCELLED, "the call was cancelled")
             if context.activity.stopped_by_panic(request.call_id):
                 stop = panic_rejection(context.admission.app_root, began=call.began)
-            result = walk.ended(stop)
+            result = call_run.ended(stop)
         # The log comes first: whoever waits for the call's end may read the log as soon as it has ended.
-        result = _recorded(context, call, result, walk)
+        result = _recorded(context, call, result, call_run)
         context.activity.finish(result)
     return result
 
 
-def _recorded(context: PipelineContext, call: Call, result: ToolResult, walk: CallRun) -> ToolResult:
+def _recorded(context: PipelineContext, call: Call, result: ToolResult, call_run: CallRun) -> ToolResult:
     try:
-        outputs = context.run.state.world.settings.audit_outputs
-        record_result(context.audit, call, result, walk.prepared, walk.masks, outputs=outputs)
+        outputs = context.run.state.latest.settings.audit_outputs
+        record_result(context.audit, call, result, call_run.prepared, call_run.masks, outputs=outputs)
     except AuditUnwritable as error:
         # The call has already run: its result is worth more to the caller than an error about the log.
         return with_warning(result, f"this result could not be written to the audit log: {error}")
@@ -190,7 +193,7 @@ class _ToolRun:
         """Take steps 1 to 6, then the others while the quota counts the call as running."""
         context, call, tool = self._context, self._call, self._call.request.tool
         # 1. resolve, after a bounded wait: the tools of an MCP server are known only once it has listed them.
-        await context.slots.upstreams.ready(tool)
+        await context.slots.mcp_servers.ready(tool)
         target = self._resolved()
         # 2. validate, before anything is judged: policy and people see the input with its defaults filled in,
         # because that is what the program gets and what the digest covers.
@@ -250,14 +253,14 @@ class _ToolRun:
             async with AsyncExitStack() as slots:
                 # 10. slot, after the approval: no other call waits for the group while a person decides.
                 # The grant's clock is paused meanwhile, else it could expire in the queue.
-                place, waited = await acquire_slot(context.slots, call, prepared, granted.grant_id, slots)
+                slot, waited = await acquire_slot(context.slots, call, prepared, granted.grant_id, slots)
                 # 11. compare, while the slot is held: a comparison before the wait would say nothing about
                 # what changed during it. Without a person and without a wait no time has passed since step
                 # 4.
                 asked_or_waited = bool(granted.grant_id) or waited
                 now = await self._prepared_again(prepared) if asked_or_waited else prepared
                 if isinstance(now, Prepared) and _covers(prepared, now):
-                    return await self._run(prepared, granted, place)
+                    return await self._run(prepared, granted, slot)
                 # The grant is for something that will not run; the slot is given up before anybody is asked
                 # again.
                 context.slots.grants.void(granted.grant_id)
@@ -270,7 +273,7 @@ class _ToolRun:
         return denied(Code.APPROVAL_STALE, "the call changed again after each approval", hint)
 
     async def _run(
-        self, prepared: Prepared, granted: Authorization, place: Slot | None
+        self, prepared: Prepared, granted: Authorization, slot: Slot | None
     ) -> ToolResult | Rejection:
         """Take steps 12 to 14."""
         context, call = self._context, self._call
@@ -285,7 +288,7 @@ class _ToolRun:
             return panic_rejection(context.admission.app_root, began=False)
         # 13. execute: the start line is on disk before the program starts, so that after a crash of the
         # kernel the log names every call that may have acted.
-        outcome = await execute(context.run, call, prepared, granted, place)
+        outcome = await execute(context.run, call, prepared, granted, slot)
         if isinstance(outcome, Rejection):
             return outcome
         # 14. result, with the masks of the call that ran: everything the tool wrote may hold its secrets.
@@ -301,14 +304,14 @@ class _ToolRun:
     def _resolved(self) -> Target | Rejection:
         """Find the tool's sidecar, and set the masks over its secrets."""
         judge = self._context.judge
-        world, tool = judge.state.world, self._call.request.tool
-        view = world.index.get(tool)
+        root_state, tool = judge.state.latest, self._call.request.tool
+        view = root_state.index.get(tool)
         self.sidecar = view.sidecar if view is not None else None
-        entry = world.entries.get(self.sidecar or "")
+        entry = root_state.entries.get(self.sidecar or "")
         # The masks are set even where the tool may not be called: the rejection and the log quote the input.
         if entry is not None:
-            self.masks = masks_for(entry, judge.ground.environ)
-        return resolve(world, tool, judge.blocks)
+            self.masks = masks_for(entry, judge.root.environ)
+        return resolve(root_state, tool, judge.blocks)
 
     def _validated(self, target: Target | Rejection, input: JsonObject) -> JsonObject | Rejection:
         return (
@@ -330,7 +333,7 @@ class _ToolRun:
     async def _prepared_again(self, prepared: Prepared) -> Prepared | Rejection:
         """The same call as it would run now, with the present state of the root and the present files."""
         judge = self._context.judge
-        target = resolve(judge.state.world, self._call.request.tool, judge.blocks)
+        target = resolve(judge.state.latest, self._call.request.tool, judge.blocks)
         again = await self._prepared(target, prepared.input, prepared.preview)
         return again if isinstance(again, Rejection) else await self._with_page(again, prepared.preview)
 

@@ -75,23 +75,23 @@ class Target(Value, frozen=True, kw_only=True):
         return None if self.decided else self.entry.id
 
 
-def resolve(world: RootState, tool: str, blocks: ToolBlockStore) -> Target | Rejection:
+def resolve(root_state: RootState, tool: str, blocks: ToolBlockStore) -> Target | Rejection:
     """Find the target, or give the reason why there is none: not found, blocked, denied by policy, or
     unavailable with its first reason."""
     if tool in AGENT_ACTIONS:
         return _agent_call(tool, blocks)
-    view = callable_view(world, tool, blocks)
+    view = callable_view(root_state, tool, blocks)
     if isinstance(view, Rejection):
         return view
-    entry = world.entries.get(view.sidecar or "")
+    entry = root_state.entries.get(view.sidecar or "")
     return _not_callable(view) if entry is None else Target(capability=view.capability, entry=entry)
 
 
-def callable_view(world: RootState, tool: str, blocks: ToolBlockStore) -> CapabilityView | Rejection:
+def callable_view(root_state: RootState, tool: str, blocks: ToolBlockStore) -> CapabilityView | Rejection:
     """The tool as the catalog has it, or the reason why it cannot be called."""
-    view = world.index.get(tool)
+    view = root_state.index.get(tool)
     if view is None:
-        return _not_found(world, tool)
+        return _not_found(root_state, tool)
     # The block store is asked itself: the catalog is rebuilt a moment after a person blocks a tool, and a
     # call in that moment must not run.
     if blocks.block_for(tool) is not None and view.stability.effective in CALLABLE:
@@ -110,10 +110,10 @@ def _blocked(tool: str) -> Rejection:
     return denied(Code.BLOCKED, why.message, why.remedy)
 
 
-def _not_found(world: RootState, tool: str) -> Rejection:
-    near = nearest(tool, tuple(world.index))
-    usable = [name for name, view in world.index.items() if view.stability.effective in CALLABLE]
-    hint = _server_problem(world, tool)
+def _not_found(root_state: RootState, tool: str) -> Rejection:
+    near = nearest(tool, tuple(root_state.index))
+    usable = [name for name, view in root_state.index.items() if view.stability.effective in CALLABLE]
+    hint = _server_problem(root_state, tool)
     hint = hint or (f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool")
     return failed(
         Code.NOT_FOUND,
@@ -124,10 +124,10 @@ def _not_found(world: RootState, tool: str) -> Rejection:
     )
 
 
-def _server_problem(world: RootState, tool: str) -> str:
+def _server_problem(root_state: RootState, tool: str) -> str:
     """Why the tools of the MCP server that the name points to are not known; empty where they are known, or
     where the name points to no server."""
-    view = world.catalog.sidecar(tool.rpartition(".")[0])
+    view = root_state.catalog.sidecar(tool.rpartition(".")[0])
     if view is None or view.entry.kind is not Kind.MCP or view.entry.tools or not view.stability.reasons:
         return ""
     reason = view.stability.reasons[0]
@@ -171,31 +171,33 @@ class Sealed(Value, frozen=True, kw_only=True):
         return {item.name: digest([list(item.argv), item.seal.digest]) for item in self.delegates}
 
 
-async def seal_entry(ground: RootEnvironment, world: RootState, target: Target) -> Sealed | Rejection:
+async def seal_entry(root: RootEnvironment, root_state: RootState, target: Target) -> Sealed | Rejection:
     """Resolve and seal the entry's command and every delegate that resolves."""
-    packages = ground.places.app_root / PACKAGES
+    packages = root.places.app_root / PACKAGES
     # A package is a folder of any size, and its first seal reads all of it: in a worker thread, so that the
     # event loop goes on. Without packages every seal is of a few files, most of them remembered.
     if packages.is_dir():
-        return await anyio.to_thread.run_sync(_sealed, ground, world, target, packages)
-    return _sealed(ground, world, target, packages)
+        return await anyio.to_thread.run_sync(_sealed, root, root_state, target, packages)
+    return _sealed(root, root_state, target, packages)
 
 
-def _sealed(ground: RootEnvironment, world: RootState, target: Target, packages: Path) -> Sealed | Rejection:
+def _sealed(
+    root: RootEnvironment, root_state: RootState, target: Target, packages: Path
+) -> Sealed | Rejection:
     entry = target.entry
     if entry.url:
         return Sealed(program=at_url(entry), seal=seal_address(entry), delegates=(), delegate_programs={})
-    program = ground.resolve(world.registry, entry, entry.command, entry.args)
+    program = root.resolve(root_state.registry, entry, entry.command, entry.args)
     if program.state is not PathState.RESOLVED:
         return _unresolved(program)
     seal = partial(
-        seal_program, in_place=entry.seal_in_place, distribution=ground.distribution, packages=packages
+        seal_program, in_place=entry.seal_in_place, distribution=root.distribution, packages=packages
     )
     try:
         own = seal_by_name(entry, program, seal(program)) if entry.kind is Kind.MCP else seal(program)
         delegates, programs = [], {}
         for name, delegate in sorted(entry.delegates.items()):
-            followed = ground.resolve(world.registry, entry, delegate.command, delegate.args)
+            followed = root.resolve(root_state.registry, entry, delegate.command, delegate.args)
             if followed.state is PathState.RESOLVED:
                 programs[name] = followed
                 delegates.append(SealedDelegate(name=name, argv=followed.argv, seal=seal(followed)))
@@ -300,25 +302,25 @@ async def prepare(
     """
     # The state is read once: registry, settings and policy of one moment belong together, and another state
     # may replace them while this function waits.
-    world, entry = context.state.world, target.entry
-    sealed = agent_program(entry) if target.decided else await seal_entry(context.ground, world, target)
+    root_state, entry = context.state.latest, target.entry
+    sealed = agent_program(entry) if target.decided else await seal_entry(context.root, root_state, target)
     if isinstance(sealed, Rejection):
         return sealed
     program, seal = sealed.program, sealed.seal
-    secrets, missing = declared_secrets(entry.permissions, context.ground.environ)
+    secrets, missing = declared_secrets(entry.permissions, context.root.environ)
     if missing:
         return _secret_missing(missing)
     sandbox = _report(target, seal)
     now = context.clock.now()
     # Policy comes after the seal, because its rules tell the programs of this distribution from others, and
     # before the target is read: nothing of the screen is read for a call that is denied.
-    risk, verdict = judge(world, target, input, seal, sandbox, caller=request.caller, now=now)
+    risk, verdict = judge(root_state, target, input, seal, sandbox, caller=request.caller, now=now)
     if verdict.decision is Decision.DENY:
         return _denied(context, verdict)
     seen = await _read_target(context, target, input, earlier, verdict)
     if isinstance(seen, Rejection):
         return seen
-    environment = _child_environment(context.ground, request, target, program, secrets)
+    environment = _child_environment(context.root, request, target, program, secrets)
     subject = Subject(
         caller=request.caller.key,
         tool=request.tool,
@@ -329,7 +331,7 @@ async def prepare(
         permissions=_permissions_digest(entry.permissions),
         level=sandbox.level,
         env_names=tuple(sorted(environment)),
-        policy=world.policy.version_at(now),
+        policy=root_state.policy.version_at(now),
         preview=seen.preview,
     )
     return Prepared(
@@ -351,7 +353,7 @@ async def prepare(
 
 
 def _child_environment(
-    ground: RootEnvironment,
+    root: RootEnvironment,
     request: CallRequest,
     target: Target,
     program: ResolvedProgram,
@@ -361,7 +363,7 @@ def _child_environment(
     if target.decided:
         return {}
     return child_environment(
-        target.entry, program, environ=ground.environ, secrets=secrets, call_id=request.call_id
+        target.entry, program, environ=root.environ, secrets=secrets, call_id=request.call_id
     )
 
 
@@ -388,10 +390,12 @@ async def _read_target(
     # The path is the agent's choice and may lie on a file system that answers slowly: the event loop does not
     # wait for it.
     if tool == EDIT and verdict.decision is Decision.ASK:
-        seen = await anyio.to_thread.run_sync(read_file_target, input, context.ground.places.app_root)
+        seen = await anyio.to_thread.run_sync(read_file_target, input, context.root.places.app_root)
         return _TargetView(preview=seen.preview, diff=seen.diff)
-    blind = accepts_unchecked(target.entry, context.ground.environ)
-    preview = await take_preview(context.desktop, context.seat(), tool, input, earlier, unchecked=blind)
+    blind = accepts_unchecked(target.entry, context.root.environ)
+    preview = await take_preview(
+        context.desktop, context.protected_windows(), tool, input, earlier, unchecked=blind
+    )
     return preview if isinstance(preview, Rejection) else _TargetView(preview=preview)
 
 
@@ -408,7 +412,7 @@ def _permissions_digest(permissions: Permissions) -> str:
 
 
 def judge(
-    world: RootState,
+    root_state: RootState,
     target: Target,
     input: JsonObject,
     seal: Seal,
@@ -419,13 +423,13 @@ def judge(
 ) -> tuple[Risk, Verdict]:
     """The risk of this call, and the verdict of policy."""
     found = evaluate(
-        world.policy,
+        root_state.policy,
         target.capability,
         target.entry,
         input=input,
         level=sandbox.level,
         bundled_unmodified=seal.kind is SealKind.BUNDLED,
-        user_risk=world.settings.risk.get(target.capability.name),
+        user_risk=root_state.settings.risk.get(target.capability.name),
         caller=caller,
         now=now,
     )

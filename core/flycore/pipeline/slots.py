@@ -92,10 +92,12 @@ async def _take_process_slot(
     began = call.start_wait()
     place: Slot
     if upstream:
-        place = await stack.enter_async_context(slots.upstreams.hold(entry.id, mcp_call_of(prepared), waits))
+        place = await stack.enter_async_context(
+            slots.mcp_servers.hold(entry.id, mcp_call_of(prepared), waits)
+        )
     else:
-        hold = slots.instances.slot(
-            instance_key(prepared), instances=entry.instances, idle_ms=entry.idle_ms, waits=waits
+        hold = slots.processes.slot(
+            instance_key(prepared), instances=entry.instances, idle_ms=entry.idle_ms, on_wait=waits
         )
         place = await stack.enter_async_context(hold)
     if waited:
@@ -136,7 +138,9 @@ def instance_key(prepared: Prepared) -> ProcessKey:
     )
 
 
-def key_is_current(world: RootState, key: ProcessKey) -> bool:
+def key_is_current(root_state: RootState, key: ProcessKey) -> bool:
     """Whether a process of that key may serve another call: its entry is unchanged, enabled and trusted."""
-    entry = world.entries.get(key.sidecar)
-    return entry is not None and entry.enabled and entry.digest == key.entry and entry.id in world.trusted
+    entry = root_state.entries.get(key.sidecar)
+    return (
+        entry is not None and entry.enabled and entry.digest == key.entry and entry.id in root_state.trusted
+    )

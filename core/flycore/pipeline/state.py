@@ -66,18 +66,18 @@ class RootState:
 class CurrentState:
     """Holds the present root state for all its readers. One writer replaces it as a whole."""
 
-    def __init__(self, world: RootState) -> None:
-        self._world = world
+    def __init__(self, root_state: RootState) -> None:
+        self._root_state = root_state
 
     @property
-    def world(self) -> RootState:
+    def latest(self) -> RootState:
         """The present state. A function reads it once: the next read may give another state, and parts of two
         states do not fit together."""
-        return self._world
+        return self._root_state
 
-    def replace(self, world: RootState) -> None:
-        """Make `world` the present state. Calls under way see it from their next read on."""
-        self._world = world
+    def replace(self, root_state: RootState) -> None:
+        """Make `root_state` the present state. Calls under way see it from their next read on."""
+        self._root_state = root_state
 
 
 class LiveLimits:
@@ -90,28 +90,28 @@ class LiveLimits:
     @property
     def per_caller(self) -> int:
         """How many requests of one caller may wait for a person."""
-        return self._state.world.settings.queue_per_caller
+        return self._state.latest.settings.queue_per_caller
 
     @property
     def total(self) -> int:
         """How many requests may wait for a person in all."""
-        return self._state.world.settings.queue_total
+        return self._state.latest.settings.queue_total
 
     def timeout(self, risk: Risk) -> float:
         """How long a request of that risk waits for a person, in seconds."""
-        return self._state.world.settings.approval_times.of(risk) / 1000
+        return self._state.latest.settings.approval_times.of(risk) / 1000
 
     @property
     def calls_per_minute(self) -> int:
         """How many calls of one caller may begin within a minute."""
-        return self._state.world.settings.calls_per_minute
+        return self._state.latest.settings.calls_per_minute
 
     @property
     def running(self) -> int:
         """How many calls of one caller may run at once."""
-        return self._state.world.settings.running
+        return self._state.latest.settings.running
 
     @property
     def high_risk_per_session(self) -> int:
         """How many high-risk calls one process of a caller may make."""
-        return self._state.world.settings.high_risk_per_session
+        return self._state.latest.settings.high_risk_per_session

@@ -69,10 +69,10 @@ def input_rejection(capability: Capability, violations: tuple[Violation, ...], m
     listed: list[Json] = [
         {"pointer": item.pointer, "message": masks.text(item.message)} for item in violations
     ]
-    said = "; ".join(f"{item.pointer or '/'}: {item.message}" for item in violations[:10])
+    listing = "; ".join(f"{item.pointer or '/'}: {item.message}" for item in violations[:10])
     return failed(
         Code.INVALID_INPUT,
-        f"the input does not fit: {said}",
+        f"the input does not fit: {listing}",
         f"flytui inspect {capability.name} shows the schema",
         violations=listed,
     )

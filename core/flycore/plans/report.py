@@ -29,13 +29,13 @@ class FinishedStep(Value, frozen=True, kw_only=True):
 def step_reports(steps: Sequence[Step], done: Sequence[FinishedStep]) -> list[Json]:
     """One report for each step, in order; a step that has not run is `not-run`."""
     room = MOST_OUTPUT_BYTES
-    told: list[Json] = []
+    reports: list[Json] = []
     for item in done:
         entry, size = _finished_report(item, room)
         room -= size
-        told.append(entry)
-    told += [_step_report(step, NOT_RUN) for step in steps[len(done) :]]
-    return told
+        reports.append(entry)
+    reports += [_step_report(step, NOT_RUN) for step in steps[len(done) :]]
+    return reports
 
 
 def artifacts_of(done: Sequence[FinishedStep]) -> tuple[Artifact, ...]:

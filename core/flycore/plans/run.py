@@ -47,21 +47,21 @@ from flycore.sandbox.secret_masks import Masks
 NewId = Callable[[], str]
 
 
-def is_plan(world: RootState, tool: str) -> bool:
+def is_plan(root_state: RootState, tool: str) -> bool:
     """Whether the tool is a high-level one, whose calls are plans."""
-    return tool in PLANS and tool in world.index
+    return tool in PLANS and tool in root_state.index
 
 
 async def run_plan(
     context: PipelineContext,
     request: CallRequest,
     new_id: NewId,
-    tell: OnProgress | None,
-    announce: OnCancellable | None,
+    on_progress: OnProgress | None,
+    on_cancellable: OnCancellable | None,
 ) -> ToolResult:
     """Run a plan within `run_guarded`, and give its result. `new_id` makes the ids of its steps' calls."""
-    call = Call(request, context.clock, context.activity, tell)
-    return await run_guarded(context, call, _PlanRun(context, call, new_id), announce)
+    call = Call(request, context.clock, context.activity, on_progress)
+    return await run_guarded(context, call, _PlanRun(context, call, new_id), on_cancellable)
 
 
 class _PlanRun:
@@ -100,10 +100,10 @@ class _PlanRun:
     async def result(self) -> ToolResult:
         """Check the whole plan, then run its steps. Raises AuditUnwritable."""
         context, call = self._context, self._call
-        world = context.judge.state.world
-        self.masks = _masks(world, call.request.tool, context.judge.ground.environ)
+        root_state = context.judge.state.latest
+        self.masks = _masks(root_state, call.request.tool, context.judge.root.environ)
         # In the order of the steps of a call: validate, record, policy, admit, quota, slot.
-        stop = self._checked(world)
+        stop = self._checked(root_state)
         self._arrival = record_call(context.audit, call, self._input, self.masks, "")
         stop = stop or self._refusal()
         if stop is not None:
@@ -121,19 +121,19 @@ class _PlanRun:
             async with AsyncExitStack() as stack:
                 # The plan holds its group for all its steps: no other call can act on the same screen or page
                 # between two of them.
-                group = world.index[call.request.tool].capability.exclusive
+                group = root_state.index[call.request.tool].capability.exclusive
                 if group is not None:
                     await enter_group(context.slots, call, group, stack)
                 return await self._run_steps()
 
-    def _checked(self, world: RootState) -> Rejection | None:
+    def _checked(self, root_state: RootState) -> Rejection | None:
         """Fill in defaults, expand the steps, and check each against the tool that it calls; the rejection
         where one does not fit."""
         given = self._call.request.input
         if not is_json(given):
             return failed(Code.INVALID_INPUT, NO_JSON)
         self._input = given
-        view = callable_view(world, self._call.request.tool, self._context.judge.blocks)
+        view = callable_view(root_state, self._call.request.tool, self._context.judge.blocks)
         if isinstance(view, Rejection):
             return view
         checked = validate_input(view.capability, given, self.masks)
@@ -142,7 +142,7 @@ class _PlanRun:
         self._input, steps = checked, expand(view.capability.name, checked)
         capabilities: dict[str, Capability] = {}
         for tool in dict.fromkeys(step.tool for step in steps if step.tool):
-            atomic = callable_view(world, tool, self._context.judge.blocks)
+            atomic = callable_view(root_state, tool, self._context.judge.blocks)
             if isinstance(atomic, Rejection):
                 return atomic
             capabilities[tool] = atomic.capability
@@ -155,14 +155,14 @@ class _PlanRun:
         """Why the plan may not go on: everything is stopped, a person has blocked the tool, or a rule denies
         it."""
         judge, request = self._context.judge, self._call.request
-        admission, world = self._context.admission, judge.state.world
+        admission, root_state = self._context.admission, judge.state.latest
         if admission.stopped():
             return panic_rejection(admission.app_root, began=self._call.began)
-        view = callable_view(world, request.tool, judge.blocks)
+        view = callable_view(root_state, request.tool, judge.blocks)
         if isinstance(view, Rejection):
             return view
         about = PolicyCall(tool=request.tool, input=self._input, caller=request.caller, now=judge.clock.now())
-        denies = denying_rules(world.policy, about)
+        denies = denying_rules(root_state.policy, about)
         if not denies:
             return None
         judge.note_rules(denies)
@@ -256,12 +256,12 @@ class _PlanRun:
         )
 
 
-def _masks(world: RootState, tool: str, environ: Mapping[str, str]) -> Masks:
+def _masks(root_state: RootState, tool: str, environ: Mapping[str, str]) -> Masks:
     """Masks over the secrets of every sidecar that the plan may call."""
     secrets: dict[str, str] = {}
-    for name in world.index[tool].capability.over:
-        view = world.index.get(name)
-        entry = world.entries.get(view.sidecar or "") if view is not None else None
+    for name in root_state.index[tool].capability.over:
+        view = root_state.index.get(name)
+        entry = root_state.entries.get(view.sidecar or "") if view is not None else None
         if entry is not None:
             secrets |= declared_secrets(entry.permissions, environ)[0]
     return Masks(secrets)

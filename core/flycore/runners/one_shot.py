@@ -111,9 +111,9 @@ async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> 
     return outcome_of(job, ended, ended.stdout[feed.length :])
 
 
-def request_line(job: ProcessJsonJob, *, stays: bool = False) -> bytes:
-    """The request as one line of UTF-8. `stays` says that it goes to a persistent process. Raises ValueError
-    for NaN and infinities."""
+def request_line(job: ProcessJsonJob, *, persistent: bool = False) -> bytes:
+    """The request as one line of UTF-8. `persistent` says that it goes to a persistent process. Raises
+    ValueError for NaN and infinities."""
     request: JsonObject = {
         "tool": job.tool,
         "input": job.input,
@@ -124,7 +124,7 @@ def request_line(job: ProcessJsonJob, *, stays: bool = False) -> bytes:
         "requestId": job.call_id,
         "protocol": PROTOCOL,
     }
-    if stays:
+    if persistent:
         request["persistent"] = True
     request = {**request, **{key: value for key, value in job.extra.items() if key not in request}}
     # Half a surrogate pair, such as a file's name may hold, has no UTF-8: that request is escaped to ASCII.
@@ -150,32 +150,32 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
 
 def outcome_from_answer(
     job: ProcessJsonJob,
-    meaning: Answer,
+    answer: Answer,
     *,
     exit_code: int | None,
     stderr_tail: str,
     duration_ms: int,
     survivors: int = 0,
 ) -> RunOutcome:
-    """The outcome with the status and texts of `meaning`, and with those of its artifacts that may be passed
+    """The outcome with the status and texts of `answer`, and with those of its artifacts that may be passed
     on."""
-    artifacts, dropped = check_artifacts(meaning.output.get("artifacts"), job.artifact_dir, job.project_dir)
-    output = meaning.output
+    artifacts, dropped = check_artifacts(answer.output.get("artifacts"), job.artifact_dir, job.project_dir)
+    output = answer.output
     if "artifacts" in output:
         output = {**output, "artifacts": [_listed(artifact) for artifact in artifacts]}
     return RunOutcome(
-        status=meaning.status,
-        code=meaning.code,
-        message=meaning.message,
-        hint=meaning.hint,
-        details=meaning.details,
-        output=output if meaning.status is Status.SUCCESS else None,
+        status=answer.status,
+        code=answer.code,
+        message=answer.message,
+        hint=answer.hint,
+        details=answer.details,
+        output=output if answer.status is Status.SUCCESS else None,
         artifacts=artifacts,
         exit_code=exit_code,
         stderr_tail=stderr_tail,
         duration_ms=duration_ms,
         survivors=survivors,
-        warnings=(*meaning.warnings, *dropped, *_survivor_warnings(survivors)),
+        warnings=(*answer.warnings, *dropped, *_survivor_warnings(survivors)),
     )
 
 

@@ -55,11 +55,11 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """The outcome of one request. `document` is set for ANSWERED, `breach` for INVALID."""
+    """The outcome of one request. `document` is set for ANSWERED, `violation` for INVALID."""
 
     end: End
     document: JsonObject | None = None
-    breach: ProtocolViolation | None = None
+    violation: ProtocolViolation | None = None
     exit_code: int | None = None
     stderr_tail: bytes = b""
     duration_ms: int = 0
@@ -100,13 +100,13 @@ class PersistentProcess:
         become_subreaper()
         mark = ticks_now()
         self._child = spawn(spec)
-        self._tree = register(self._child.popen.pid, spec.call_id, mark, stays=True)
+        self._tree = register(self._child.popen.pid, spec.call_id, mark, persistent=True)
         self._reactor = epoll_reader_of(asyncio.get_running_loop())
         self._on_change = on_change
         self._line = bytearray()
-        self._said, self._most = 0, UNREQUESTED_BYTES
-        self._turn: _PendingRequest | None = None
-        self._left = anyio.Event()
+        self._received, self._limit = 0, UNREQUESTED_BYTES
+        self._request: _PendingRequest | None = None
+        self._exited = anyio.Event()
         self._stderr = TailBuffer()
         self.broken = False
         """Whether it can serve no further request."""
@@ -159,8 +159,8 @@ class PersistentProcess:
         # begins anew.
         self._errors.drain()
         self._stderr = TailBuffer()
-        turn = self._turn = _PendingRequest(request_id, on_event)
-        self._said, self._most = 0, limits.max_output_bytes
+        turn = self._request = _PendingRequest(request_id, on_event)
+        self._received, self._limit = 0, limits.max_output_bytes
         self._stdin.send(request)
         deadline = asyncio.get_running_loop().call_later(limits.timeout_ms / 1000, turn.time_out)
         try:
@@ -170,13 +170,13 @@ class PersistentProcess:
             deadline.cancel()
             if not turn.over.is_set():
                 await self._cancel(turn)
-            self._turn = None
-            self._said, self._most = 0, UNREQUESTED_BYTES
+            self._request = None
+            self._received, self._limit = 0, UNREQUESTED_BYTES
             self._check_cancelled()
         return Reply(
             end=turn.end or End.DIED,
             document=turn.document,
-            breach=turn.breach,
+            violation=turn.breach,
             exit_code=_exit_code(self.pid) if turn.end is End.DIED else None,
             stderr_tail=self._stderr.data,
             duration_ms=duration_ms,
@@ -212,9 +212,9 @@ class PersistentProcess:
             with anyio.CancelScope(shield=True):
                 if not at_once:
                     with anyio.move_on_after(LEAVE_GRACE_S):
-                        await self._left.wait()
-                self.left_unforced = self._left.is_set()
-                grace_s = LEFTOVER_GRACE_S if self._left.is_set() else TERM_GRACE_S
+                        await self._exited.wait()
+                self.left_unforced = self._exited.is_set()
+                grace_s = LEFTOVER_GRACE_S if self._exited.is_set() else TERM_GRACE_S
                 survivors += (await end_tree(self._tree, grace_s)).survivors
         finally:
             self._close()
@@ -234,10 +234,10 @@ class PersistentProcess:
 
     def _on_exit(self) -> None:
         self._reactor.forget(self._child.pidfd)
-        self._left.set()
+        self._exited.set()
         # The answer may be in the pipe already, because the exit is often seen first.
         self._stdout.drain()
-        asked = self._turn is not None and not self._turn.over.is_set()
+        asked = self._request is not None and not self._request.over.is_set()
         self._break(died=asked or _exit_code(self.pid) != 0)
 
     def _on_silence(self) -> None:
@@ -247,15 +247,15 @@ class PersistentProcess:
         asyncio.get_running_loop().call_later(LEAVING_S, self._on_staying_silent)
 
     def _on_staying_silent(self) -> None:
-        if not self._left.is_set() and not self.broken:
+        if not self._exited.is_set() and not self.broken:
             self._violated(ProtocolViolation("will not come: the process closed its stdout", ""))
 
     def _take(self, data: bytes) -> bool:
         # Counted before anything is kept, so that memory stays bounded whatever the process writes.
-        self._said += len(data)
-        if self._said > self._most:
-            if self._turn is not None:
-                self._turn.finish(End.TOO_LONG)
+        self._received += len(data)
+        if self._received > self._limit:
+            if self._request is not None:
+                self._request.finish(End.TOO_LONG)
             self._break(died=True)
             return False
         scanned = len(self._line)
@@ -271,7 +271,7 @@ class PersistentProcess:
         return self._stderr.take(data)
 
     def _take_line(self, line: bytes) -> None:
-        turn = self._turn if self._turn is not None and not self._turn.over.is_set() else None
+        turn = self._request if self._request is not None and not self._request.over.is_set() else None
         match read_line(line, turn.request_id if turn is not None else ""):
             case AnswerLine(document) if turn is not None:
                 self.answered += 1
@@ -287,16 +287,16 @@ class PersistentProcess:
                 self._violated(breach)
 
     def _violated(self, breach: ProtocolViolation) -> None:
-        if self._turn is not None and not self._turn.over.is_set():
-            self._turn.breach = breach
-            self._turn.finish(End.INVALID)
+        if self._request is not None and not self._request.over.is_set():
+            self._request.breach = breach
+            self._request.finish(End.INVALID)
         self._break(died=True)
 
     def _break(self, *, died: bool = False) -> None:
         self.died = self.died or (died and not self.broken)
         self.broken = True
-        if self._turn is not None:
-            self._turn.finish(End.DIED)
+        if self._request is not None:
+            self._request.finish(End.DIED)
         self._on_change(self)
 
 
@@ -318,7 +318,7 @@ async def ask_process(
     """Run one call in a persistent process. Whatever the process does is an outcome. A cancellation is
     handled by `PersistentProcess.ask`."""
     try:
-        request = request_line(job, stays=True)
+        request = request_line(job, persistent=True)
     except ValueError:
         return NO_JSON
     limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
@@ -348,13 +348,13 @@ def _answer(job: ProcessJsonJob, reply: Reply, stderr_tail: str) -> Answer:
         return timed_out(job, facts)
     if reply.end is End.TOO_LONG:
         return output_limited(job, facts)
-    if reply.breach is not None:
+    if reply.violation is not None:
         return Answer(
             status=Status.FAILED,
             code=Code.INVALID_OUTPUT,
-            message=f"the answer {reply.breach.fault}",
+            message=f"the answer {reply.violation.fault}",
             hint="a persistent process answers each line with one line: an object with ok and the requestId",
-            details={**facts, "excerpt": reply.breach.excerpt},
+            details={**facts, "excerpt": reply.violation.excerpt},
         )
     left = "was ended" if reply.exit_code is None else exit_words(reply.exit_code)
     return Answer(

@@ -59,7 +59,7 @@ class _Group:
 
     places: anyio.Semaphore
     free: list[_IdleProcess] = field(default_factory=list)
-    asked: set[PersistentProcess] = field(default_factory=set)
+    serving: set[PersistentProcess] = field(default_factory=set)
     users: int = 0
     """How many calls hold a place or wait for one."""
     deaths: int = 0
@@ -97,35 +97,35 @@ class ProcessSlot:
                 pool.note_exit(group)
                 meaning = not_started(job, fault.failure)
                 return outcome_from_answer(job, meaning, exit_code=None, stderr_tail="", duration_ms=0)
-        group.asked.add(instance)
+        group.serving.add(instance)
         outcome: RunOutcome | None = None
         survivors = 0
         try:
             outcome = await ask_process(instance, job, on_event)
         finally:
             # A cancelled call as well returns its process or ends it.
-            group.asked.discard(instance)
+            group.serving.discard(instance)
             survivors = await pool.give_back(self._key, group, instance, self._idle_s)
         return outcome.with_survivors(survivors)
 
 
 class ProcessPool:
-    """All persistent processes of a kernel. `monotonic` returns seconds; `holds` says whether processes of a
-    key may still serve calls."""
+    """All persistent processes of a kernel. `monotonic` returns seconds; `key_is_current` says whether
+    processes of a key may still serve calls."""
 
-    def __init__(self, monotonic: Callable[[], float], holds: Callable[[ProcessKey], bool]) -> None:
-        self._monotonic, self._holds = monotonic, holds
+    def __init__(self, monotonic: Callable[[], float], key_is_current: Callable[[ProcessKey], bool]) -> None:
+        self._monotonic, self._key_is_current = monotonic, key_is_current
         self._groups: dict[ProcessKey, _Group] = {}
         self._outdated: set[PersistentProcess] = set()
-        self._doomed: list[PersistentProcess] = []
+        self._ending: list[PersistentProcess] = []
         self._changed = anyio.Event()
         self._closing = False
 
     @asynccontextmanager
     async def slot(
-        self, key: ProcessKey, *, instances: int, idle_ms: int, waits: Callable[[str], None]
+        self, key: ProcessKey, *, instances: int, idle_ms: int, on_wait: Callable[[str], None]
     ) -> AsyncIterator[ProcessSlot]:
-        """Hold a place while the block runs. `waits` is called with the reason before any waiting."""
+        """Hold a place while the block runs. `on_wait` is called with the reason before any waiting."""
         # The entry or program of this sidecar has changed: processes of the older one serve nobody any
         # more, and would count against the new one's resources until they are idle for long enough.
         self.retire(lambda other: other.sidecar == key.sidecar and _is_another(other, key))
@@ -135,13 +135,15 @@ class ProcessPool:
         group.users += 1
         try:
             if group.places.value == 0:
-                waits("waiting: the sidecar serves another call")
+                on_wait("waiting: the sidecar serves another call")
             async with group.places:
                 # The pause is taken with the place held, so that waiting calls do not start the program at
                 # once one after the other.
                 pause = group.not_before - self._monotonic()
                 if pause > 0 and not group.free:
-                    waits(f"waiting: the sidecar died {group.deaths} times and is started again in a moment")
+                    on_wait(
+                        f"waiting: the sidecar died {group.deaths} times and is starting again in a moment"
+                    )
                     await anyio.sleep(pause)
                 yield ProcessSlot(self, key, group, idle_ms / 1000)
         finally:
@@ -166,13 +168,13 @@ class ProcessPool:
         """Take back the process of a call that has ended, and keep or end it. Returns how many processes of
         its tree survive."""
         # The key may have become outdated during the call, by an edit of the entry or by a person's decision.
-        outdated = instance in self._outdated or not self._holds(key)
+        outdated = instance in self._outdated or not self._key_is_current(key)
         self._outdated.discard(instance)
         if self._closing or instance.broken:
             return await self._discard(group, instance)
         group.deaths = 0
         if outdated:
-            self._doomed.append(instance)
+            self._ending.append(instance)
         else:
             group.free.append(_IdleProcess(instance, self._monotonic(), idle_s))
             self._trim()
@@ -198,14 +200,14 @@ class ProcessPool:
         """End the processes of these keys: idle ones soon, those that serve a call after its answer."""
         for key, group in self._groups.items():
             if outdated(key):
-                self._doomed += [resting.instance for resting in group.free]
+                self._ending += [resting.instance for resting in group.free]
                 group.free.clear()
-                self._outdated |= group.asked
+                self._outdated |= group.serving
                 self._wake()
 
     def review(self) -> None:
         """End the processes whose key is outdated."""
-        self.retire(lambda key: not self._holds(key))
+        self.retire(lambda key: not self._key_is_current(key))
 
     async def run(self) -> None:
         """End processes that were idle for too long, died or were retired, until cancelled."""
@@ -228,29 +230,29 @@ class ProcessPool:
                     due = min(due, left) if not resting.instance.busy else due
                     continue
                 group.free.remove(resting)
-                self._doomed.append(resting.instance)
+                self._ending.append(resting.instance)
                 if resting.instance.died:
                     self.note_exit(group)
-        await self._end_ending(at_once=False)
+        await self._end_due(at_once=False)
         self._drop_empty()
         return due
 
-    async def _end_ending(self, *, at_once: bool) -> None:
-        doomed, self._doomed = self._doomed, []
+    async def _end_due(self, *, at_once: bool) -> None:
+        ending, self._ending = self._ending, []
         async with anyio.create_task_group() as group:
-            for instance in doomed:
+            for instance in ending:
                 group.start_soon(partial(instance.end, at_once=at_once or instance.broken))
 
     async def halt(self) -> None:
         """End every process at once, whether a call waits for its answer or not. Returns when the idle ones
         have ended; a process that serves a call is ended by that call."""
         for group in self._groups.values():
-            self._doomed += [resting.instance for resting in group.free]
+            self._ending += [resting.instance for resting in group.free]
             group.free.clear()
-            for instance in group.asked:
+            for instance in group.serving:
                 instance.abandon()
         with anyio.CancelScope(shield=True):
-            await self._end_ending(at_once=True)
+            await self._end_due(at_once=True)
 
     async def close(self) -> None:
         """End every process at once, and keep none from now on."""
@@ -265,7 +267,7 @@ class ProcessPool:
         if idle:
             group, longest = min(idle, key=lambda found: found[1].since)
             group.free.remove(longest)
-            self._doomed.append(longest.instance)
+            self._ending.append(longest.instance)
 
     def _drop_empty(self) -> None:
         now = self._monotonic()

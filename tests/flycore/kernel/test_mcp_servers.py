@@ -248,7 +248,7 @@ async def test_a_server_that_is_well_is_never_shown_without_its_tools(
         worlds.append(self.root_state)
 
     async with kernel_of(root) as kernel:
-        monkeypatch.setattr(TrustedRegistry, "hold", slow_hold)
+        monkeypatch.setattr(TrustedRegistry, "effective_entries", slow_hold)
         monkeypatch.setattr(McpStatusStore, "note", noted)
         monkeypatch.setattr(StateRefresher, "_replace", seen)
         kernel.probe("notes")

@@ -88,8 +88,8 @@ def _may_look(
     The snapshot runs without a person's approval. So it runs only where policy does not deny it, and either
     allows it or the program belongs to this distribution and has neither secrets nor delegates.
     """
-    world, entry = context.state.world, prepared.target.entry
-    view = callable_view(world, SNAPSHOT, context.blocks)
+    root_state, entry = context.state.latest, prepared.target.entry
+    view = callable_view(root_state, SNAPSHOT, context.blocks)
     if isinstance(view, Rejection):
         return f"{SNAPSHOT} cannot be called: {view.message}"
     snapshot = Target(capability=view.capability, entry=entry)
@@ -99,7 +99,7 @@ def _may_look(
         return "its entry has the desktop permission, and runs only for calls that were approved"
     now = context.clock.now()
     _, verdict = judge(
-        world, snapshot, asked, prepared.seal, prepared.sandbox, caller=request.caller, now=now
+        root_state, snapshot, asked, prepared.seal, prepared.sandbox, caller=request.caller, now=now
     )
     if verdict.decision is Decision.DENY:
         return f"policy denies {SNAPSHOT}"

@@ -157,7 +157,7 @@ def accepts_unchecked(entry: SidecarEntry, environ: Mapping[str, str]) -> bool:
 
 async def take_preview(
     desktop: Desktop,
-    seat: ProtectedWindows,
+    protected: ProtectedWindows,
     tool: str,
     input: JsonObject,
     earlier: Preview | None = None,
@@ -184,13 +184,13 @@ async def take_preview(
     if isinstance(window, str):
         return failed(Code.INVALID_INPUT, f"name a window: {window}", "computer.window lists them")
     # A tool that acts on a console's window could press the keys that approve its next call.
-    if seat.contains(window):
+    if protected.contains(window):
         return failed(
             Code.INVALID_INPUT,
             "name another window: this one is the console's own, which no tool may act on",
             "computer.window lists the others",
         )
-    if any(seat.contains(other) for other in over):
+    if any(protected.contains(other) for other in over):
         return failed(
             Code.INVALID_INPUT,
             "the console's own window lies over that point",
@@ -291,8 +291,8 @@ class X11Desktop:
         """The helper's answer: its line, and the pixels after it."""
         done = await self._run((*HELPER, *map(str, words)))
         if done.exit_code != 0:
-            said = done.stderr_tail.decode("utf-8", "replace").strip().split("\n")[0]
-            raise DesktopUnreadable(said or "the display could not be read")
+            message = done.stderr_tail.decode("utf-8", "replace").strip().split("\n")[0]
+            raise DesktopUnreadable(message or "the display could not be read")
         line, _, pixels = done.stdout.partition(b"\n")
         try:
             return msgspec.json.decode(line, type=_HelperAnswer), pixels

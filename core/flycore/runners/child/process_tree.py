@@ -68,9 +68,9 @@ def become_subreaper() -> None:
     _subreaper.append(os.getpid())
 
 
-def register(leader: int, call_id: str, started: int, *, stays: bool = False) -> ProcessTree:
+def register(leader: int, call_id: str, started: int, *, persistent: bool = False) -> ProcessTree:
     """Register the tree of a child that was just started in its own session."""
-    tree = ProcessTree(leader, call_id, started, stays)
+    tree = ProcessTree(leader, call_id, started, persistent)
     _registered[leader] = tree
     return tree
 
@@ -123,7 +123,7 @@ async def _end_with(tree: ProcessTree, number: signal.Signals, patience_s: float
     deadline = time.monotonic() + patience_s
     pause = _FIRST_PAUSE_S
     # By id and start time: an id can be used again by another process of the tree.
-    told: set[tuple[int, int]] = set()
+    signalled: set[tuple[int, int]] = set()
     _signal_group(tree.leader, number)
     # Members can start others while they are being signalled, so this looks again until nobody is left.
     while True:
@@ -131,8 +131,8 @@ async def _end_with(tree: ProcessTree, number: signal.Signals, patience_s: float
         if not living and not reaped:
             return 0
         for process in living:
-            if (process.pid, process.started) not in told:
-                told.add((process.pid, process.started))
+            if (process.pid, process.started) not in signalled:
+                signalled.add((process.pid, process.started))
                 send_signal(process, number, signal.SIGCONT)
         if living and time.monotonic() >= deadline:
             return len(living)

@@ -39,7 +39,7 @@ class McpCall:
 
 
 async def call_tool(
-    client: Client, link: McpTransport, job: ProcessJsonJob, asked: McpCall, tell: OnEvent | None
+    client: Client, link: McpTransport, job: ProcessJsonJob, call: McpCall, on_event: OnEvent | None
 ) -> RunOutcome:
     """Send the call and wait for its answer. At the time limit, and when the awaiting task is cancelled, the
     cancellation is sent to the server, which is ended with its tree where it does not end the call."""
@@ -52,7 +52,7 @@ async def call_tool(
     try:
         with anyio.move_on_after(job.timeout_ms / 1000):
             try:
-                outcome = await _send_call(client, job, asked, tell)
+                outcome = await _send_call(client, job, call, on_event)
             except MCPError as error:
                 outcome = await _error(link, error)
             except ValidationError:
@@ -72,18 +72,20 @@ async def call_tool(
             details={"timeoutMs": job.timeout_ms},
         )
     duration = round((time.monotonic() - begun) * 1000)
-    told = replace(outcome, stderr_tail=link.stderr_tail, duration_ms=duration)
-    return told.with_survivors(link.survivors) if link.closed.is_set() else told
+    reported = replace(outcome, stderr_tail=link.stderr_tail, duration_ms=duration)
+    return reported.with_survivors(link.survivors) if link.closed.is_set() else reported
 
 
-async def _send_call(client: Client, job: ProcessJsonJob, asked: McpCall, tell: OnEvent | None) -> RunOutcome:
+async def _send_call(
+    client: Client, job: ProcessJsonJob, call: McpCall, on_event: OnEvent | None
+) -> RunOutcome:
     from mcp_types import CallToolRequest, CallToolRequestParams, InputRequiredResult
 
     async def progressed(progress: float, total: float | None, message: str | None) -> None:
-        if tell is not None:
-            tell(SidecarEvent(progress=progress, total=total, message=(message or "")[:LONGEST_ERROR]))
+        if on_event is not None:
+            on_event(SidecarEvent(progress=progress, total=total, message=(message or "")[:LONGEST_ERROR]))
 
-    request = CallToolRequest(params=CallToolRequestParams(name=asked.tool, arguments=job.input))
+    request = CallToolRequest(params=CallToolRequestParams(name=call.tool, arguments=job.input))
     result = await client.session.send_request(request, _answers(), progress_callback=progressed)
     if isinstance(result, InputRequiredResult):
         return RunOutcome(
@@ -132,12 +134,12 @@ async def _error(link: McpTransport, error: Any) -> RunOutcome:
 def crash_outcome(how: str, exit_code: int | None) -> RunOutcome:
     """The outcome where the server ended before it answered. A server over HTTP has no exit code and no
     stderr."""
-    said = "its stderr may say why" if exit_code is not None else "its entry in the catalog says how it is"
+    hint = "its stderr may say why" if exit_code is not None else "its entry in the catalog says how it is"
     return RunOutcome(
         status=Status.FAILED,
         code=Code.CRASHED,
         message=f"the server {how} before it answered",
-        hint=f"{said}; it may have acted in part",
+        hint=f"{hint}; it may have acted in part",
         exit_code=exit_code,
     )
 

@@ -76,9 +76,9 @@ def connection_loss(
         how = f"did not answer within {connect_s:g} s"
     if link.exit_code is not None and (how == "has left" or how.startswith("closed")):
         how = exit_words(link.exit_code)
-    said = how or (_words(leaf) if leaf is not None else "went away")
+    reason = how or (_words(leaf) if leaf is not None else "went away")
     return ConnectionState(
-        fault=f"the server {said}"[:LONGEST_FAULT], remedy=remedy, stderr_tail=link.stderr_tail
+        fault=f"the server {reason}"[:LONGEST_FAULT], remedy=remedy, stderr_tail=link.stderr_tail
     )
 
 

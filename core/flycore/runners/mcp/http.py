@@ -123,7 +123,7 @@ class _Transport(httpx2.AsyncBaseTransport):
         """Send one request. The answer of a redirect comes without its `location` header."""
         if request.method == "GET":
             await self._pause()
-        asked = httpcore2.Request(
+        forwarded = httpcore2.Request(
             method=request.method,
             url=httpcore2.URL(
                 scheme=request.url.raw_scheme,
@@ -136,28 +136,28 @@ class _Transport(httpx2.AsyncBaseTransport):
             extensions=request.extensions,
         )
         try:
-            said = await self._pool.handle_async_request(asked)
+            response = await self._pool.handle_async_request(forwarded)
         except (httpcore2.TimeoutException, httpcore2.NetworkError, httpcore2.ProtocolError) as fault:
             self._link.note_failure(f"could not be reached ({str(fault) or type(fault).__name__})")
             self._link.in_doubt = True
             raise httpx2.ConnectError(str(fault), request=request) from fault
-        headers = httpx2.Headers(said.headers)
-        if said.status in _REDIRECTS:
-            self._link.note_failure(f"answered HTTP {said.status}, a redirect, which is not followed")
+        headers = httpx2.Headers(response.headers)
+        if response.status in _REDIRECTS:
+            self._link.note_failure(f"answered HTTP {response.status}, a redirect, which is not followed")
             del headers["location"]
-        elif said.status >= 400:
-            self._link.note_failure(f"answered HTTP {said.status}")
+        elif response.status >= 400:
+            self._link.note_failure(f"answered HTTP {response.status}")
         # A small compressed body can unpack to gigabytes, past the limit on what is received.
         if headers.get("content-encoding", "identity").casefold() != "identity":
             self._link.note_failure("compressed its answer, which the request did not allow")
-            await said.aclose()
+            await response.aclose()
             raise httpx2.DecodingError(self._link.last_failure, request=request)
         # A stream of events has no end, so its length has no limit; each of its events does, in the SDK.
         events = headers.get("content-type", "").casefold().startswith("text/event-stream")
         return httpx2.Response(
-            said.status,
+            response.status,
             headers=headers,
-            stream=_Body(said, 0 if events else self._most, self._link),
+            stream=_Body(response, 0 if events else self._most, self._link),
             request=request,
         )
 
@@ -175,7 +175,7 @@ class HttpTransport:
     """The transport to a server over HTTP. `headers` hold secrets; `most` is the longest message, in
     bytes."""
 
-    stays_alone = False
+    one_call_at_a_time = False
     stderr_tail = ""
     exit_code: int | None = None
     survivors = 0

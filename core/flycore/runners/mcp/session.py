@@ -61,12 +61,12 @@ Start = Callable[[], Awaitable[Started]]
 
 class McpSession:
     """The session with one server. `run` keeps it connected until it is cancelled, and leaves nothing
-    running. `told` is called with each new state of the connection."""
+    running. `on_state` is called with each new state of the connection."""
 
     def __init__(
-        self, start: Start, told: Callable[[ConnectionState], None], connect_s: float = CONNECT_S
+        self, start: Start, on_state: Callable[[ConnectionState], None], connect_s: float = CONNECT_S
     ) -> None:
-        self._start, self._told, self._connect_s = start, told, connect_s
+        self._start, self._on_state, self._connect_s = start, on_state, connect_s
         self._client: Client | None = None
         self._started: Started | None = None
         self._listing: McpToolList | None = None
@@ -76,9 +76,9 @@ class McpSession:
         """Set once the first attempt to connect has succeeded or failed."""
         self._places: anyio.Semaphore | None = None
         self._again = False
-        self._announced = self._looked = 0
+        self._announced = self._included = 0
         """How many changes the server has announced, and how many of them the present list includes."""
-        self._noted = anyio.Event()
+        self._listed = anyio.Event()
         """Set when the next list has arrived."""
         self._calls = 0
 
@@ -100,7 +100,7 @@ class McpSession:
                 continue
             # A server that is lost once is connected again before a person needs to know.
             if not was_well or pause > FIRST_PAUSE_S:
-                self._told(contact)
+                self._on_state(contact)
             self.settled.set()
             with anyio.move_on_after(pause):
                 await self._retry.wait()
@@ -116,20 +116,20 @@ class McpSession:
         self._relist.set()
 
     @asynccontextmanager
-    async def hold(self, waits: Callable[[str], None]) -> AsyncIterator[None]:
-        """Hold a place for one call while the block runs. `waits` is called with the reason before any
+    async def hold(self, on_wait: Callable[[str], None]) -> AsyncIterator[None]:
+        """Hold a place for one call while the block runs. `on_wait` is called with the reason before any
         waiting."""
         if self._client is None:
-            waits("waiting: the server is being connected")
+            on_wait("waiting: the server is being connected")
             with anyio.move_on_after(WAIT_S):
                 await self._connected.wait()
         places = self._places or anyio.Semaphore(1)
         if places.value == 0:
-            waits("waiting: the server serves another call")
+            on_wait("waiting: the server serves another call")
         async with places:
             yield
 
-    async def call(self, job: ProcessJsonJob, asked: McpCall, tell: OnEvent | None) -> RunOutcome:
+    async def call(self, job: ProcessJsonJob, asked: McpCall, on_event: OnEvent | None) -> RunOutcome:
         """Run the call; every end is an outcome. A cancellation is sent to the server, whose process is ended
         where it does not end the call."""
         # The approval is for the program as it is now: a server that runs an older one is ended, and `run`
@@ -153,7 +153,7 @@ class McpSession:
             return _changed("the server describes the tool differently now, and nobody has approved that")
         self._calls += 1
         try:
-            return await call_tool(client, started.link, job, asked, tell)
+            return await call_tool(client, started.link, job, asked, on_event)
         finally:
             self._calls -= 1
             if started.link.in_doubt:
@@ -163,11 +163,11 @@ class McpSession:
     async def _is_current(self, longest_s: float) -> bool:
         """Whether the present list includes every change that the server has announced until now; waits for
         it, for a bounded time."""
-        told = self._announced
+        announced = self._announced
         with anyio.move_on_after(min(WAIT_S, longest_s)):
-            while self._client is not None and self._looked < told:
-                await self._noted.wait()
-        return self._looked >= told
+            while self._client is not None and self._included < announced:
+                await self._listed.wait()
+        return self._included >= announced
 
     async def _once(self) -> ConnectionState:
         """Connect, stay connected for as long as possible, and return why the connection was lost."""
@@ -204,15 +204,15 @@ class McpSession:
                     # Counted before the list is requested: a change that is announced meanwhile may be
                     # missing in it, and has to be followed by another list.
                     self._relist = anyio.Event()
-                    told = self._announced
+                    announced = self._announced
                     inner.start_soon(self._listen, client)
                     listing = await list_tools(client.session)
                     connecting.deadline = float("inf")
                     self._begin(client, started)
                     while True:
-                        self._looked = told
+                        self._included = announced
                         self._note(listing, server, round((time.monotonic() - begun) * 1000))
-                        told, listing = await self._next_listing(client)
+                        announced, listing = await self._next_listing(client)
 
     async def _next_listing(self, client: Client) -> tuple[int, McpToolList]:
         """The next list of tools, with the number of changes that were announced before it was requested."""
@@ -222,9 +222,9 @@ class McpSession:
             # A server may announce changes without end: at most one list in each second.
             await anyio.sleep(RELIST_PAUSE_S)
             self._relist = anyio.Event()
-            told, calls = self._announced, self._calls
+            announced, calls = self._announced, self._calls
             with anyio.move_on_after(self._connect_s):
-                return told, await list_tools(client.session)
+                return announced, await list_tools(client.session)
             # A server that is busy with a call may leave the request unanswered; an idle one is broken.
             if not calls and not self._calls:
                 raise TimeoutError
@@ -261,21 +261,21 @@ class McpSession:
 
     def _begin(self, client: Client, started: Started) -> None:
         self._client, self._started = client, started
-        self._places = anyio.Semaphore(1 if started.link.stays_alone else AT_ONCE)
+        self._places = anyio.Semaphore(1 if started.link.one_call_at_a_time else AT_ONCE)
 
     def _note(self, listing: McpToolList, server: str, took_ms: int) -> None:
         self._listing = listing
-        self._noted.set()
-        self._noted = anyio.Event()
-        self._told(ConnectionState(listing=listing, server=server, took_ms=took_ms))
+        self._listed.set()
+        self._listed = anyio.Event()
+        self._on_state(ConnectionState(listing=listing, server=server, took_ms=took_ms))
         self._connected.set()
         self.settled.set()
 
     def _on_lost(self) -> None:
         self._client = self._started = self._listing = None
         self._connected = anyio.Event()
-        self._noted.set()
-        self._noted = anyio.Event()
+        self._listed.set()
+        self._listed = anyio.Event()
 
 
 def _changed(message: str) -> RunOutcome:

@@ -40,7 +40,7 @@ class StdioTransport:
     raises SpawnError."""
 
     in_doubt = False
-    stays_alone = True
+    one_call_at_a_time = True
 
     def __init__(self, spec: SpawnSpec, most: int) -> None:
         self._spec, self._most = spec, most
@@ -51,7 +51,7 @@ class StdioTransport:
         self._tail = TailBuffer()
         self._garbage = self._asked = 0
         self._cancelled: object = None
-        self._calm = anyio.Event()
+        self._idle = anyio.Event()
 
     @property
     def stderr_tail(self) -> str:
@@ -66,14 +66,14 @@ class StdioTransport:
     def begin_call(self) -> None:
         """Begin the stderr tail and the state of cancellation anew, for one call."""
         self._tail = TailBuffer()
-        self._cancelled, self._calm = None, anyio.Event()
+        self._cancelled, self._idle = None, anyio.Event()
 
     async def wait_until_idle(self) -> bool:
         """Wait until the server has answered the cancelled request; False where it has not within its
         grace."""
         with anyio.move_on_after(CANCEL_GRACE_S, shield=True):
-            await self._calm.wait()
-        return self._calm.is_set()
+            await self._idle.wait()
+        return self._idle.is_set()
 
     @asynccontextmanager
     async def transport(self) -> AsyncIterator[TransportStreams]:
@@ -82,7 +82,7 @@ class StdioTransport:
         become_subreaper()
         mark = ticks_now()
         child = spawn(self._spec)
-        tree = register(child.popen.pid, self._spec.call_id, mark, stays=True)
+        tree = register(child.popen.pid, self._spec.call_id, mark, persistent=True)
         errors = PipeReader(epoll_reader_of(asyncio.get_running_loop()), child.stderr, self._take_error)
         os.set_blocking(child.stdin, False)
         os.set_blocking(child.stdout, False)
@@ -189,7 +189,7 @@ class StdioTransport:
                 self.abort("sends requests and does not read the answers")
                 return None
         elif self._cancelled is not None and getattr(message, "id", None) == self._cancelled:
-            self._calm.set()
+            self._idle.set()
         return SessionMessage(message)
 
     async def _write(self, fd: int, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:

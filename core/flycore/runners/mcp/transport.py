@@ -22,7 +22,7 @@ class McpTransport(Protocol):
     """Set when the connection is closed and nothing that was started for it is left."""
     in_doubt: bool
     """Whether a request failed on its way, so that it is not known whether the server still answers."""
-    stays_alone: bool
+    one_call_at_a_time: bool
     """Whether the connection carries one call at a time, because only its end is sure to end a call."""
 
     def transport(self) -> AbstractAsyncContextManager[TransportStreams]:
