@@ -1,6 +1,6 @@
-"""`python -m bench [--quick] [NAME…]`: runs all benchmarks, or those whose file name begins so.
+"""`python -m bench [--quick] [NAME...]` runs all benchmarks, or those whose file name begins with NAME.
 
-Prints a table and writes `bench/results.json`, where the figures of files not run are kept.
+It prints a table and writes `bench/results.json`, which keeps the figures of files that did not run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ RESULTS = HERE / "results.json"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run, print, write. The exit code says whether a name was known, not whether goals were met."""
+    """Run the benchmarks, print and write the figures. The exit code is 0 also if goals are not met; it is
+    not 0 for an unknown name."""
     sys.path.insert(0, str(HERE))
     from common import Row, table
 

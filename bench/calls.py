@@ -1,6 +1,6 @@
-"""What both halves of P1 share: the echo sidecar and its caller in C, a loop over calls, and rows.
+"""The shared parts of P1: the echo sidecar and its caller in C, a loop over calls, and rows.
 
-All are measured in turn, round by round, in one run; a figure is the median of the rounds.
+All candidates are measured in turn, round by round, in one run. A figure is the median of the rounds.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ int main(int argc, char **argv) {
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Of one round. `p50` and `cpu` in microseconds a call, `rate` in calls a second."""
+    """The figures of one round: `p50` and `cpu` in microseconds a call, `rate` in calls a second."""
 
     p50: float
     cpu: float
@@ -126,12 +126,12 @@ class Figures:
 
 
 def echo_program() -> Path:
-    """The sidecar: reads to the end, answers, leaves."""
+    """Compile the sidecar, which reads to the end, answers and exits."""
     return compiled("echo", ECHO_C)
 
 
 def c_caller(echo: Path, request: bytes, calls: int) -> Callable[[int], Figures]:
-    """Calls `echo` from C as often as said, so many at once."""
+    """Compile the caller in C, which runs `echo` so many times, so many at once."""
     reference = compiled("reference", REFERENCE_C)
 
     def measure(width: int) -> Figures:
@@ -143,7 +143,7 @@ def c_caller(echo: Path, request: bytes, calls: int) -> Callable[[int], Figures]
 
 
 async def measure_calls(call: Callable[[], Awaitable[None]], calls: int, width: int) -> Figures:
-    """So many calls, `width` at once."""
+    """Make so many calls, `width` at once, and return their figures."""
     for _ in range(WARM_UP):
         await call()
     times: list[float] = []
@@ -174,7 +174,7 @@ def row(
     most: float = math.inf,
     goal: str = "P1",
 ) -> Row:
-    """`rounds`: of each the figure and its ratio to the reference measured just before."""
+    """The row of `rounds`. Each figure is compared with the reference that was measured just before it."""
     ratios = [ratio for _, ratio in rounds]
     ratio = median(ratios)
     value = median(figure for figure, _ in rounds)
@@ -182,7 +182,7 @@ def row(
 
 
 def one_at_a_time(rounds: list[tuple[Figures, Figures, Figures]], note: str) -> list[Row]:
-    """Rows of rounds of C, ours and anyio's."""
+    """The rows of the rounds of C, ours and anyio's."""
     p50 = [(ours.p50, ours.p50 / c.p50) for c, ours, _ in rounds]
     cpu = [(ours.cpu, ours.cpu / c.cpu) for c, ours, _ in rounds]
     against = [(ours.cpu, ours.cpu / anyios.cpu) for _, ours, anyios in rounds]
@@ -194,13 +194,13 @@ def one_at_a_time(rounds: list[tuple[Figures, Figures, Figures]], note: str) -> 
 
 
 def in_flight(width: int, rounds: list[tuple[Figures, Figures]], note: str) -> Row:
-    """The row of rounds of C and ours, so many at once."""
+    """The row of the rounds of C and ours with so many calls at once."""
     rates = [(ours.rate, ours.rate / c.rate) for c, ours in rounds]
     return row(f"{width} in flight", "calls/s", rates, "≥ 0.75 × C", note, least=0.75)
 
 
 async def threads(call: Callable[[], Awaitable[None]], idle: int, note: str) -> Row:
-    """Threads while 32 calls are under way, against the `idle` ones that are there without any."""
+    """The number of threads during 32 calls, compared with the `idle` ones without any call."""
     counted: list[int] = []
 
     async def counting() -> None:
@@ -213,7 +213,7 @@ async def threads(call: Callable[[], Awaitable[None]], idle: int, note: str) -> 
 
 
 def ballast() -> bytearray:
-    """1 GiB that this process has touched: a spawn that forks would copy its page tables."""
+    """Allocate and touch 1 GiB in this process, because a spawn that forks would copy its page tables."""
     held = bytearray(GIB)
     held[::4096] = b"x" * (GIB // 4096)
     return held
@@ -225,7 +225,7 @@ def _cpu() -> float:
 
 
 def compiled(name: str, source: str) -> Path:
-    """The program that this C source is."""
+    """Compile a C source and return the path of the program."""
     BUILD.mkdir(exist_ok=True)
     code, program = BUILD / f"{name}.c", BUILD / name
     if not program.exists() or code.read_text() != source:

@@ -1,4 +1,4 @@
-"""What every benchmark shares: rows of the table, and two things measured in turn."""
+"""The shared parts of all benchmarks: rows of the table, and the comparison of two things in turn."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure beside its reference. A goal is a ratio: absolute figures move with the machine."""
+    """A figure and its reference. A goal is a ratio, because absolute figures depend on the machine."""
 
     goal: str
     """`P1`, `P6`, …"""
@@ -30,7 +30,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two things measured in turn: medians in seconds, and the median and spread of the rounds' ratios."""
+    """The result of a comparison: medians in seconds, and the median and the spread of the rounds' ratios."""
 
     value: float
     reference: float
@@ -39,7 +39,7 @@ class Compared:
 
 
 def compare(value: Callable[[], object], reference: Callable[[], object], rounds: int) -> Compared:
-    """Run both once to warm up, then in turn, and compare round by round."""
+    """Run both once to warm up, then in turn, and compare them round by round."""
     value(), reference()
     values: list[float] = []
     references: list[float] = []
@@ -51,8 +51,8 @@ def compare(value: Callable[[], object], reference: Callable[[], object], rounds
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Wall time of one run without the garbage collector, as timeit measures: its full passes look at
-    everything else that lives in the process, and their number differs from run to run."""
+    """The wall time of one run without the garbage collector, as in timeit. A full collection looks at all
+    other objects of the process, and the number of collections differs from run to run."""
     gc.collect()
     gc.disable()
     try:
@@ -64,7 +64,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def spread(figures: Sequence[float]) -> float:
-    """How far apart the figures lie, as a share of their median."""
+    """The range of the figures as a share of their median."""
     return (max(figures) - min(figures)) / median(figures)
 
 

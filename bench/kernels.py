@@ -1,6 +1,6 @@
-"""A kernel for a benchmark: a root of its own, everything trusted and allowed, and the disk's syncs left out.
+"""A kernel for a benchmark: a root of its own, with everything trusted and allowed.
 
-`fsync` is made to do nothing because it would measure the disk.
+`fsync` does nothing here, because it would measure the disk.
 """
 
 from __future__ import annotations
@@ -28,18 +28,21 @@ Call = Callable[[], Awaitable[None]]
 
 @contextmanager
 def no_sync() -> Iterator[None]:
-    """No `fsync` within the block."""
+    """Make `fsync` do nothing in the block."""
     with mock.patch("os.fsync", _nothing):
         yield
 
 
 def _nothing(descriptor: int) -> None:
-    """In the place of `os.fsync`."""
+    """The replacement for `os.fsync`."""
 
 
 def root(base: Path, programs: dict[str, Path], **entry: object) -> tuple[RootPaths, dict[str, str]]:
-    """An app root with one sidecar and tool for each name, its program alone in its folder; and the
-    environment its kernel runs in."""
+    """Create an app root with a sidecar and a tool for each name, and return it with the environment of its
+    kernel.
+
+    Each sidecar's program is alone in its folder.
+    """
     project, config = base / "project", base / "config" / "flytui"
     (project / "tools").mkdir(parents=True)
     config.mkdir(parents=True)
@@ -75,7 +78,7 @@ def _entry(project: Path, tool: str, program: Path) -> dict[str, object]:
 
 @asynccontextmanager
 async def running(places: RootPaths, environ: dict[str, str]) -> AsyncIterator[Kernel]:
-    """A kernel for one measurement, so that its quota starts anew."""
+    """A kernel for one measurement, so that each measurement begins with a full quota."""
     with RootLock.acquire(places, "console") as holder:
         async with open_kernel(places, holder, environ) as kernel:
             kernel.approver.attach((), ())
@@ -93,7 +96,7 @@ async def _available(kernel: Kernel) -> None:
 
 
 def calling(kernel: Kernel, tool: str) -> Call:
-    """One call of the tool; raises RuntimeError where it is no success."""
+    """Make one call of the tool. Raises `RuntimeError` if it does not succeed."""
 
     async def call() -> None:
         request = CallRequest(

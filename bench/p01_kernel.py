@@ -1,8 +1,8 @@
-"""P1, the whole kernel: a call of a C echo sidecar against C's own posix_spawn of the same program.
+"""P1 with the whole kernel: a call of a C echo sidecar against C's own posix_spawn of the same program.
 
-Everything is on: trust, policy (the user's own allow), both schemas, the program followed and sealed anew,
+Everything is on: trust, policy (a rule of the user), both schemas, the resolving and sealing of the program,
 quota, the artifact folder, session, deadline, bounded output, pidfd, and three audit lines a call. Only
-`fsync` is made to do nothing: it would measure the disk.
+`fsync` does nothing, because it would measure the disk.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ TOOLS = {"bench.echo": "in-place", "bench.copied": "auto"}
 
 
 def run(size: str) -> list[Row]:
-    """All rows; `size` is `quick` or `full`."""
+    """Measure all rows; `size` is `quick` or `full`."""
     with tempfile.TemporaryDirectory() as base, no_sync():
         places, environ = _root(Path(base))
         return anyio.run(_rows, places, environ, size)
@@ -92,7 +92,7 @@ async def _large_parent(measure: Callable[[], Awaitable[Figures]], rounds: int) 
 
 
 def _root(base: Path) -> tuple[RootPaths, dict[str, str]]:
-    """An app root whose two sidecars are the echo program, and the environment its kernel runs in."""
+    """An app root with two sidecars that are the echo program, and the environment of its kernel."""
     places, environ = root(base, dict.fromkeys(TOOLS, echo_program()))
     registry = Path(places.app_root) / "tools" / "external.tools.jsonc"
     document = json.loads(registry.read_text())
@@ -104,7 +104,7 @@ def _root(base: Path) -> tuple[RootPaths, dict[str, str]]:
 
 
 def _job(echo: Path, places: RootPaths) -> ProcessJsonJob:
-    """The request as the kernel writes it, for the others to write as well."""
+    """The request as the kernel writes it, for the other candidates."""
     return ProcessJsonJob(
         argv=(str(echo),),
         env=ENVIRONMENT,

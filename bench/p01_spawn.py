@@ -1,4 +1,4 @@
-"""P1, the runner alone: a call of a C echo sidecar against C's own posix_spawn of the same program."""
+"""P1 with the runner alone: a call of a C echo sidecar against C's own posix_spawn of the same program."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOTE = "the runner, without the pipeline"
 
 
 def run(size: str) -> list[Row]:
-    """All rows; `size` is `quick` or `full`."""
+    """Measure all rows; `size` is `quick` or `full`."""
     echo, calls, rounds = echo_program(), CALLS[size], ROUNDS[size]
     job = ProcessJsonJob(
         argv=(str(echo),),

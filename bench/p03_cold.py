@@ -22,7 +22,7 @@ REQUEST = b'{"tool": "bench.cold", "input": {"path": "README.md"}, "requestId": 
 
 
 def program() -> Path:
-    """The sidecar: what a Python sidecar that imports `json` and nothing else costs."""
+    """The sidecar: a Python program that imports `json` and nothing else."""
     import sys
 
     BUILD.mkdir(exist_ok=True)
@@ -33,7 +33,7 @@ def program() -> Path:
 
 
 def run(size: str) -> list[Row]:
-    """One row; `size` is `quick` or `full`."""
+    """Measure one row; `size` is `quick` or `full`."""
     calls = CALLS[size] // 3
     reference = c_caller(program(), REQUEST, calls)
     with tempfile.TemporaryDirectory() as base, no_sync():

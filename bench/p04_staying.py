@@ -1,7 +1,7 @@
-"""P4: a call of a process that stays, against C, against its own cold call, and against MCP over stdio.
+"""P4: a call of a persistent process, against C, against its own cold call, and against MCP over stdio.
 
-The C caller keeps one process of the same program and asks it line by line. The MCP side is the official
-client and server; where the package `mcp` is not installed those rows say so.
+The C caller keeps one process of the same program and sends it a request a line. The MCP side is the official
+client and server; without the package `mcp` those rows are empty and say so.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ server.run()
 
 
 def run(size: str) -> list[Row]:
-    """All rows; `size` is `quick` or `full`."""
+    """Measure all rows; `size` is `quick` or `full`."""
     calls, rounds = CALLS[size], ROUNDS[size]
     job = _job()
     with tempfile.TemporaryDirectory() as base, no_sync():
@@ -161,8 +161,8 @@ def _job() -> ProcessJsonJob:
 
 
 def _c(job: ProcessJsonJob, calls: int) -> float:
-    """p50 in µs of a caller in C that keeps the process."""
-    command = (str(compiled("keeper", CALLER_C)), job.argv[0], str(calls), request_line(job, stays=True))
+    """The p50 in µs of a caller in C that keeps the process."""
+    command = (str(compiled("keeper", CALLER_C)), job.argv[0], str(calls), request_line(job, persistent=True))
     done = subprocess.run(command, capture_output=True, check=True, env=ENVIRONMENT)
     return float(done.stdout)
 
@@ -188,7 +188,7 @@ async def _kernel(places: RootPaths, environ: dict[str, str], calls: int) -> Fig
 
 
 async def _cold(places: RootPaths, environ: dict[str, str]) -> float:
-    """µs of the first call, which starts the process."""
+    """The time in µs of the first call, which starts the process."""
     async with running(places, environ) as kernel:
         begun = time.perf_counter()
         await calling(kernel, TOOL)()
@@ -196,7 +196,7 @@ async def _cold(places: RootPaths, environ: dict[str, str]) -> float:
 
 
 async def _mcp(calls: int) -> float:
-    """p50 in µs of a call with the official client and server over stdio."""
+    """The p50 in µs of a call with the official client and server over stdio."""
     from mcp import ClientSession, StdioServerParameters
     from mcp.client.stdio import stdio_client
 

@@ -1,7 +1,8 @@
-"""P6: a registry of 1,000 sidecars parsed, validated and built, against json.loads of its stripped text.
+"""P6: a registry of 1,000 sidecars is parsed, validated and built, against json.loads of its stripped text.
 
-Every entry carries all usual keys and describes a tool of its own, as no two may claim one; every key's
-line and column, every digest and every tool's schema are part of the work. 10,000 show that it is linear.
+Every entry has all usual keys and a tool of its own, because no two may have the same. The work includes the
+line and column of every key, every digest and every tool's schema. A registry of 10,000 shows that the time
+is linear.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ MOST = 4.0
 
 
 def run(size: str) -> list[Row]:
-    """The ratio at 1,000 and at 10,000, and how the second grows from the first."""
+    """Measure the ratio at 1,000 and at 10,000 entries, and the growth from the first to the second."""
     small, large = _measure(1_000, ROUNDS[size]), _measure(10_000, max(3, ROUNDS[size] // 3))
     growth = large.value / small.value
     ratio = large.ratio / small.ratio
@@ -59,7 +60,7 @@ def _measure(count: int, rounds: int) -> Compared:
 
 
 def written(sidecars: dict[str, dict[str, object]]) -> str:
-    """As people write it: a key a line, comments, trailing commas."""
+    """The text as people write it: one key a line, comments, trailing commas."""
     lines = ["// a large registry", "{", '  "schemaVersion": 2,', '  "sidecars": {']
     for name, value in sidecars.items():
         lines += [f"    // {name}", f"    {json.dumps(name)}: {{"]
@@ -69,7 +70,7 @@ def written(sidecars: dict[str, dict[str, object]]) -> str:
 
 
 def entry(number: int) -> dict[str, object]:
-    """One sidecar with all usual keys."""
+    """An entry with all usual keys."""
     schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
     return {
         "command": f"./tools/packages/pkg-{number}/bin/run",

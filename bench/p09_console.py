@@ -1,7 +1,7 @@
 """P9: the console on a project of 10,000 tools, in a pseudo-terminal, as a person sees it.
 
-From exec to the first frame that shows a tool, against a minimal Textual application; from a key to the
-frame that answers it, and memory, against the same console on a project of 100 tools.
+It measures the time from exec to the first frame that shows a tool, against a minimal Textual application;
+the time from a key to the frame that answers it, and the memory, against the same console on 100 tools.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ WORD = b"tool0"
 
 
 class Terminal:
-    """A program in a pseudo-terminal of 120 by 40."""
+    """A program in a pseudo-terminal of 120 by 40 cells."""
 
     def __init__(self, argv: list[str], environ: dict[str, str]) -> None:
         self._leader, follower = pty.openpty()
@@ -57,7 +57,7 @@ class Terminal:
         os.close(follower)
 
     def until(self, *wanted: bytes) -> float:
-        """Seconds since the last `send`, or the start, until the screen was sent one of these."""
+        """The seconds from the last `send`, or the start, until the screen received one of these texts."""
         seen = b""
         while not any(text in seen for text in wanted):
             ready, _, _ = select.select([self._leader], [], [], PATIENCE_S)
@@ -67,30 +67,31 @@ class Terminal:
         return time.perf_counter() - self.begun
 
     def send(self, keys: bytes) -> None:
-        """Press."""
+        """Press keys."""
         self.begun = time.perf_counter()
         os.write(self._leader, keys)
 
     def settle(self, quiet: float = 0.2) -> None:
-        """Read until nothing came for that long: under a second, for ages are drawn anew every second."""
+        """Read until no output came for that time, which must be under a second: ages are drawn every second."""
         while select.select([self._leader], [], [], quiet)[0]:
             os.read(self._leader, 1 << 16)
 
     @property
     def memory(self) -> int:
-        """Resident bytes now."""
+        """The resident bytes of the program."""
         status = Path(f"/proc/{self._process.pid}/status").read_text()
         return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
     def end(self) -> None:
-        """Kill it."""
+        """Kill the program."""
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._leader)
 
 
 def run(size: str) -> list[Row]:
-    """Ratios of the three goals; the first frame of all, still without tools, is told beside them."""
+    """Measure the ratios of the three goals. The time to the first frame, still without tools, is shown
+    beside them."""
     with _project(10_000) as large, _project(100) as small:
         starts = [_starts(large) for _ in range(ROUNDS[size])]
         large_keys: list[tuple[float, float]] = []
@@ -146,7 +147,8 @@ def run(size: str) -> list[Row]:
 
 
 def _starts(environ: dict[str, str]) -> tuple[float, float, float]:
-    """A minimal application's first frame, then the console's: the first of all, and with tools."""
+    """The time to a minimal application's first frame, then to the console's first frame, and to the one with
+    tools."""
     minimal = _minimal(environ)
     console = Terminal([sys.executable, "-m", "flytui", "--root", environ["BENCH_ROOT"]], environ)
     try:
@@ -165,8 +167,7 @@ def _minimal(environ: dict[str, str]) -> float:
 
 
 def _keys(console: Terminal) -> tuple[float, float]:
-    """One step down; then one letter more in the filter line, which was opened before. What was drawn
-    while nobody read goes first."""
+    """The time of a step down, then of one more letter in the open filter line. Earlier output is read first."""
     console.settle()
     console.send(DOWN)
     step = console.until(CURSOR)
@@ -183,7 +184,7 @@ def _keys(console: Terminal) -> tuple[float, float]:
 
 @contextmanager
 def _settled(environ: dict[str, str]) -> Iterator[Terminal]:
-    """A console that has drawn its tools and looked through them once."""
+    """A console that has drawn its tools and has scrolled through them once."""
     console = Terminal([sys.executable, "-m", "flytui", "--root", environ["BENCH_ROOT"]], environ)
     try:
         console.until(b"tool000")
@@ -196,7 +197,7 @@ def _settled(environ: dict[str, str]) -> Iterator[Terminal]:
 
 @contextmanager
 def _project(tools: int) -> Iterator[dict[str, str]]:
-    """The environment of a person whose own registry declares so many tools, 100 a sidecar."""
+    """The environment of a person whose registry has so many tools, 100 in each sidecar."""
     with tempfile.TemporaryDirectory(prefix="flytui-bench-") as folder:
         home = Path(folder)
         (home / "root" / "tools").mkdir(parents=True)
@@ -223,7 +224,7 @@ def _project(tools: int) -> Iterator[dict[str, str]]:
 
 
 def _sidecar(number: int) -> dict[str, object]:
-    """A program that is there, with a hundred tools of its own."""
+    """A sidecar whose program exists, with a hundred tools."""
     schema = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
     return {
         "command": "true",

@@ -1,9 +1,9 @@
-"""P10: a call of a warm tool that does nothing, through the doors.
+"""P10: a call of a warm tool that does nothing, through MCP and through the Unix socket.
 
 MCP over stdio: `flytui mcp` with a kernel of its own, against a bare server of the official SDK with one
-tool; the same client asks both. WebSocket: `tool.call` to `flytui serve` over the Unix socket, against a bare
-`websockets` echo over such a socket. In both, the door alone as well: over a kernel that answers at once, and
-by `ping`. All servers are processes of their own, and none of them syncs the disk.
+tool, both with the same client. WebSocket: `tool.call` to `flytui serve` over the Unix socket, against a bare
+`websockets` echo server on such a socket. In both, the server part is measured alone as well: with a kernel
+that answers at once, and by `ping`. All servers are processes of their own, and none syncs the disk.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ asyncio.run(main())
 
 
 def run(size: str) -> list[Row]:
-    """All rows; `size` is `quick` or `full`."""
+    """Measure all rows; `size` is `quick` or `full`."""
     calls, rounds = CALLS[size], ROUNDS[size]
     with tempfile.TemporaryDirectory() as base, no_sync():
         places, environ = root(Path(base), {TOOL: _program(Path(base))}, kind="process-json-persistent")
@@ -136,21 +136,22 @@ def _program(base: Path) -> Path:
 
 
 class _Scene:
-    """A trusted root, measured through its doors. Figures are p50 in µs: bare, the door alone, the whole."""
+    """A trusted root whose servers are measured. Figures are p50 in µs: bare, the server part alone, the
+    whole."""
 
     def __init__(self, base: Path, places: RootPaths, environ: dict[str, str], calls: int) -> None:
         self._base, self._places, self._environ, self._calls = base, places, environ, calls
         self._catalog = base / "catalog.json"
 
     async def prepare(self) -> None:
-        """Trust everything, and keep the catalog for the door alone."""
+        """Trust everything, and save the catalog for the measurement of the server part alone."""
         import msgspec
 
         async with running(self._places, self._environ) as kernel:
             self._catalog.write_bytes(msgspec.json.encode(kernel.catalog()))
 
     async def mcp(self) -> tuple[float, float, float]:
-        """Over stdio, by the official client."""
+        """Measure MCP over stdio with the official client."""
         flytui = ("-c", FLYTUI, "--root", str(self._places.app_root), "mcp")
         return (
             await self._over_mcp("-c", BARE_MCP),
@@ -173,7 +174,7 @@ class _Scene:
             return await self._p50(call)
 
     async def sockets(self) -> tuple[float, float, float]:
-        """Over Unix sockets."""
+        """Measure Unix sockets."""
         from websockets.asyncio.client import unix_connect
 
         path = self._base / "echo.sock"

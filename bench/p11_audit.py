@@ -1,7 +1,8 @@
-"""P11: appending to the audit log without fsync, in groups with it, and verifying.
+"""P11: appending to the audit log without fsync and, in groups, with it; and verifying the log.
 
-The reference of an append is the least that such a line costs: it is made JSON, hashed and written by one
-`write`, with nothing counted, checked or kept. That of verifying is reading and hashing the same bytes.
+The reference for an append is the least work for such a line: it is encoded as JSON, hashed and written by
+one `write`, and nothing is counted, checked or kept. The reference for verifying is to read and hash the same
+bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def run(size: str) -> list[Row]:
-    """Absolute figures, as the goal words them, each beside its reference."""
+    """Measure absolute figures, in which the goals are written, each beside its reference."""
     rounds = ROUNDS[size]
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
@@ -101,7 +102,7 @@ def _append(log: AuditLog) -> None:
 
 
 def _appends(log: AuditLog, bare: int, rounds: int) -> Compared:
-    """As `compare`, but the log is synced between the rounds, outside of what is timed."""
+    """Compare as `compare` does, but sync the log between the rounds, outside of the measured time."""
     values: list[float] = []
     references: list[float] = []
     for _ in range(rounds):
@@ -113,7 +114,7 @@ def _appends(log: AuditLog, bare: int, rounds: int) -> Compared:
 
 
 def _cpu(log: AuditLog) -> float:
-    """Microseconds of processor time a line: what stays of the figure on a machine with nothing else."""
+    """The processor time in microseconds a line, which depends less on what else the machine does."""
     begun = time.process_time()
     _append(log)
     used = time.process_time() - begun

@@ -1,7 +1,8 @@
-"""P12: a thousand calls of 20 callers, 64 at once: fast, slow, broken and huge tools, an exclusive group.
+"""P12: a thousand calls by 20 callers, 64 at once, with fast, slow, broken and huge tools and an exclusive
+group.
 
-The scenario is that of suite S14 (`tests/kits/load.py`). Calls a second stand beside those of the fast tool
-alone, one at a time, in the same kernel: what the load itself costs, whatever the machine.
+The scenario is that of suite S14 (`tests/kits/load.py`). The calls a second are compared with those of the
+fast tool alone, one at a time, in the same kernel. The ratio is the cost of the load on any machine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MOST_MIB = 30.0
 
 
 def run(size: str) -> list[Row]:
-    """The run that is measured follows one of the same size that fills every bounded memory of the kernel."""
+    """Measure a run. A run of the same size comes first and fills every bounded memory of the kernel."""
     tests = str(Path(__file__).parent.parent / "tests")
     sys.path.insert(0, tests)
     try:

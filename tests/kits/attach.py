@@ -1,4 +1,4 @@
-"""A console of another connection, paired the way a person does it: the code is read where it is shown."""
+"""A console on another connection, paired as a person does it: the code is read where the kernel shows it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from kits.kernel import PATIENCE, Root
 
 @contextmanager
 def codes_of(kernel: Kernel) -> Iterator[Subscription]:
-    """What the person at the kernel is shown from now on."""
+    """The codes that the kernel shows to a person from now on."""
     with kernel.bus.subscribe(frozenset((EventClass.APPROVAL,)), person=lambda: True) as events:
         yield events
 
 
 async def shown_code(events: Subscription) -> str:
-    """The next code that a person is shown."""
+    """Wait for the next code that the kernel shows."""
     with anyio.fail_after(PATIENCE):
         async for event in events:
             if event.type == PAIRING:
@@ -33,7 +33,7 @@ async def shown_code(events: Subscription) -> str:
 
 @asynccontextmanager
 async def attached(root: Root, kernel: Kernel, **more: Any) -> AsyncIterator[Any]:
-    """(client, approver) of a paired console."""
+    """Pair a console; gives its client and its approver."""
     with codes_of(kernel) as events:
 
         async def code() -> str:

@@ -1,4 +1,4 @@
-"""A real Chromium on this machine, and a site of the test's own that writes down what it is asked."""
+"""A real Chromium on this machine, and a site of the test that records its requests."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ SHOP = """<!doctype html><title>Shop</title><h1>Shop</h1>
 
 @dataclass
 class Site:
-    """The site: `url` without a slash at its end, and every path that was asked for."""
+    """The site: `url` without a slash at its end, and the paths that were requested."""
 
     url: str
     asked: list[str] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Site:
 
 @contextmanager
 def serving() -> Iterator[Site]:
-    """The site, for as long as the block lasts."""
+    """Serve the site for the block."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -88,7 +88,7 @@ def serving() -> Iterator[Site]:
 
 @dataclass
 class Browser:
-    """A running Chromium: `endpoint` is where it takes commands, `folder` its own."""
+    """A running Chromium: `endpoint` is its debugging address, `folder` its own folder."""
 
     endpoint: str
     folder: Path
@@ -97,7 +97,7 @@ class Browser:
 
 @contextmanager
 def browsing(folder: Path) -> Iterator[Browser]:
-    """A headless Chromium with a profile of its own, ended with the block."""
+    """Run a headless Chromium with a profile of its own for the block."""
     needs("chromium")
     profile = folder / "profile"
     argv = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
@@ -128,7 +128,7 @@ def _port(profile: Path, process: subprocess.Popen[bytes]) -> int:
 
 
 class Staying:
-    """The sidecar as a process that stays, asked one thing after the other."""
+    """The sidecar as a persistent process, which answers one request after the other."""
 
     def __init__(self, argv: list[str], env: dict[str, str], folder: Path, endpoint: str) -> None:
         self.folder = folder
@@ -146,7 +146,7 @@ class Staying:
         assert self._process.returncode == 0
 
     def call(self, tool: str, seen: dict[str, str] | None = None, **input: Any) -> dict[str, Any]:
-        """One answer; `seen` is the kernel's word on what was approved."""
+        """Send one request and return the answer; `seen` is the target that the kernel says was approved."""
         document = {
             "tool": f"browser.{tool}",
             "input": input,

@@ -1,4 +1,4 @@
-"""The real command `flytui`, as a process, on an app root with folders of its own."""
+"""The real command `flytui` as a process, on an app root with folders of its own."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ ALLOW_ECHO = {
 
 @dataclass(frozen=True)
 class Desk:
-    """An app root, folders of its own, and `flytui` run there as a process."""
+    """An app root with folders of its own, in which `flytui` runs as a process."""
 
     root: Path
     home: Path
@@ -75,7 +75,7 @@ class Desk:
 
     @property
     def environ(self) -> dict[str, str]:
-        """Only what leads to this desk's own folders."""
+        """The environment that leads only to this root's own folders."""
         return {
             "PATH": f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
             "HOME": str(self.home),
@@ -93,7 +93,7 @@ class Desk:
         return [sys.executable, "-m", "flytui", "--root", str(self.root), *words]
 
     def run(self, *words: str, given: bytes | None = None, **more: str) -> subprocess.CompletedProcess[str]:
-        """Run to the end without a terminal."""
+        """Run a command to its end without a terminal."""
         env = {**self.environ, **more}
         if self.forked and COMMAND.fits(env):
             done = COMMAND.run(self.argv(*words)[2:], env, self.root, given or b"", LONGEST)
@@ -112,7 +112,7 @@ class Desk:
         )
 
     def document(self, *words: str) -> dict[str, Any]:
-        """What `--json` prints: one ASCII document and nothing else on standard output."""
+        """The document that a command prints with `--json`: one line of ASCII and nothing else on stdout."""
         done = self.run(*words, "--json")
         assert done.stdout.isascii()
         value = json.loads(done.stdout)
@@ -134,13 +134,13 @@ class Desk:
         (folder / "policy.jsonc").write_text(json.dumps(policy), encoding="utf-8")
 
     def trust(self) -> None:
-        """Trust everything, as a script does."""
+        """Trust every entry, as a script does."""
         waiting = self.document("trust", "--print-digest")
         done = self.run("trust", "--digest", waiting["digest"])
         assert done.returncode == 0, done.stderr
 
     def start(self, *words: str) -> subprocess.Popen[bytes] | ForkedProcess:
-        """Start without a terminal and go on."""
+        """Start a command without a terminal and do not wait for it."""
         if self.forked:
             stdin = os.open(os.devnull, os.O_RDONLY)
             return COMMAND.start(self.argv(*words)[2:], self.environ, self.root, stdin)
@@ -154,13 +154,13 @@ class Desk:
         )
 
     def survivors(self) -> list[str]:
-        """Command lines of processes that still run with this desk's environment."""
+        """The command lines of processes that still run with this root's environment."""
         mark = os.fsencode(f"HOME={self.home}")
         return [line for line in _command_lines(mark) if line]
 
     @contextmanager
     def terminal(self, *words: str) -> Iterator[Terminal]:
-        """Run on a terminal of 100 columns and 30 rows; killed at the end where it still runs."""
+        """Run a command on a terminal of 100 columns and 30 rows. It is killed at the end of the block."""
         outer, inner = pty.openpty()
         os.set_blocking(outer, False)
         termios.tcsetwinsize(inner, (30, 100))
@@ -189,7 +189,7 @@ class Desk:
 
 
 class Terminal:
-    """The outer end of a pseudo-terminal that a command runs on."""
+    """The outer end of a pseudo-terminal on which a command runs."""
 
     def __init__(self, process: subprocess.Popen[bytes] | ForkedProcess, outer: int) -> None:
         self.process = process
@@ -198,15 +198,15 @@ class Terminal:
 
     @property
     def shown(self) -> str:
-        """What was written, without escape sequences; cells keep the order they were painted in."""
+        """The output without escape sequences; cells stay in the order in which they were drawn."""
         return ESCAPES.sub("", self.raw)
 
     def press(self, keys: str) -> None:
-        """Type."""
+        """Type keys."""
         os.write(self._outer, keys.encode("utf-8"))
 
     def read(self, seconds: float) -> bool:
-        """Take what comes within that time; False once the command has left."""
+        """Read output for at most that time; False once the command has ended."""
         ready, _, _ = select.select([self._outer], [], [], seconds)
         if not ready:
             return True
@@ -218,7 +218,7 @@ class Terminal:
         return bool(data)
 
     def until(self, text: str) -> None:
-        """Read until the text has been shown."""
+        """Read until the output contains the text."""
         end = time.monotonic() + LONGEST
         while text not in self.shown:
             assert time.monotonic() < end, f"never shown: {text!r} in {self.shown[-2000:]!r}"
@@ -227,14 +227,14 @@ class Terminal:
             )
 
     def until_so(self, what: str, found: Callable[[], bool]) -> None:
-        """Look until it is so, and read meanwhile: a terminal that nobody reads holds its program up."""
+        """Read until a condition holds. A program stops when nobody reads its terminal."""
         end = time.monotonic() + LONGEST
         while not found():
             assert time.monotonic() < end, f"never came: {what}"
             self.read(LOOK_AGAIN)
 
     def end(self) -> int:
-        """Read to the end; the exit code."""
+        """Read to the end and return the exit code."""
         end = time.monotonic() + LONGEST
         while self.read(LOOK_AGAIN):
             assert time.monotonic() < end, f"still there: {self.shown[-2000:]!r}"
@@ -242,7 +242,7 @@ class Terminal:
 
 
 def until(what: str, found: Callable[[], bool]) -> None:
-    """Look until it is so; fail naming what never came."""
+    """Wait until a condition holds; fail with its name if it never does."""
     end = time.monotonic() + LONGEST
     while not found():
         assert time.monotonic() < end, f"never came: {what}"

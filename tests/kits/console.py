@@ -1,4 +1,4 @@
-"""The console at a world of a test: opened, driven by keys, waited for and read."""
+"""Opens the console on a test's `World`, presses keys, waits, and reads the screen."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def _parse_once(
     tie_breaker: int = 0,
     scope: str = "",
 ) -> list[RuleSet]:
-    """Parse a style sheet once for all applications of a test run, which have the same ones: rules are only
-    read."""
+    """Parse a style sheet once for all applications of a test run. They have the same rules and only read
+    them."""
     given = (css, read_from, is_default_rules, tie_breaker, scope)
     key = (*given, *sorted(sheet._variables.items()))
     if key not in _parsed:
@@ -50,7 +50,7 @@ Stylesheet._parse_rules = _parse_once
 
 @dataclass
 class HandClock:
-    """A clock that moves when told to."""
+    """A clock that a test moves by hand."""
 
     at: float = 1_000.0
 
@@ -58,7 +58,7 @@ class HandClock:
         return self.at
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move the clock forward."""
         self.at += seconds
 
 
@@ -68,7 +68,7 @@ def app_of(
     ledger: AuditReader | None = None,
     own: ConsoleSettings | None = None,
 ) -> FlytuiApp:
-    """The application at that world; time stands still unless the clock is moved."""
+    """The application on that world. Its time stands still unless the test moves the clock."""
     desk = ConsoleState(
         client=place,
         approver=place,
@@ -82,7 +82,7 @@ def app_of(
 
 
 def at_once(place: World) -> OpenKernel:
-    """Opens that world without any delay."""
+    """A function that connects to that world without delay."""
 
     @asynccontextmanager
     async def opening(tell: Callable[[str], None]) -> AsyncIterator[tuple[World, World]]:
@@ -101,7 +101,7 @@ async def console(
     *,
     toasts: bool = False,
 ) -> AsyncIterator[tuple[FlytuiApp, Pilot[None]]]:
-    """The console, its first values fetched."""
+    """The console, after it has read its first values."""
     app = app_of(place, clock, ledger, own)
     async with app.run_test(size=size, notifications=toasts) as pilot:
         await until(pilot, lambda: app.state.catalog is not None)
@@ -109,7 +109,8 @@ async def console(
 
 
 async def settle(pilot: Pilot[None]) -> None:
-    """Wait until what was posted has gone from the application to the focus, up again, and been drawn."""
+    """Wait until all posted messages are handled, from the application down to the focus and up again, and
+    the result is drawn."""
     app = pilot.app
     path = [] if app.focused is None else list(app.focused.ancestors_with_self)
     for target in (app, *path, app.screen, app):
@@ -124,7 +125,7 @@ async def settle(pilot: Pilot[None]) -> None:
 
 
 async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Keys as the driver sends them, each handled before the next, without Pilot's waits for idleness."""
+    """Press keys, each handled before the next, without Pilot's waits for an idle application."""
     for key in keys:
         driver = pilot.app._driver
         assert driver is not None
@@ -135,13 +136,13 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
 
 
 def frame(app: FlytuiApp) -> list[str]:
-    """What is drawn, line by line."""
+    """The lines on the screen."""
     return [strip.text for strip in app.screen._compositor.render_strips()]
 
 
 async def still(pilot: Pilot[None], app: FlytuiApp) -> list[str]:
-    """The frame once it stays the same: a widget off the focus path may have its lines made after the keys
-    are done with."""
+    """The lines on the screen once they stay the same: a widget that has no focus may be drawn after the keys
+    are handled."""
     seen, same = frame(app), 0
     for _ in range(3000):
         await settle(pilot)
@@ -154,8 +155,8 @@ async def still(pilot: Pilot[None], app: FlytuiApp) -> list[str]:
 
 
 async def until(pilot: Pilot[None], holds: object) -> None:
-    """Give the application its turns until something holds and is drawn: what was just shown has no width
-    before the next layout."""
+    """Let the application work until a condition holds and is drawn. A widget that was just shown has no
+    width before the next layout."""
     for _ in range(3000):
         if callable(holds) and holds():
             if pilot.app.is_running and pilot.app.screen_stack:
@@ -168,13 +169,13 @@ async def until(pilot: Pilot[None], holds: object) -> None:
 
 
 def drawn(app: FlytuiApp, name: str) -> str:
-    """The text of a bar or of lines on the present screen."""
+    """The text of a bar or of lines on the current screen."""
     widget = app.screen.query_one(name)
     rows = widget._rows if isinstance(widget, (LineBar, LineView)) else ()
     return "\n".join(text_of(row) for row in rows)
 
 
 def rows_drawn(app: FlytuiApp, name: str) -> str:
-    """The text of all rows of a list, at its present width."""
+    """The text of all rows of a list at its current width."""
     rows = app.screen.query_one(name, VirtualList)
     return "\n".join(text_of(row.draw(rows.size.width - 2)) for row in rows._rows)

@@ -1,4 +1,4 @@
-"""A kernel's place at the client Protocol, written by hand: values in, decisions recorded."""
+"""A fake kernel behind the client Protocol: the test sets the values, and decisions are recorded."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from kits.values import (
 
 @dataclass
 class World:
-    """Client and approver at once: holds values, records what was asked of it."""
+    """A client and an approver in one: holds the values and records the calls of the console."""
 
     catalog_value: Catalog
     asks_value: tuple[Ask, ...] = ()
@@ -114,7 +114,7 @@ class World:
         inline_wait_ms: int | None = None,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
-        """Starts, runs until `call_ends` is set, and gives back its input."""
+        """Start a call, wait until `call_ends` is set, and return its input."""
         self.called.append((tool, input))
         call_id = f"test-{len(self.called)}"
         if on_progress is not None:
@@ -270,18 +270,18 @@ class World:
         return Outcome(accepted=True)
 
     def end(self) -> None:
-        """The kernel goes away: everybody who listens is told by the end of the stream."""
+        """End the kernel: the event stream of every listener ends."""
         for stream in self.streams:
             stream.close()
         self.streams.clear()
 
     def publish(self, type: str, **payload: object) -> None:
-        """An event to every listener."""
+        """Send an event to every listener."""
         for stream in self.streams:
             stream.send_nowait(Event(cls=EventClass.APPROVAL, type=type, at=NOW, payload=dict(payload)))
 
     def ask_for(self, *requests: ApprovalRequest) -> None:
-        """Requests arrive."""
+        """Add requests and publish them."""
         self.asks_value += tuple(Ask(request=request, state=RequestState.WAITING) for request in requests)
         self.publish("approval.asked")
 

@@ -1,10 +1,10 @@
 """Processes of a Python program that start within milliseconds: each is forked from a process that has
-imported the program already.
+imported the program.
 
 A forked process has its own arguments, environment, folder, standard streams and process id, and it ends as
-an interpreter ends. Two things differ from a process that was executed: `/proc/PID/environ` and
-`/proc/PID/cmdline` are the server's, and modules that the program imports late are there already. A test
-whose subject is one of these, or the start itself, starts a process of its own.
+an interpreter does. Two things differ from an executed process: `/proc/PID/environ` and `/proc/PID/cmdline`
+are the server's, and modules that the program imports late are loaded already. A test of one of these, or of
+the start itself, starts a process of its own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ ENDS_WITHIN_S = 30.0
 @dataclass
 class ForkServer:
     """Forks processes that run the function `entry`, written `module:function`, after importing `preload`.
-    The server starts with the first process and ends with the interpreter that asks for them."""
+
+    The server starts with the first process and ends with the interpreter that uses it.
+    """
 
     entry: str
     preload: Sequence[str]
@@ -52,13 +54,14 @@ class ForkServer:
     _control: socket.socket | None = None
 
     def fits(self, env: Mapping[str, str]) -> bool:
-        """Whether an interpreter would start with that environment as the server did with its own."""
+        """Whether an interpreter would start with that environment in the same way as the server did with its
+        own."""
         return _read_at_start(env) == _read_at_start(self.env)
 
     def run(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, given: bytes, patience: float
     ) -> subprocess.CompletedProcess[bytes]:
-        """Run to the end with pipes as standard streams; `argv[0]` is the name the program goes by."""
+        """Run to the end with pipes as standard streams. `argv[0]` is the program's name."""
         stdin, given_to = os.pipe()
         process = self.start(argv, env, cwd, stdin)
         try:
@@ -69,7 +72,7 @@ class ForkServer:
         return subprocess.CompletedProcess(list(argv), process.wait(patience), out, err)
 
     def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, stdin: int) -> ForkedProcess:
-        """Start with the descriptor `stdin`, which is closed here, and pipes for what is written."""
+        """Start with the descriptor `stdin`, which this method closes, and pipes for the output."""
         (out, out_to), (err, err_to) = os.pipe(), os.pipe()
         process = self._fork(argv, env, cwd, (stdin, out_to, err_to), new_session=False)
         process.stdout, process.stderr = open(out, "rb"), open(err, "rb")  # noqa: SIM115 - as Popen keeps them
@@ -78,7 +81,8 @@ class ForkServer:
     def start_on_terminal(
         self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, terminal: int
     ) -> ForkedProcess:
-        """Start in a session of its own with a terminal's descriptor, closed here, as all three streams."""
+        """Start in a new session with a terminal's descriptor, which this method closes, as all three
+        streams."""
         streams = (terminal, os.dup(terminal), os.dup(terminal))
         return self._fork(argv, env, cwd, streams, new_session=True)
 
@@ -121,7 +125,7 @@ class ForkServer:
 
 @dataclass
 class ForkedProcess:
-    """A process that was forked, with the methods of `subprocess.Popen` that tests need."""
+    """A forked process, with the methods of `subprocess.Popen` that tests need."""
 
     args: list[str]
     pid: int
@@ -134,11 +138,11 @@ class ForkedProcess:
     returncode: int | None = None
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs; below zero, the signal that ended it."""
+        """The exit code, negative for a signal; None while the process runs."""
         return self._ended_within(0.0)
 
     def wait(self, timeout: float) -> int:
-        """The exit code once it has ended."""
+        """Wait for the end and return the exit code."""
         code = self._ended_within(timeout)
         if code is None:
             raise subprocess.TimeoutExpired(self.args, timeout)
@@ -147,7 +151,7 @@ class ForkedProcess:
     def communicate(
         self, timeout: float, stdin: int | None = None, given: bytes = b""
     ) -> tuple[bytes, bytes]:
-        """All that it writes, until both streams are closed and it has ended."""
+        """Read both outputs until they are closed and the process has ended."""
         assert self.stdout is not None
         assert self.stderr is not None
         if not (self.stdout.closed or self.stderr.closed):
@@ -156,16 +160,16 @@ class ForkedProcess:
         return self.written
 
     def send_signal(self, signum: int) -> None:
-        """Send a signal, unless it has ended."""
+        """Send a signal unless the process has ended."""
         if self.poll() is None:
             os.kill(self.pid, signum)
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM."""
         self.send_signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once."""
+        """Send SIGKILL."""
         self.send_signal(signal.SIGKILL)
 
     def _ended_within(self, seconds: float) -> int | None:
@@ -188,7 +192,7 @@ def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
 def _exchange(
     stdin: int | None, outputs: tuple[BinaryIO, BinaryIO], given: bytes, end: float
 ) -> tuple[bytes, bytes]:
-    """Write the input and read both outputs to their ends; closes all of them."""
+    """Write the input, read both outputs to their ends, and close all three."""
     found = {output.fileno(): b"" for output in outputs}
     order = list(found)
     left = memoryview(given)
@@ -218,7 +222,7 @@ def _exchange(
 
 
 def _write(stdin: int, left: memoryview) -> memoryview:
-    """What is left to write; nothing where the program reads no more."""
+    """Write what the pipe takes and return the rest; nothing if the program does not read any more."""
     try:
         return left[os.write(stdin, left[:CHUNK]) :] if left else left
     except BrokenPipeError:
@@ -226,8 +230,11 @@ def _write(stdin: int, left: memoryview) -> memoryview:
 
 
 def serve(control_fd: int, modules: str) -> Callable[[], Any] | None:
-    """The server: fork a process for each message. In the forked one this returns its program, in the server
-    nothing, once the other side is gone. Single-threaded, as whoever forks should be."""
+    """Run the server: fork a process for each message.
+
+    In the forked process this returns the program; in the server it returns None once the other side has
+    closed. The server has one thread, because a fork copies only the thread that forks.
+    """
     entry, *preload = modules.split(",")
     for name in (entry.partition(":")[0], *preload):
         importlib.import_module(name)
@@ -275,7 +282,7 @@ def _tell_ended(jobs: dict[int, socket.socket]) -> None:
 
 
 def _become(entry: str, job: int, streams: Sequence[int]) -> Callable[[], Any]:
-    """Take on what the message says; gives the program."""
+    """Take on the arguments, environment, folder and streams of the message, and return the program."""
     document = bytearray()
     while not document.endswith(b"\n"):
         document += os.read(job, CHUNK)

@@ -52,7 +52,7 @@ ASKED = "evil.do"
 
 
 def hostile_root(base: Path, text: str) -> Root:
-    """The root; its own folder has a payload for a name as well."""
+    """Create the root, whose folder has a payload as its name, too."""
     folder = base / file_names(text)[0]
     (folder / "tools").mkdir(parents=True)
     root = Root(folder, base / "home")
@@ -83,7 +83,7 @@ def _settings(text: str) -> dict[str, object]:
 
 
 def entries(root: Root, text: str) -> dict[str, object]:
-    """Every way a registry can carry a text."""
+    """The entries of a registry, with a payload in every field that takes a text."""
     schema = {
         "type": "object",
         "title": text,
@@ -140,7 +140,7 @@ def _write_policy(root: Root, text: str) -> None:
 
 
 def hostile_caller(root: Root, text: str) -> str:
-    """A program that starts another and stays; its own name is a payload."""
+    """A program that starts another one and stays. Its name is a payload."""
     found = shutil.which("timeout")
     assert found is not None
     path = root.home / file_names(text)[0]
@@ -150,7 +150,7 @@ def hostile_caller(root: Root, text: str) -> str:
 
 @contextmanager
 def recorded_console(root: Root, raw: Path) -> Iterator[Tmux]:
-    """A console in tmux, with every byte that it sends to its terminal also in the file `raw`."""
+    """A console in tmux. The file `raw` records every byte that it sends to its terminal."""
     tmux = Tmux(root)
     console = 'stty -echo; read go; "$0" --root "$1"; echo left=$?; exec cat'
     tmux.open("sh", "-c", console, str(BIN / "flytui"), str(root.folder))
@@ -165,8 +165,8 @@ def recorded_console(root: Root, raw: Path) -> Iterator[Tmux]:
 
 
 def sent_by_console(tmux: Tmux, raw: Path) -> bytes:
-    """What the console sent to its terminal, from its first sequence to its last: it is quit for that, since
-    what a running one has sent may end within a sequence."""
+    """Quit the console and return its output from the first escape sequence to the last. The output of a
+    running console may end within a sequence."""
     tmux.keys("C-q")
     until("the console left", lambda: b"left=0" in raw.read_bytes())
     written = raw.read_bytes()

@@ -1,4 +1,4 @@
-"""A root that independent clients are let loose on, and the `.mcp.json` they are given."""
+"""A root for independent clients, and their `.mcp.json`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECRET = "private.txt"
 
 
 def interop_root(base: Path) -> Root:
-    """`file.hash`, allowed but for one file, `data.convert`, and a tool that asks."""
+    """A root with `file.hash` (allowed for all files but one), `data.convert`, and a tool that asks."""
     root = Root(base)
     for name in ("read.txt", SECRET):
         (root.folder / name).write_bytes(TEXT)
@@ -48,7 +48,7 @@ async def _trust(root: Root) -> None:
 
 
 def mcp_json(root: Root) -> Path:
-    """The `.mcp.json` that flytui prints for that root, with the root's own folders in the environment."""
+    """The `.mcp.json` that flytui prints for the root, with the root's own folders in the environment."""
     argv = ["flytui", "--root", str(root.folder), "mcp", "--print-config", "claude-code"]
     printed = COMMAND.run(argv, root.environ, root.folder, b"", LONGEST)
     assert printed.returncode == 0, printed.stderr
@@ -60,7 +60,7 @@ def mcp_json(root: Root) -> Path:
 
 
 def inspect(root: Root, *words: str) -> tuple[int, dict[str, Any], str]:
-    """Run the Inspector's command line: exit code, what it gave, what it said."""
+    """Run the Inspector's command line; returns exit code, stdout and stderr."""
     command = [
         *node_tool("mcp-inspector"),
         *("--cli", "--config", str(mcp_json(root)), "--server", "flytui", "--quiet", "--format", "json"),

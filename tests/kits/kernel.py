@@ -1,4 +1,4 @@
-"""A real kernel on a root of its own, with sidecars that are small programs written by the test."""
+"""A real kernel on a root of its own, with sidecars that are small programs of the test."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ printf '{"ok": true, "said": "hello"}\\n'
 
 
 def folders(base: Path) -> dict[str, str]:
-    """An environment whose state lies below `base`."""
+    """An environment whose folders are below `base`."""
     runtime = base / "run"
     runtime.mkdir(mode=0o700, parents=True, exist_ok=True)
     return {
@@ -46,7 +46,7 @@ def folders(base: Path) -> dict[str, str]:
 
 
 def tool(name: str, risk: str = "medium", **more: Any) -> dict[str, Any]:
-    """A registry's description of a tool that takes anything."""
+    """A registry's description of a tool that accepts any input."""
     return {
         "name": name,
         "description": f"{name}, for a test",
@@ -69,11 +69,11 @@ class Root:
 
     @property
     def places(self) -> RootPaths:
-        """Where everything of this root lies."""
+        """The paths of this root."""
         return find_paths(str(self.folder), None, self.environ, self.folder)
 
     def sidecar(self, name: str, script: str, *tools: Any, **entry: Any) -> Path:
-        """Write the program `tools/bin-NAME/run` (alone in its folder) and its entry."""
+        """Write the program `tools/bin-NAME/run`, alone in its folder, and its entry."""
         folder = self.folder / "tools" / f"bin-{name}"
         folder.mkdir(exist_ok=True)
         program = folder / "run"
@@ -88,7 +88,7 @@ class Root:
         return program
 
     def write(self) -> None:
-        """Replace the registry, atomically as an editor does."""
+        """Replace the registry in one step, as an editor does."""
         target = self.folder / "tools" / "external.tools.jsonc"
         fresh = target.with_suffix(".new")
         fresh.write_text(json.dumps({"schemaVersion": 2, "sidecars": self.sidecars}, indent=1))
@@ -108,7 +108,7 @@ class Root:
 
 @asynccontextmanager
 async def kernel_of(root: Root, *, role: str = "console", trusted: bool = True) -> AsyncIterator[Kernel]:
-    """A kernel with a person attached, everything in the registry trusted."""
+    """A kernel with a console attached and everything in the registry trusted."""
     with RootLock.acquire(root.places, role) as holder:
         async with open_kernel(root.places, holder, root.environ) as kernel:
             if role == "console":
@@ -121,7 +121,7 @@ async def kernel_of(root: Root, *, role: str = "console", trusted: bool = True) 
 
 
 async def until(found: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """Look until `found` gives something true."""
+    """Wait until `found` returns a true value, and return it."""
     with anyio.fail_after(patience):
         while True:
             if value := found():
@@ -130,18 +130,18 @@ async def until(found: Callable[[], Any], patience: float = PATIENCE) -> Any:
 
 
 def a_caller(name: str = "agent", pid: int = 4242) -> Caller:
-    """Some program."""
+    """A caller that is a program."""
     return Caller(door="socket", program=name, executable=f"/usr/bin/{name}", pid=pid, started=1)
 
 
 def request(kernel: Kernel, name: str, input: dict[str, Any] | None = None, **more: Any) -> CallRequest:
-    """A call as a door makes it."""
+    """A call as a server connection makes it."""
     caller = more.pop("caller", a_caller())
     return CallRequest(call_id=kernel.new_call_id(), tool=name, input=input or {}, caller=caller, **more)
 
 
 async def waiting_ask(kernel: Kernel, count: int = 1) -> Ask:
-    """The newest of `count` requests that wait."""
+    """The newest of `count` waiting requests."""
 
     def found() -> Ask | None:
         waiting = [ask for ask in kernel.asks() if ask.state is RequestState.WAITING]
@@ -152,7 +152,7 @@ async def waiting_ask(kernel: Kernel, count: int = 1) -> Ask:
 
 
 async def approve(kernel: Kernel, ask: Ask) -> None:
-    """A person's yes to exactly this card."""
+    """Approve exactly this request, as a person does."""
     outcome = await kernel.approver.decide(
         ask.request.id, ask.request.subject_digest, Answer(choice=Choice.APPROVE_ONCE)
     )
@@ -162,7 +162,7 @@ async def approve(kernel: Kernel, ask: Ask) -> None:
 async def approved_call(
     kernel: Kernel, name: str, input: dict[str, Any] | None = None, **more: Any
 ) -> ToolResult:
-    """Call, have it approved, give the result."""
+    """Make a call, approve it, and return the result."""
     return await answered_call(kernel, lambda ask: approve(kernel, ask), name, input, **more)
 
 
@@ -173,7 +173,7 @@ async def answered_call(
     input: dict[str, Any] | None = None,
     **more: Any,
 ) -> ToolResult:
-    """Call, let `answer` do something with the card, give the result."""
+    """Make a call, let `answer` decide its request, and return the result."""
     results: list[ToolResult] = []
 
     async def run() -> None:

@@ -1,7 +1,7 @@
-"""Many callers at once: fast, slow, broken and huge tools, and two that share an exclusive group.
+"""Many callers at once, with fast, slow, broken and huge tools, and two tools of one exclusive group.
 
-Every program leaves a mark as it begins; those of the group leave one more as they end. The tests and the
-benchmark count these marks and the lines of the audit log against the calls that were made.
+Every program leaves a mark when it begins; those of the group leave one more when they end. The tests and the
+benchmark compare these marks and the lines of the audit log with the calls that were made.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ ENDS = {"broken": Status.FAILED, "endless": Status.FAILED}
 
 
 def load_root(base: Path) -> Root:
-    """A root with all tools, which policy allows, and a quota that lets one caller do everything."""
+    """A root with all tools, a policy that allows them, and a quota that is enough for one caller."""
     root = Root(base)
     config = base / "config" / "flytui"
     config.mkdir(parents=True)
@@ -69,7 +69,7 @@ def load_root(base: Path) -> Root:
 
 @dataclass
 class Load:
-    """What a run of many calls came to."""
+    """The result of a run of many calls."""
 
     results: dict[int, ToolResult] = field(default_factory=dict)
     """Without their outputs, so that what grows is the kernel's."""
@@ -78,7 +78,7 @@ class Load:
     """Bytes of memory that this process holds more than before."""
 
     def wrong(self) -> list[str]:
-        """Calls that did not end as their tool does."""
+        """The calls that did not end as their tool does."""
         return [
             f"{number} {MIX[number % len(MIX)]}: {result.status} {result.error}"
             for number, result in self.results.items()
@@ -87,7 +87,7 @@ class Load:
 
 
 async def run_load(kernel: Kernel, numbers: range) -> Load:
-    """One call for each number, 64 at once, by 20 callers in turn."""
+    """Make a call for each number, 64 at once, by 20 callers in turn."""
     load, left = Load(), iter(numbers)
     callers = [a_caller(f"agent{index}", 5_000 + index) for index in range(CALLERS)]
 
@@ -113,7 +113,7 @@ def marks(root: Root) -> Counter[int]:
 
 
 def overlaps(root: Root) -> int:
-    """How often a call entered the group while another one was inside."""
+    """How often a call entered the group while another one was in it."""
     inside, found = "", 0
     for line in (root.base / "order").read_text().splitlines():
         what, _, number = line.partition(" ")
@@ -123,7 +123,7 @@ def overlaps(root: Root) -> int:
 
 
 def lines_of_calls(root: Root, *names: str) -> dict[str, Counter[str]]:
-    """For each event, how often each call has a line of it."""
+    """The number of lines of each call for each event."""
     counted: dict[str, Counter[str]] = {name: Counter() for name in names}
     for line in root.audit():
         if line["event"] in counted:
@@ -132,13 +132,14 @@ def lines_of_calls(root: Root, *names: str) -> dict[str, Counter[str]]:
 
 
 def resident() -> int:
-    """Bytes of memory that this process holds."""
+    """The resident bytes of this process."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 async def flood(kernel: Kernel, group: Any, count: int, name: str) -> list[ToolResult]:
-    """So many calls of one caller, each with an input of its own; their results, as they come."""
+    """Make so many calls of one caller, each with an input of its own, and return the results in order of
+    their end."""
     results: list[ToolResult] = []
 
     async def one(number: int) -> None:
@@ -150,12 +151,12 @@ async def flood(kernel: Kernel, group: Any, count: int, name: str) -> list[ToolR
 
 
 def refused_for(results: list[ToolResult], code: Code) -> int:
-    """How many ended with that code."""
+    """The number of calls that ended with that code."""
     return sum(result.error is not None and result.error.code == code for result in results)
 
 
 def waiting_of(kernel: Kernel, program: str) -> list[Ask]:
-    """Requests of a program that wait."""
+    """The waiting requests of a program."""
     return [
         ask for ask in kernel.asks() if ask.request.caller.program == program and ask.state.value == "waiting"
     ]

@@ -25,7 +25,7 @@ ERAS = (OLD, NEW)
 
 
 def command(root: Root, *words: str) -> StdioServerParameters:
-    """How a client starts `flytui mcp` on that root."""
+    """The command by which a client starts `flytui mcp` on that root."""
     return StdioServerParameters(
         command=sys.executable,
         args=["-m", "flytui", "--root", str(root.folder), "mcp", *words],
@@ -46,7 +46,7 @@ def text_of(result: CallToolResult) -> str:
 
 
 def about(result: CallToolResult) -> dict[str, Any]:
-    """What the kernel said of the call."""
+    """The kernel's `_meta` fields of a result."""
     assert result.meta is not None
     told: dict[str, Any] = result.meta["flytui/result"]
     return told
@@ -54,14 +54,14 @@ def about(result: CallToolResult) -> dict[str, Any]:
 
 @asynccontextmanager
 async def client_of(root: Root, kernel: Kernel, era: str, **more: Any) -> AsyncIterator[Client]:
-    """A client of an MCP server in this process, whose calls are some agent's."""
+    """A client of an MCP server in this process. Its calls come from an agent."""
     server = build_server(LocalClient(kernel, a_caller()), image_reader(root.places))
     async with Client(server, mode=era, **more) as client:
         yield client
 
 
 class Told:
-    """The progress that a client was told of."""
+    """The progress events that a client received."""
 
     def __init__(self) -> None:
         self.numbers: list[float] = []

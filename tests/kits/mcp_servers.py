@@ -85,7 +85,7 @@ if __name__ == "__main__":
 
 
 def server_of(root: Root, name: str, script: str, **entry: Any) -> Path:
-    """Write the server's program and its entry, as `python ./server.py` would be declared."""
+    """Write the server's program and its entry, as a person would declare `python ./server.py`."""
     program = root.sidecar(name, f"#!{sys.executable}\n{script}", **entry)
     declared = root.sidecars[name]
     declared["kind"] = "mcp"
@@ -96,18 +96,18 @@ def server_of(root: Root, name: str, script: str, **entry: Any) -> Path:
 
 
 def capability(kernel: Kernel, name: str) -> CapabilityView | None:
-    """The tool as the catalog has it."""
+    """The tool in the catalog."""
     return kernel.catalog().capability(name)
 
 
 def sidecar(kernel: Kernel, name: str) -> SidecarView:
-    """The entry as the catalog has it, which is there."""
+    """The entry in the catalog."""
     view = kernel.catalog().sidecar(name)
     assert view is not None
     return view
 
 
 async def connected(kernel: Kernel, name: str) -> SidecarView:
-    """Wait until the server was asked what it offers."""
+    """Wait until the kernel has listed the server's tools."""
     await until(lambda: sidecar(kernel, name).stability.probe is not None)
     return sidecar(kernel, name)

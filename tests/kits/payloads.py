@@ -1,4 +1,4 @@
-"""Suite S5's texts, and the judge of what came out of a terminal: not one of their bytes may be obeyed."""
+"""The texts of suite S5, and the check that no terminal obeys one of their bytes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ PLAIN = re.compile(r"\n")
 
 
 def file_names(text: str) -> list[str]:
-    """The payload as names of files: no slash, no NUL, none too long."""
+    """The payload as file names: without slash and NUL, and not too long."""
     names, name = [], ""
     for letter in text.replace("/", "_").replace("\0", "_"):
         if len((name + letter).encode()) > _LONGEST_NAME:
@@ -95,8 +95,8 @@ def file_names(text: str) -> list[str]:
 
 
 def faults(raw: bytes, own: re.Pattern[str]) -> list[str]:
-    """What is in a terminal's stream that should not be: payloads as they were, and every character that is
-    obeyed or cannot be seen outside of flytui's `own` sequences."""
+    """The parts of a terminal's output that should not be there: unchanged payloads, and every character
+    outside of flytui's `own` sequences that a terminal obeys or that is invisible."""
     text = raw.decode("utf-8", "surrogateescape")
     found = [f"payload {name}" for name, payload in EACH.items() if _is_order(name) and payload in text]
     left = own.sub("", text)
@@ -109,7 +109,8 @@ def faults(raw: bytes, own: re.Pattern[str]) -> list[str]:
 
 
 def _hidden(strange: str) -> str:
-    """The first character of a run beyond ASCII that is obeyed or cannot be seen; empty where none is."""
+    """The first character of a run beyond ASCII that a terminal obeys or that is invisible; empty if there is
+    none."""
     marks = 0
     for character in strange:
         kind = unicodedata.category(character)
@@ -120,10 +121,10 @@ def _hidden(strange: str) -> str:
 
 
 def _is_order(name: str) -> bool:
-    """Whether the payload may not stand anywhere as it is; a sight that is only strange may, in part."""
+    """Whether the payload must not appear unchanged. A text that only looks strange may appear in part."""
     return name in _ORDERS or name in ("embedding", "isolates", "zero-width", "separators", "tags")
 
 
 def word(text: str) -> str:
-    """The payload as a word of a command line or a variable, which hold no NUL."""
+    """The payload as a word of a command line or a variable, which contain no NUL."""
     return text.replace("\0", "")

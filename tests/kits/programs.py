@@ -1,4 +1,4 @@
-"""Programs that tests drive: absent, a test skips loudly, or fails where everything is required."""
+"""Programs that tests use. If one is missing, the test is skipped, or fails where everything is required."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NODE_MODULES = Path(__file__).parents[1] / "interop" / "node_modules"
 
 
 def needs(*programs: str) -> None:
-    """Skip where a program is not on PATH; fail instead where FLYTUI_E2E is `require`, as CI sets it."""
+    """Skip the test if a program is not on PATH; fail it if FLYTUI_E2E is `require`, as in CI."""
     _absent([program for program in programs if shutil.which(program) is None], "")
 
 

@@ -1,4 +1,4 @@
-"""What a scene stands on: a registry, programs, a policy, and the log read back."""
+"""The set-up of end-to-end tests: a registry, programs, a policy; and the log."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ PLACE = "external.tools.jsonc:"
 
 
 def write_registry(root: Root, content: object) -> None:
-    """Replace the registry at once, as editors do. A text is written as it is, a dict is its sidecars."""
+    """Replace the registry in one step, as editors do. A text is written as it is; a dict contains the
+    sidecars."""
     whole = content if isinstance(content, str) else json.dumps({"schemaVersion": 2, "sidecars": content})
     target = root.folder / REGISTRY
     fresh = target.with_suffix(".new")
@@ -23,7 +24,7 @@ def write_registry(root: Root, content: object) -> None:
 
 
 def program(root: Root, name: str, text: str) -> str:
-    """Write a program into a folder of its own; the command that starts it."""
+    """Write a program into a folder of its own and return the command that starts it."""
     folder = root.folder / "tools" / f"bin-{name}"
     folder.mkdir(exist_ok=True)
     (folder / "run").write_text(text)
@@ -32,7 +33,7 @@ def program(root: Root, name: str, text: str) -> str:
 
 
 def described(name: str, risk: str = "medium", **more: Any) -> dict[str, Any]:
-    """A registry's own tool, which takes anything."""
+    """The description of a registry's own tool, which accepts any input."""
     return {
         "name": name,
         "description": name,
@@ -43,7 +44,7 @@ def described(name: str, risk: str = "medium", **more: Any) -> dict[str, Any]:
 
 
 def allow(root: Root, *tools: str) -> None:
-    """A user's rule for each tool: it runs without asking."""
+    """A user's rule for each tool that allows it without asking."""
     rules = [{"tool": tool, "decision": "allow", "because": "the scene says so"} for tool in tools]
     folder = root.home / "config" / "flytui"
     folder.mkdir(parents=True, exist_ok=True)
@@ -51,7 +52,7 @@ def allow(root: Root, *tools: str) -> None:
 
 
 def call(root: Root, tool: str, input: object, *more: str) -> tuple[int, dict[str, Any]]:
-    """Call to the end: exit code and result."""
+    """Make a call and return the exit code and the result."""
     done = root.flytui("call", tool, json.dumps(input), "--json", *more)
     assert "Traceback" not in done.stderr, done.stderr
     result = json.loads(done.stdout)
@@ -60,24 +61,24 @@ def call(root: Root, tool: str, input: object, *more: str) -> tuple[int, dict[st
 
 
 def assert_whole(root: Root) -> None:
-    """The log is as it was written."""
+    """Check that the log was not changed."""
     verified = root.flytui("audit", "verify")
     assert verified.returncode == 0, verified.stdout + verified.stderr
 
 
 def flat(text: str) -> str:
-    """The text with each run of blanks and line ends as one space: wrapped sentences become whole."""
+    """The text with each run of blanks and line ends as one space, so that wrapped sentences can be compared."""
     return " ".join(text.split())
 
 
 def line_of(text: str, part: str) -> int:
-    """The line, from 1, on which a part of the text stands; it stands there once."""
+    """The line, from 1, that contains the part; only one line does."""
     (found,) = re.finditer(re.escape(part), text)
     return text.count("\n", 0, found.start()) + 1
 
 
 def holder(root: Root) -> dict[str, Any]:
-    """What the lock file says of its holder; empty where nobody holds the root."""
+    """What the lock file says about its holder; empty if the root is not locked."""
     for path in (root.home / "state").glob("flytui/roots/*/kernel.lock"):
         return dict(json.loads(path.read_text() or "{}"))
     return {}

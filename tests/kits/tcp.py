@@ -1,4 +1,4 @@
-"""The listeners on loopback of a real kernel, and requests to them, byte by byte where it matters."""
+"""A real kernel's listeners on loopback, and requests to them, byte by byte where needed."""
 
 from __future__ import annotations
 
@@ -47,25 +47,25 @@ class Listening:
 
     @property
     def port(self) -> int:
-        """Where."""
+        """The TCP port."""
         port = urlsplit(self.address).port
         assert port is not None
         return port
 
     @property
     def host(self) -> str:
-        """The Host line that is served."""
+        """The Host line that the kernel accepts."""
         return f"Host: 127.0.0.1:{self.port}"
 
     @property
     def bearer(self) -> str:
-        """The Authorization line of the good client."""
+        """The Authorization line of the client `good`."""
         return f"Authorization: Bearer {self.token}"
 
 
 @asynccontextmanager
 async def listening(root: Root, *, gate: ConnectionLimits | None = None) -> AsyncIterator[Listening]:
-    """A kernel with a person attached, its Unix door, and TCP on a port of its own."""
+    """A kernel with a console attached, its Unix socket, and a free TCP port."""
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
         book = TokenStore.load(root.places.state_dir)
         token = book.new("good")
@@ -75,7 +75,7 @@ async def listening(root: Root, *, gate: ConnectionLimits | None = None) -> Asyn
 
 @asynccontextmanager
 async def client(at: Listening, token: str = "") -> AsyncIterator[ClientConnection]:
-    """A plain `websockets` client that has been greeted."""
+    """A plain `websockets` client after the handshake and the kernel's first message."""
     headers = {"Authorization": f"Bearer {token or at.token}"}
     async with connect(at.address, additional_headers=headers, compression=None, proxy=None) as connection:
         assert json.loads(await connection.recv())["type"] == "server.hello"
@@ -88,7 +88,7 @@ def head(first: str, *lines: str) -> bytes:
 
 
 async def sent(port: int, data: bytes) -> bytes:
-    """Send these bytes on a connection of their own; everything that comes back until the peer closes."""
+    """Send these bytes on a new connection and return everything up to its end."""
     async with await anyio.connect_tcp("127.0.0.1", port) as stream:
         heard = b""
         with anyio.fail_after(PATIENCE):
@@ -101,12 +101,12 @@ async def sent(port: int, data: bytes) -> bytes:
 
 
 async def asked(at: Listening, lines: Sequence[str], target: str = "/ws") -> bytes:
-    """The answer to a WebSocket handshake with these lines, until the peer closes."""
+    """The answer to a WebSocket handshake with these lines, up to the connection's end."""
     return await sent(at.port, head(f"GET {target} HTTP/1.1", *lines, *UPGRADE))
 
 
 async def called(connection: ClientConnection, tool: str, input: dict[str, Any] | None = None) -> str:
-    """Call a tool and give the status it ended with."""
+    """Call a tool and return its final status."""
     call = {"protocol": "flyflor.ws.v1", "id": "call", "type": "tool.call", "at": 0}
     await connection.send(json.dumps({**call, "payload": {"tool": tool, "input": input or {}}}))
     while True:
@@ -117,7 +117,7 @@ async def called(connection: ClientConnection, tool: str, input: dict[str, Any] 
 
 @asynccontextmanager
 async def listening_http(root: Root, *, gate: ConnectionLimits | None = None) -> AsyncIterator[Listening]:
-    """A kernel with a person attached, its Unix door, and MCP over HTTP on a port of its own."""
+    """A kernel with a console attached, its Unix socket, and MCP over HTTP on a free port."""
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
         book = TokenStore.load(root.places.state_dir)
         token = book.new("good")
@@ -128,7 +128,7 @@ async def listening_http(root: Root, *, gate: ConnectionLimits | None = None) ->
 
 @asynccontextmanager
 async def mcp_client(at: Listening, token: str = "", mode: ConnectMode = "auto") -> AsyncIterator[Client]:
-    """The official client, over HTTP; `legacy` is the era of sessions."""
+    """The official MCP client over HTTP. `legacy` is the protocol with sessions."""
     headers = {"Authorization": f"Bearer {token or at.token}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=PATIENCE, trust_env=False) as plain,

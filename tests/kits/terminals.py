@@ -1,4 +1,5 @@
-"""Drives the real thing: a console in tmux, an X display, an xterm that writes down what it is typed."""
+"""Real terminals and displays: a console in tmux, an X server, and an xterm that records what is typed into
+it."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ while chunk := os.read(0, 4096):
 
 
 def until(what: str, found: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """Look until `found` gives something true; fail naming what never came."""
+    """Wait until `found` returns a true value; fail with the name of what never came."""
     end = time.monotonic() + patience
     while time.monotonic() < end:
         value = found()
@@ -59,7 +60,7 @@ class Root:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The environment flytui is started with."""
+        """The environment in which flytui starts."""
         runtime = self.home / "run"
         runtime.mkdir(parents=True, exist_ok=True, mode=0o700)
         return {
@@ -76,7 +77,7 @@ class Root:
         }
 
     def flytui(self, *args: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
-        """Run the command to its end."""
+        """Run a command to its end."""
         argv = [str(BIN / "flytui"), "--root", str(self.folder), *args]
         if not self.forked:
             return subprocess.run(
@@ -99,7 +100,7 @@ class Root:
             process.communicate(timeout=PATIENCE)
 
     def start(self, *args: str) -> subprocess.Popen[str]:
-        """Start the command and go on; `end` ends it."""
+        """Start a command without waiting for it. `end` ends it."""
         process = subprocess.Popen(
             [str(BIN / "flytui"), "--root", str(self.folder), *args],
             env=self.environ,
@@ -113,7 +114,7 @@ class Root:
         return process
 
     def trust(self) -> None:
-        """Trust everything the registry would run, as a script does."""
+        """Trust everything that the registry would run, as a script does."""
         shown = self.flytui("trust", "--print-digest")
         digest = re.findall(r"\b[0-9a-f]{64}\b", shown.stdout)[-1]
         accepted = self.flytui("trust", "--digest", digest)
@@ -139,7 +140,7 @@ _servers = itertools.count(1)
 
 
 class Tmux:
-    """A tmux server of our own with one pane."""
+    """A tmux server of the test with one pane."""
 
     def __init__(self, root: Root, width: int = 120, height: int = 40) -> None:
         self.root = root
@@ -164,18 +165,18 @@ class Tmux:
         self.run("new-session", "-d", "-x", width, "-y", height, "-c", str(self.root.folder), *command)
 
     def end(self) -> None:
-        """End tmux, and wait until what ran in it is gone: a console that is still closing answers calls."""
+        """End tmux and wait until its program has ended: a console that is still closing answers calls."""
         panes = [int(pid) for pid in self.run("list-panes", "-a", "-F", "#{pane_pid}").split()]
         self.run("kill-server")
         for pid in panes:
             until(f"the end of process {pid} in tmux", partial(_ended, pid))
 
     def screen(self) -> str:
-        """What the pane shows."""
+        """The text in the pane."""
         return self.run("capture-pane", "-p")
 
     def keys(self, *keys: str) -> None:
-        """Press keys, by tmux's names."""
+        """Press keys, named as in tmux."""
         self.run("send-keys", *keys)
 
     def text(self, text: str) -> None:
@@ -196,7 +197,7 @@ class Tmux:
 
 
 def _ended(pid: int) -> bool:
-    """Nothing of it runs; a zombie waits for a parent that may never ask."""
+    """Whether the process has ended. A zombie counts: its parent may never wait for it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -205,7 +206,7 @@ def _ended(pid: int) -> bool:
 
 @contextmanager
 def console(root: Root, width: int = 120, height: int = 40) -> Iterator[Tmux]:
-    """A console in tmux, ended at the end of the block."""
+    """A console in tmux, which ends with the block."""
     tmux = Tmux(root, width, height)
     tmux.open(str(BIN / "flytui"), "--root", str(root.folder))
     try:
@@ -217,7 +218,7 @@ def console(root: Root, width: int = 120, height: int = 40) -> Iterator[Tmux]:
 
 @contextmanager
 def display() -> Iterator[str]:
-    """An X server of our own; its name, such as `:7`."""
+    """Start an X server of the test; gives its name, such as `:7`."""
     reading, writing = os.pipe()
     server = subprocess.Popen(
         ["Xvfb", "-displayfd", str(writing), "-screen", "0", "1280x800x24", "-nolisten", "tcp", "-noreset"],
@@ -237,7 +238,7 @@ def display() -> Iterator[str]:
 
 
 def xdotool(display_name: str, *args: str) -> str:
-    """Ask or press through xdotool, as a person's own hands would."""
+    """Run xdotool in the place of a person's hands, and return its output."""
     done = subprocess.run(
         ["xdotool", *args],
         env={"DISPLAY": display_name, "PATH": "/usr/bin:/bin"},
@@ -253,7 +254,7 @@ def xdotool(display_name: str, *args: str) -> str:
 def xterm(
     display_name: str, title: str, *command: str, environ: dict[str, str] | None = None
 ) -> Iterator[str]:
-    """A terminal window running the command; its window id."""
+    """Open a terminal window that runs the command, and return its window id."""
     process = subprocess.Popen(
         ["xterm", "-T", title, "-geometry", "110x34+0+0", "-e", *command],
         env={"PATH": f"{BIN}:/usr/bin:/bin", **(environ or {}), "DISPLAY": display_name},
@@ -273,7 +274,7 @@ def xterm(
 
 @contextmanager
 def recorder(display_name: str, title: str, into: Path) -> Iterator[str]:
-    """An xterm that appends every byte typed into it to a file, focused."""
+    """Open an xterm with the focus that appends every byte typed into it to a file."""
     with xterm(display_name, title, sys.executable, "-c", RECORDER, str(into)) as window:
         until("the recorder is ready", into.exists)
         xdotool(display_name, "windowfocus", "--sync", window)

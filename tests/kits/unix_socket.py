@@ -1,4 +1,4 @@
-"""The Unix door of a real kernel, spoken to by a plain WebSocket client or byte by byte."""
+"""The Unix socket of a real kernel, used by a plain WebSocket client or byte by byte."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from kits.kernel import Root, kernel_of
 
 @asynccontextmanager
 async def served(root: Root) -> AsyncIterator[Kernel]:
-    """A kernel with a person attached, and its door."""
+    """A kernel with a console attached, and its Unix socket."""
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
         yield kernel
 
 
 @asynccontextmanager
 async def plain(root: Root) -> AsyncIterator[ClientConnection]:
-    """A WebSocket client that has been greeted."""
+    """A WebSocket client after the handshake and the kernel's first message."""
     async with unix_connect(str(root.places.socket), uri="ws://localhost/ws", compression=None) as connection:
         hello = json.loads(await connection.recv())
         assert hello["type"] == "server.hello"
@@ -33,7 +33,7 @@ async def plain(root: Root) -> AsyncIterator[ClientConnection]:
 
 
 async def say(connection: ClientConnection, kind: str, payload: Any = None, **more: Any) -> dict[str, Any]:
-    """Send one message and give the first answer to it."""
+    """Send a message and return the first answer to it."""
     message = {
         "protocol": "flyflor.ws.v1",
         "id": "m1",
@@ -48,7 +48,7 @@ async def say(connection: ClientConnection, kind: str, payload: Any = None, **mo
 
 
 def frame(opcode: int, payload: bytes) -> bytes:
-    """A masked WebSocket frame; the mask is zero, so that the payload stands as it is."""
+    """A masked WebSocket frame. The mask is zero, so that the payload is not changed."""
     size = len(payload)
     head = bytes([0x80 | size]) if size < 126 else b"\xfe" + size.to_bytes(2, "big")
     return bytes([0x80 | opcode]) + head + bytes(4) + payload
@@ -56,7 +56,7 @@ def frame(opcode: int, payload: bytes) -> bytes:
 
 @asynccontextmanager
 async def raw(root: Root) -> AsyncIterator[anyio.abc.SocketStream]:
-    """A connection on which only bytes are spoken, after the handshake and the greeting's first bytes."""
+    """A connection for raw bytes, after the handshake and the first bytes of the kernel's message."""
     async with await anyio.connect_unix(root.places.socket) as stream:
         await stream.send(
             b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"

@@ -55,7 +55,7 @@ CALLER = Caller(door="socket", program="claude", executable="/usr/bin/claude", p
 
 
 def panic_question() -> Question:
-    """The question that releases a stop."""
+    """The question that ends a panic."""
     return Question(
         id="panic",
         kind=QuestionKind.PANIC,
@@ -67,7 +67,7 @@ def panic_question() -> Question:
 
 
 def loop_question(id: str = "loop-1", *lines: str) -> Question:
-    """A caller that repeats what does not work."""
+    """The question about a caller that repeats a failing call."""
     return Question(
         id=id,
         kind=QuestionKind.LOOP,
@@ -136,7 +136,7 @@ def request_of(
 
 
 def stability_of(effective: Effective = Effective.AVAILABLE, **more: object) -> Stability:
-    """A snapshot in which everything was looked at."""
+    """A snapshot in which every dimension was checked."""
     made = Stability(
         discovery=Discovery.CONFIGURED,
         manifest=Manifest.VALID,
@@ -219,7 +219,7 @@ def tool_view(
 
 
 def sample_catalog() -> Catalog:
-    """Every state side by side."""
+    """A catalog with a tool in every state."""
     well = stability_of()
     slow = stability_of(
         Effective.DEGRADED,
@@ -313,7 +313,7 @@ def sample_catalog() -> Catalog:
 
 
 def sample_activity() -> tuple[Activity, ...]:
-    """One call that runs, one that succeeded, one that failed."""
+    """A running call, one that succeeded and one that failed."""
     failed = ToolResult(
         status=Status.FAILED,
         tool="web.fetch",
@@ -359,7 +359,7 @@ def sample_activity() -> tuple[Activity, ...]:
 
 
 def trust_items(count: int) -> tuple[TrustItem, ...]:
-    """Entries that wait for trust; every second one had been trusted before."""
+    """Entries that wait for trust. Every second one had been trusted before."""
     return tuple(
         TrustItem(
             sidecar=f"side{n}.local",
@@ -372,6 +372,6 @@ def trust_items(count: int) -> tuple[TrustItem, ...]:
 
 
 def pixel(picture: Picture, x: int, y: int) -> tuple[int, int, int]:
-    """Red, green and blue at a place inside the picture."""
+    """The red, green and blue of a pixel of the picture."""
     at = (y * picture.width + x) * 3
     return picture.rgb[at], picture.rgb[at + 1], picture.rgb[at + 2]

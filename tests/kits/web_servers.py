@@ -1,4 +1,4 @@
-"""Loopback servers that play the web, byte by byte, and one inside that nobody may reach."""
+"""Web servers on loopback that answer byte by byte, and one inside the network that must not be reached."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Respond = Callable[["Talk"], None]
 
 @dataclass
 class Talk:
-    """One connection: what was asked, and where to answer."""
+    """One connection: the request, and the stream for the answer."""
 
     connection: socket.socket
     head: str
@@ -37,7 +37,7 @@ class Talk:
         self.connection.sendall(data)
 
     def answer(self, body: bytes = b"", status: str = "200 OK", **headers: str) -> None:
-        """A whole answer; `content_type="..."` becomes `Content-Type`."""
+        """A complete answer. `content_type="..."` becomes the header `Content-Type`."""
         rows = {"Content-Length": str(len(body)), "Connection": "close"}
         rows |= {key.replace("_", "-").title(): value for key, value in headers.items()}
         lines = "".join(f"{key}: {value}\r\n" for key, value in rows.items())
@@ -47,14 +47,14 @@ class Talk:
         self.answer(json.dumps(value).encode(), content_type="application/json")
 
     def endlessly(self, data: bytes, every_s: float = 0.0) -> None:
-        """The same again and again, until the other side has left or the server ends."""
+        """Send the same bytes again and again, until the other side has closed or the server ends."""
         while not self.over.wait(every_s):
             self.send(data)
 
 
 @dataclass
 class Web:
-    """A server; `asked` holds every request head it read, `connections` counts what was accepted."""
+    """A server. `asked` holds the head of every request, `connections` counts the accepted connections."""
 
     port: int
     asked: list[Talk] = field(default_factory=list)
@@ -67,7 +67,7 @@ class Web:
 
 @contextmanager
 def serving(respond: Respond, host: str = "127.0.0.1") -> Iterator[Web]:
-    """Serve until the end of the block; every connection has ended after it."""
+    """Serve for the block; every connection has ended after it."""
     over = threading.Event()
     listener = socket.create_server((host, 0))
     web = Web(listener.getsockname()[1])
@@ -124,7 +124,7 @@ def _until_blank(connection: socket.socket) -> bytes:
 
 
 class Stays:
-    """One sidecar process that answers request after request, so that not each costs a start."""
+    """A persistent sidecar process that answers request after request, so that each saves a start."""
 
     def __init__(self, argv: list[str], env: dict[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -132,7 +132,7 @@ class Stays:
         )
 
     def ask(self, request: bytes) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-        """The answer, and the events before it."""
+        """Send a request; returns the answer and the events before it."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps({**json.loads(request), "persistent": True}).encode() + b"\n")
@@ -143,7 +143,7 @@ class Stays:
         return said, events
 
     def end(self) -> str:
-        """Close its stdin, wait until it has left; what it wrote to stderr."""
+        """Close its stdin, wait for its end, and return its stderr."""
         _, stderr = self._process.communicate(timeout=PATIENCE_S)
         assert self._process.returncode == 0
         return stderr.decode()
