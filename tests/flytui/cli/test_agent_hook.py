@@ -16,7 +16,7 @@ import pytest
 from flycore.catalog.builtin import agent_actions
 from flycore.catalog.schemas import check_input
 from flycore.model.json import read_strict
-from flytui.cli.agent_tools import AgentRequest, AgentEventError, read_agent_request
+from flytui.cli.agent_tools import AgentEventError, AgentRequest, read_agent_request
 from kits.command_line import Desk, Terminal
 
 ALLOW = {"tool": "agent.shell", "decision": "allow", "because": "it only looks",

@@ -11,8 +11,8 @@ from flytui.cli.call_progress import (
     CallState,
     ProgressLine,
     ProgressLog,
-    cut_to_width,
     call_state_line,
+    cut_to_width,
     progress_text,
 )
 from flytui.text.wrap import cell_width
