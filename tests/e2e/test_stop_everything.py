@@ -98,7 +98,7 @@ def test_a_caller_that_loops_is_asked_about_and_paused(root: Root) -> None:
     with console(root) as tmux:
         for _ in range(3):
             root.flytui("call", "no.such", "n=1")
-        tmux.sees("calls a tool there is not")
+        tmux.sees("calls a tool that does not exist")
         paused = json.loads(root.flytui(*CALL).stdout)
         assert paused["error"]["code"] == "paused"
         tmux.sees("keys ready ●")

@@ -1,7 +1,7 @@
-"""The loop guard: a caller that repeats what does not work is paused, and a person is asked.
+"""The loop guard, which pauses a caller that repeats a failing call, and asks a person.
 
-A call counts as repeated where caller, tool and canonical input are the same. Only failures count: a
-refusal is somebody's decision, a cancelled call has told nothing.
+A call counts as repeated where caller, tool and canonical input are the same. Only failures count: a denial
+is somebody's decision, and a cancelled call shows nothing.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from flysafe.procfs import read_process
 MAX_FAILURES = 3
 """Failures of one call, or calls of one unknown tool, that pause the caller."""
 PAUSE_SECONDS = 600.0
-"""How long `stop` holds, and how long a question waits that no console is open for."""
+"""Seconds that `stop` lasts, and that a question waits while no console is open."""
 MAX_CALLERS = 4096
 MAX_CALLS = 64
-"""Different failing calls that are counted for one caller; the one not tried for longest is forgotten."""
+"""Different failing calls that are counted for one caller. Beyond, the one not tried for longest is
+forgotten."""
 MAX_QUESTIONS = 20
-"""Questions that wait at once; a further caller is stopped for `PAUSE_SECONDS` without one."""
+"""Questions that wait at once. A further caller is paused for `PAUSE_SECONDS` without a question."""
 MAX_INPUT_CHARS = 2_000
 MAX_MESSAGE_CHARS = 500
 
@@ -36,8 +37,8 @@ STOP = "stop"
 END = "end"
 _OPTIONS = (
     Option(id=STOP, words="stop: refuse its calls for 10 minutes", recommended=True),
-    Option(id=CONTINUE, words="continue: count anew"),
-    Option(id=END, words="end: refuse it until its process has gone"),
+    Option(id=CONTINUE, words="continue: allow its calls, and count failures anew"),
+    Option(id=END, words="end: refuse its calls until its process has ended"),
 )
 _NO_FAILURE = (Code.CANCELLED, Code.APPROVAL_TIMEOUT, Code.PANIC)
 
@@ -46,7 +47,7 @@ OnQuestion = Callable[[Question], None]
 
 
 class Attempt(Value, frozen=True, kw_only=True):
-    """A call that has ended. Texts hold no secret."""
+    """A call that has ended. Its texts hold no secrets."""
 
     caller: Caller
     tool: str
@@ -61,23 +62,26 @@ class Attempt(Value, frozen=True, kw_only=True):
 class _LoopPause:
     caller: Caller
     was_alive: bool
-    """Seen alive when it was paused; for others nobody can say when they have gone."""
+    """Whether the caller's process was seen when it was paused. For another caller, such as a remote one, the
+    end of its process cannot be seen."""
     question: Question | None
-    """What waits for a person; None once answered."""
+    """The question that waits for a person; None once it is answered."""
     until: float | None
-    """Monotonic seconds. Of a question, the time it ends by itself where no console is open."""
+    """Monotonic time in seconds at which the pause ends; None for no end. A pause with a question ends then
+    only while no console is open."""
     message: str
-    """What the caller is told."""
+    """The error message for the caller."""
 
 
 def is_alive(caller: Caller) -> bool:
-    """Whether the caller's very process is there."""
+    """Return whether the caller's own process still runs; its start time tells it from one that reuses the
+    pid."""
     process = read_process(caller.pid) if caller.pid else None
     return process is not None and process.started == caller.started
 
 
 class LoopGuard:
-    """Counts per caller (`Caller.key`): another process is another caller. Memory is bounded."""
+    """Counts the failures of each caller (`Caller.key`), of which every process is one. Memory is bounded."""
 
     def __init__(
         self,
@@ -96,12 +100,12 @@ class LoopGuard:
         self._pauses: OrderedDict[str, _LoopPause] = OrderedDict()
 
     def refusal(self, caller: str) -> str:
-        """Why this caller's calls are refused now; empty where they are not."""
+        """Return why this caller's calls are refused now; empty where they are not."""
         pause = self._pauses.get(caller)
         return "" if pause is None or self._resume(pause) else pause.message
 
     def record(self, attempt: Attempt) -> None:
-        """A call has ended; whether it makes a loop is seen here."""
+        """Count a call that has ended, and pause its caller where it makes a loop."""
         key, unknown = attempt.caller.key, attempt.code == Code.NOT_FOUND
         call = (attempt.tool, "" if unknown else attempt.input_digest)
         if attempt.status is Status.SUCCESS:
@@ -113,12 +117,12 @@ class LoopGuard:
             self._pause(attempt, unknown=unknown)
 
     def questions(self) -> tuple[Question, ...]:
-        """What waits for a person, in order of arrival."""
+        """Return the questions that wait for a person, in order of arrival."""
         asking = [pause for pause in self._pauses.values() if pause.question is not None]
         return tuple(pause.question for pause in asking if pause.question and not self._resume(pause))
 
     async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
-        """Carry a person's answer out."""
+        """Carry out a person's answer, if the question still waits."""
         pause = self._pauses.get(question.about)
         if pause is None or pause.question is None or pause.question.id != question.id:
             return Outcome(accepted=False, why_not="no such question waits")
@@ -136,12 +140,12 @@ class LoopGuard:
     def _pause(self, attempt: Attempt, *, unknown: bool) -> None:
         caller = attempt.caller
         what = f"{attempt.tool[:200]} is no tool" if unknown else f"the same call of {attempt.tool} failed"
-        said = f"{what}, {MAX_FAILURES} times; calls of this caller are refused until a person decides"
+        message = f"{what}, {MAX_FAILURES} times; calls of this caller are refused until a person decides"
         until = self._clock.monotonic() + PAUSE_SECONDS
         question = None
         if len(self.questions()) < MAX_QUESTIONS:
             question = _question(attempt, self._clock.now(), unknown=unknown)
-        self._keep(_LoopPause(caller, self._is_alive(caller), question, until, said))
+        self._keep(_LoopPause(caller, self._is_alive(caller), question, until, message))
         if question is not None:
             self._on_question(question)
 
@@ -150,12 +154,16 @@ class LoopGuard:
         if len(self._pauses) > MAX_CALLERS:
             for item in tuple(self._pauses.values()):
                 self._resume(item)
+        # A pause with a question is never dropped: the question is on a console. There are fewer questions
+        # than pauses, so one without a question is always found.
         while len(self._pauses) > MAX_CALLERS:
-            quiet = (key for key, item in self._pauses.items() if item.question is None)
-            del self._pauses[next(quiet)]
+            unasked = (key for key, item in self._pauses.items() if item.question is None)
+            del self._pauses[next(unasked)]
 
     def _resume(self, pause: _LoopPause) -> bool:
-        """Forget a pause that is over: its time is up, or its process has gone. Whether it was."""
+        """Forget a pause that is over, because its time has passed or its process has ended. Returns whether
+        it was over."""
+        # While a console is open, a question waits for its person as long as it takes.
         waits = pause.question is not None and self._console_open()
         late = pause.until is not None and self._clock.monotonic() >= pause.until and not waits
         if not late and not (pause.was_alive and not self._is_alive(pause.caller)):
@@ -186,7 +194,9 @@ class LoopGuard:
 
 def _question(attempt: Attempt, now: float, *, unknown: bool) -> Question:
     program = attempt.caller.program
-    title = f"{program} calls a tool there is not" if unknown else f"{program} repeats a call that fails"
+    title = (
+        f"{program} calls a tool that does not exist" if unknown else f"{program} repeats a call that fails"
+    )
     text = attempt.input_text
     shown = text if len(text) <= MAX_INPUT_CHARS else f"{text[:MAX_INPUT_CHARS]}… ({len(text):,} characters)"
     lines = (

@@ -1,4 +1,8 @@
-"""What is described, against what there is: which capabilities a kit is about, and what agents are told."""
+"""Compares kits, skills, plugins and foreign servers with the catalog and the registry.
+
+It counts the capabilities that a kit names, finds servers that the registry has already, and removes what
+agents must not see.
+"""
 
 from __future__ import annotations
 
@@ -20,27 +24,28 @@ _USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 def resolve_bindings(
     described: Iterable[Described], views: Mapping[str, CapabilityView], registry: Registry
 ) -> tuple[Described, ...]:
-    """The same with each binding counted against the catalog, and each server against the registry."""
+    """Return the sources with their bindings counted in the catalog, and their servers looked up in the
+    registry."""
     return tuple(_bound_sources(_by_tool_name(item, registry), views) for item in described)
 
 
 def _by_tool_name(item: Described, registry: Registry) -> Described:
-    """A server that an entry stands for already, or whose id another entry has, is not offered."""
+    """Withdraw the import of a server that an entry runs already, or whose id another entry has."""
     if item.offer is None:
         return item
-    wanted = _by_command(item.offer.entry)
+    command = _by_command(item.offer.entry)
     same = (
-        entry for entry in registry.entries if entry.kind is Kind.MCP and _by_command(entry.raw) == wanted
+        entry for entry in registry.entries if entry.kind is Kind.MCP and _by_command(entry.raw) == command
     )
     entry = next(same, None) or registry.entry(item.offer.id)
     if entry is None:
         return item
     known = entry.kind is Kind.MCP
-    said = "stands in the registry already, as" if known else "its id is taken by another entry:"
+    sentence = "the registry has this server already, as" if known else "another entry has its id already:"
     reason = Diagnostic(
         severity=Severity.INFO,
         rule="registered" if known else "id-taken",
-        message=f"{item.id}: {said} {entry.id} ({entry.position.file}:{entry.position.line})",
+        message=f"{item.id}: {sentence} {entry.id} ({entry.position.file}:{entry.position.line})",
         remedy=f"flytui inspect {entry.id} shows it" if known else "give the server another name there",
         position=entry.position,
     )
@@ -49,7 +54,7 @@ def _by_tool_name(item: Described, registry: Registry) -> Described:
 
 
 def _by_command(entry: JsonObject) -> tuple[Json, ...]:
-    """What tells one server from another."""
+    """Return what tells one server from another: command, arguments and address."""
     return entry.get("command"), entry.get("args", []), entry.get("url")
 
 
@@ -65,15 +70,15 @@ def _counted_sources(binding: Binding, views: Mapping[str, CapabilityView]) -> B
 
 
 def binds(pattern: str, name: str) -> bool:
-    """Whether a binding is about that capability."""
+    """Return whether a binding such as `web.*` names that capability."""
     if pattern == ALL:
         return True
     return name.startswith(pattern[:-1]) if pattern.endswith(".*") else name == pattern
 
 
 def for_agents(described: Described) -> Described:
-    """As an agent may see it: no path of the person's home, no command, nothing that could be imported, and
-    of what is wrong only the rule."""
+    """Return the source as an agent may see it: without paths in the person's home, commands and imports, and
+    of each fault only its rule."""
     own = described.source is Origin.USER
     reasons = (
         msgspec.structs.replace(

@@ -1,4 +1,4 @@
-"""Everything that was found out, made into the catalog: pure, quick, linear in the number of tools."""
+"""Builds the catalog from facts: a pure function, linear in the number of tools."""
 
 from __future__ import annotations
 
@@ -32,17 +32,19 @@ from flycore.model.stability import SandboxReport, Stability
 from flycore.model.upstream import McpToolOffer
 
 PROTOCOLS = ("1",)
-"""Versions of process-json this kernel speaks."""
+"""The versions of process-json that this kernel speaks."""
 NOTHING = "none"
-"""`source` of a known tool that nothing offers."""
+"""The `source` of a known tool that no sidecar offers."""
 
 PolicyView = Callable[[Capability, SidecarEntry], tuple[Decision, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogFacts:
-    """All that the catalog rests on, by sidecar id. What is absent has not been found out yet, except
-    for `programs` and `trusted`, where absent means refused."""
+    """The facts that the catalog is built from; mappings are by sidecar id unless they say otherwise.
+
+    A fact that is absent is not known yet. For `programs` and `trusted`, absent means refused.
+    """
 
     registry: Registry
     programs: Mapping[str, ResolvedProgram]
@@ -55,32 +57,34 @@ class CatalogFacts:
     protocols: tuple[str, ...] = PROTOCOLS
     delegates: Mapping[str, Mapping[str, ResolvedProgram]] = field(default_factory=dict)
     installed: Mapping[str, str] = field(default_factory=dict)
-    """Installed version of the declared package, or of the distribution for a bundled sidecar."""
+    """The installed version of the declared package; for a bundled sidecar, that of the distribution."""
     missing_secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     probes: Mapping[str, ProbeFinding] = field(default_factory=dict)
     runtime: Mapping[str, RuntimeFinding] = field(default_factory=dict)
     sandbox: Mapping[str, SandboxReport] = field(default_factory=dict)
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Where a changed value waits for trust: what differs from the entry here, which is the last trusted."""
+    """For an entry whose changed value waits for trust: the difference from the last trusted value, which is
+    the one in `registry`."""
     exceeded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     minimum: Mapping[str, Level] = field(default_factory=dict)
-    """Tool to the weakest level it may run at."""
+    """The weakest level that each tool may run at, by tool."""
     blocked: frozenset[str] = frozenset()
     offers: Mapping[str, McpToolOffer] = field(default_factory=dict)
-    """What MCP servers offer; the registry's entries have their tools already, see `with_mcp_tools`."""
+    """What MCP servers offer. `with_mcp_tools` has put these tools into the registry's entries before."""
     bundled: frozenset[str] = frozenset()
     """Sidecars whose program is that of this distribution."""
     machine: Machine = NO_MACHINE
     plan_denied: Callable[[Capability], str] = lambda capability: ""
-    """By which rules a plan itself is denied, whatever its input; empty where it is not."""
+    """Returns by which rules a plan itself is denied for every input; empty where it is not."""
     described: tuple[Described, ...] = ()
-    """Kits, skills, plugins and servers, as their files say."""
+    """Kits, skills, plugins and servers, as their files describe them."""
     registry_file: str = ""
     """The project's registry, relative to the app root; empty where there is none."""
 
 
 def build_catalog(facts: CatalogFacts) -> Catalog:
-    """Every sidecar of the registry, every tool it offers, and every known tool that nothing offers."""
+    """Return the catalog: every sidecar of the registry, every tool that one offers, and every known tool
+    that none offers."""
     winners = _offering_sidecars(facts.registry)
     sidecars: list[SidecarView] = []
     views: dict[str, CapabilityView] = {}
@@ -126,8 +130,9 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
 
 
 def _offering_sidecars(registry: Registry) -> dict[str, str]:
-    """Tool to the sidecar that has it: the first that claims it, in the order of the registry, well or
-    not. The registry has told the others in their `problems`."""
+    """Return which sidecar offers each tool: the first one in the registry that claims it."""
+    # Healthy or not: a tool must not move to another program because the first one is down for a moment. The
+    # registry has reported the other claims in the `problems` of their entries.
     winners: dict[str, str] = {}
     for entry in registry.entries:
         for name in entry.tool_names:
@@ -136,7 +141,8 @@ def _offering_sidecars(registry: Registry) -> dict[str, str]:
 
 
 def _offered_tools(entry: SidecarEntry, winners: Mapping[str, str]) -> Iterator[tuple[str, Capability]]:
-    """The capabilities this entry has. A claim that an invalid entry words wrongly describes no tool."""
+    """Yield the capabilities that the entry offers, by name. A faulty claim of an invalid entry gives
+    none."""
     for claim in entry.tools:
         if winners[claim.name] != entry.id or is_builtin_name(claim.name) or claim.name in plan_names():
             continue
@@ -186,7 +192,9 @@ def _facts_of(
 def _tool_stabilities(
     known: SidecarFacts, capabilities: Mapping[str, Capability], whole: Stability
 ) -> Iterator[tuple[str, Stability]]:
-    """The snapshot of each tool; siblings that nothing tells apart share one."""
+    """Yield the snapshot of each tool."""
+    # Tools of one sidecar that nothing tells apart share one snapshot: a server may offer thousands of tools.
+    # Where an early dimension failed, all of them share the sidecar's own.
     settled = whole.sandbox is None and whole.probe is None
     shared: dict[object, Stability] = {}
     for name in capabilities:
@@ -200,7 +208,7 @@ def _tool_stabilities(
 
 
 def _first_line(registry: Registry) -> int:
-    """Where the project's entries begin; 1 where there is none."""
+    """Return the line at which the project's entries begin; 1 where there is none."""
     lines = (entry.position.line for entry in registry.entries if entry.source is Source.PROJECT)
     return min(lines, default=1)
 
@@ -210,15 +218,13 @@ def _unoffered_tools(capability: Capability, registry: str, line: int) -> Capabi
     return CapabilityView(capability=capability, sidecar=None, source=NOTHING, stability=stability)
 
 
-# The catalog as a caller sees it that has used up its quota: everything is there, and degraded for now.
-
-
 _LET_RUN = (SandboxState.ALLOWED, SandboxState.APPROVAL_REQUIRED)
 
 
 def over_quota(catalog: Catalog, why: str) -> Catalog:
-    """Each snapshot that would let the caller call says `quota-limited`, with `why` as the message of its
-    last reason. Quota is per caller, so this is one caller's view and not the catalog's own state."""
+    """Return the catalog for a caller that has used up its quota. Every snapshot that would let it call
+    becomes `quota-limited`, with `why` in its last reason. Quotas are per caller, so this is one caller's
+    view only."""
     sidecars = tuple(
         msgspec.structs.replace(view, stability=_limited_view(view.stability, why))
         for view in catalog.sidecars

@@ -1,7 +1,7 @@
-"""The capabilities the kernel describes itself, so that each is listed even where nothing offers it.
+"""The capabilities that the kernel describes itself, so that each is listed even where no sidecar offers it.
 
-They are data: one JSON file for each family in `data/`, read once, when first asked for. What a file
-says is what agents, people and the approval card see; its shape is that of `Capability`.
+They are data: one JSON file for each family in `data/`, read at first use. Agents, people and the approval
+card see the texts of these files. The shape of a record is that of `Capability`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from importlib.resources import files
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -20,14 +19,8 @@ from flycore.model.diagnostics import Position
 from flycore.model.enums import Layer, Source
 from flycore.model.sidecar import SidecarEntry
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flycore.model.catalog import Capability
-
-
 BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.", "agent.")
-"""Names the kernel keeps for itself: a registry that claims one is faulty."""
+"""The beginnings of names that the kernel keeps for itself. A registry that claims such a name is faulty."""
 
 BUNDLED_PROBED = frozenset(
     {
@@ -79,11 +72,11 @@ BUNDLED_TOOLS = frozenset(
         "web.download",
     }
 )
-"""Known tools for which this version brings a program. Said in remedies, decides nothing."""
+"""The known tools for which this version has a program. It is used in remedies only and decides nothing."""
 
 
 class _Known(Mapping[str, Capability]):
-    """Name to capability, sorted by name; the files are read at first use."""
+    """The capabilities by name, sorted by name. The files are read at first use."""
 
     @cached_property
     def _by_name(self) -> dict[str, Capability]:
@@ -110,7 +103,8 @@ class _Known(Mapping[str, Capability]):
 
 
 def read_family(data: bytes) -> tuple[Capability, ...]:
-    """The capabilities of one data file. Raises msgspec.ValidationError for a file of another shape."""
+    """Return the capabilities of one data file. Raises msgspec.ValidationError for a file of another
+    shape."""
     rows = msgspec.json.decode(data, type=list[dict[str, object]])
     return tuple(
         msgspec.convert(
@@ -121,12 +115,12 @@ def read_family(data: bytes) -> tuple[Capability, ...]:
 
 
 def family_of(name: str) -> str:
-    """The part of a tool's name before the first dot."""
+    """Return the part of a tool's name before the first dot."""
     return name.partition(".")[0]
 
 
 def is_builtin_name(name: str) -> bool:
-    """Whether a sidecar may not offer a tool of that name, because the kernel's own tools have it."""
+    """Return whether the name is kept for the kernel's own tools, so that no sidecar may offer it."""
     return name.startswith(BUILTIN_PREFIXES)
 
 
@@ -134,18 +128,16 @@ KNOWN: Mapping[str, Capability] = _Known()
 """Every known capability by name."""
 
 
-# What an agent does with tools of its own and asks leave for first, through a hook before each.
-#
-# These capabilities are the kernel's own and only decide: no program belongs to them. They go through
-# policy, approval, quota and audit like any; what an allowed one then does is in the agent's hands. They
-# are not in the catalog: nobody is offered them as tools.
-
+# The actions that an agent performs with its own tools, and asks permission for through a hook before each.
+# No program belongs to these capabilities. They go through policy, approval, quota and audit like any other;
+# what an allowed action then does is up to the agent. They are not in the catalog, since nobody can call
+# them.
 
 AGENT_ITSELF = "the agent itself"
-"""In the place of a sidecar; no entry of a registry can have this id."""
+"""Stands in the place of a sidecar's id; no entry of a registry can have this id."""
 SHELL, EDIT, FETCH, TOOL = "agent.shell", "agent.edit", "agent.fetch", "agent.tool"
 AGENT_ACTIONS = frozenset((SHELL, EDIT, FETCH, TOOL))
-"""Their names."""
+"""The names of these capabilities."""
 
 
 def _data() -> bytes:
@@ -154,14 +146,14 @@ def _data() -> bytes:
 
 @cache
 def agent_actions() -> Mapping[str, Capability]:
-    """Name to capability."""
+    """Return the agent's own actions by name."""
     return MappingProxyType({capability.name: capability for capability in read_family(_data())})
 
 
 @cache
 def agent_entry() -> SidecarEntry:
-    """In the place of a registry's entry: no program, no permissions. Its digest is over the definitions, so
-    that what was granted under others does not hold."""
+    """Return what stands in the place of a registry entry: it has no program and no permissions."""
+    # The digest is over the definitions, so a permission that was given under other definitions ends.
     return SidecarEntry(
         id=AGENT_ITSELF,
         source=Source.USER,

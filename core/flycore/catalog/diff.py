@@ -1,4 +1,4 @@
-"""What changed between two catalogs. Ages, durations and what a program wrote are evidence, not identity."""
+"""Finds what changed between two catalogs. Ages, durations and a program's output are not compared."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SOURCE_PREFIXES = tuple(f"{kind.value}:" for kind in SourceKind)
 
 
 def difference(old: Catalog, new: Catalog) -> tuple[str, ...]:
-    """Names of tools that came, went or changed, then `sidecar:ID` for sidecars, `kit:ID` and the like for
-    what is described, then `diagnostics`."""
+    """Return the names of the tools that were added, removed or changed; then `sidecar:ID` for sidecars,
+    `kit:ID` and the like for kits, skills, plugins and servers, and `diagnostics`."""
     tools = _changed(
         {view.capability.name: view for view in old.capabilities},
         {view.capability.name: view for view in new.capabilities},
@@ -32,7 +32,7 @@ def difference(old: Catalog, new: Catalog) -> tuple[str, ...]:
 
 
 def identity(stability: Stability) -> Stability:
-    """The snapshot without what may differ between two looks at the same state."""
+    """Return the snapshot without what may differ between two snapshots of the same state."""
     evidence = stability.evidence
     if evidence.probe is None and evidence.runtime is None:
         return stability
@@ -50,7 +50,7 @@ def _changed(old: Mapping[str, View], new: Mapping[str, View]) -> tuple[str, ...
 
 
 def _sources(old: tuple[Described, ...], new: tuple[Described, ...]) -> tuple[str, ...]:
-    """`kind:id` of whatever is described in another way; several files may describe one."""
+    """Return `kind:id` of each source that differs. Several files may describe the same one."""
     if old == new:
         return ()
     before, after = _by_key(old), _by_key(new)

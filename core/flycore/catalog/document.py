@@ -1,4 +1,4 @@
-"""`flytui.catalog/1`: the catalog as `flytui catalog --json` and the doors hand it out."""
+"""The catalog as a JSON document, `flytui.catalog/1`, for `flytui catalog --json` and for clients."""
 
 from __future__ import annotations
 
@@ -21,71 +21,72 @@ _USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 
 
 def catalog_document(catalog: Catalog) -> JsonObject:
-    """The catalog as JSON. `discoveredAt` is when flytui last looked, ISO 8601 in UTC."""
-    told = _StabilityWriter()
+    """Return the catalog as JSON. `discoveredAt` is the time at which it was built, ISO 8601 in UTC."""
+    writer = _StabilityWriter()
     at = datetime.fromtimestamp(catalog.built_at, UTC).isoformat(timespec="seconds")
     return {
         "schema": SCHEMA,
         "version": catalog.version,
         "appRoot": catalog.app_root,
         "diagnostics": msgspec.to_builtins(catalog.diagnostics),
-        "sidecars": [_sidecar(view, told) for view in catalog.sidecars],
-        "capabilities": [_capability(view, told, at) for view in catalog.capabilities],
+        "sidecars": [_sidecar(view, writer) for view in catalog.sidecars],
+        "capabilities": [_capability(view, writer, at) for view in catalog.capabilities],
         "kits": kits_document(catalog.described),
     }
 
 
 def kits_document(described: Iterable[Described]) -> list[Json]:
-    """Kits, skills, plugins and servers as JSON, each with its `kind`."""
+    """Return kits, skills, plugins and servers as JSON, each with its `kind`."""
     found: list[Json] = msgspec.to_builtins(tuple(described))
     return found
 
 
 def without_rules(catalog: Catalog) -> Catalog:
-    """The catalog for an agent, who sees what policy decides and not by which rules, and of what is
-    described only what is no concern of the person's."""
-    told = tuple(msgspec.structs.replace(view, because="") for view in catalog.capabilities)
+    """Return the catalog for an agent: with policy's decisions but without its rules, and without the details
+    of kits and servers that are the person's own."""
+    views = tuple(msgspec.structs.replace(view, because="") for view in catalog.capabilities)
     described = tuple(map(for_agents, catalog.described))
-    return msgspec.structs.replace(catalog, capabilities=told, described=described)
+    return msgspec.structs.replace(catalog, capabilities=views, described=described)
 
 
 def visible_catalog(catalog: Catalog) -> tuple[CapabilityView, ...]:
-    """What agents are shown: tools that are available or degraded."""
+    """Return the tools that agents are shown: those that are available or degraded."""
     return tuple(view for view in catalog.capabilities if view.stability.effective in _USABLE)
 
 
 @cache
 def catalog_schema() -> JsonObject:
-    """The JSON Schema of the document."""
+    """Return the JSON Schema of the document."""
     text = files("flycore.catalog").joinpath("catalog.schema.json").read_bytes()
     return msgspec.json.decode(text, type=JsonObject)
 
 
 class _StabilityWriter:
-    """Snapshots as JSON; tools that share one share its JSON."""
+    """Writes snapshots as JSON. Tools that share a snapshot share its JSON, too."""
 
     def __init__(self) -> None:
-        self._told: dict[int, JsonObject] = {}
+        # By identity: the catalog holds the snapshots for as long as this writer lives, so no id is reused.
+        self._written: dict[int, JsonObject] = {}
 
     def of(self, stability: Stability) -> JsonObject:
         key = id(stability)
-        if key not in self._told:
-            self._told[key] = msgspec.to_builtins(stability)
-        return self._told[key]
+        if key not in self._written:
+            self._written[key] = msgspec.to_builtins(stability)
+        return self._written[key]
 
 
-def _sidecar(view: SidecarView, told: _StabilityWriter) -> JsonObject:
+def _sidecar(view: SidecarView, writer: _StabilityWriter) -> JsonObject:
     return {
         "id": view.id,
         "kind": view.entry.kind.value,
         "source": view.entry.source.value,
         "trusted": view.trusted,
-        "stability": told.of(view.stability),
+        "stability": writer.of(view.stability),
     }
 
 
-def _capability(view: CapabilityView, told: _StabilityWriter, at: str) -> JsonObject:
-    capability, stability = view.capability, told.of(view.stability)
+def _capability(view: CapabilityView, writer: _StabilityWriter, at: str) -> JsonObject:
+    capability, stability = view.capability, writer.of(view.stability)
     return {
         "name": capability.name,
         "layer": capability.layer.value,
@@ -109,7 +110,7 @@ def _capability(view: CapabilityView, told: _StabilityWriter, at: str) -> JsonOb
 
 
 def _status(view: CapabilityView) -> JsonObject:
-    """For clients that know three words."""
+    """Return the status in the three words that simple clients know: ready, schema-unknown, error."""
     if view.stability.effective not in _USABLE:
         return {
             "status": "error",

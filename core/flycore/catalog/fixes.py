@@ -1,6 +1,8 @@
-"""What can be done about a reason, from this table alone: nothing here is taken from what a sidecar, a
-package or a cache said. Names and places of the registry go into a fix only as single arguments or as the
-file to be edited.
+"""The fixes that flytui offers for a reason.
+
+They come from the tables in this module alone: no text of a sidecar, a package or a cache becomes part of a
+fix. Names and paths from the registry go into a fix only as single arguments or as the file to be edited, so
+that no declaration can add an option or a command of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ MANAGERS: dict[str, tuple[str, ...]] = {
     "pacman": ("pacman", "-S"),
     "brew": ("brew", "install"),
 }
-"""How each package manager is told to install, in the order in which they are looked for."""
+"""The install command of each package manager, in the order in which they are looked for."""
 _COMMON = ("bash", "espeak-ng", "ffmpeg", "perl", "python3", "ruby", "scrot", "xdotool")
 PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     **{name: dict.fromkeys(MANAGERS, (name,)) for name in _COMMON},
@@ -47,7 +49,7 @@ PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
         "brew": ("tesseract",),
     },
 }
-"""Program to its package, by manager; a program that has none with one is not named there."""
+"""The packages that hold each program, by package manager. A manager that has no such package is absent."""
 NEEDED: dict[str, str] = {
     "audio.speak": "espeak-ng",
     **{
@@ -58,10 +60,10 @@ NEEDED: dict[str, str] = {
     "computer.mouse": "xdotool",
     "vision.ocr": "tesseract",
 }
-"""Known tools to the program that the bundled sidecar behind them starts."""
+"""The program that the bundled sidecar of each known tool starts."""
 CONFIGURED: dict[str, str] = {"web.search": "name a search provider"}
-"""Known tools that stand on the entry's `config` where the bundled sidecar is behind them."""
-_ASKED_AGAIN = frozenset(
+"""The known tools whose bundled sidecar needs a value in the entry's `config`, with the words of the fix."""
+_PROBE_AGAIN = frozenset(
     (
         ReasonCode.PROBE_UNAVAILABLE,
         ReasonCode.PROBE_DEGRADED,
@@ -74,27 +76,27 @@ _ASKED_AGAIN = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What this machine has for mending things. Nothing known means that nothing can be installed."""
+    """What this machine has to install programs with. Where nothing is known, no install fix is offered."""
 
     manager: str = ""
-    """One of MANAGERS, or none."""
+    """The package manager: a key of MANAGERS, or empty."""
     prefix: tuple[str, ...] = ()
-    """What makes it root's: `sudo`, or nothing where it is not needed."""
+    """The words before the command that give it root's rights: `sudo`, or nothing where it is not needed."""
     absent: frozenset[str] = frozenset()
-    """Those programs of NEEDED that are not on PATH."""
+    """The programs of NEEDED that are not on PATH."""
 
 
 NO_MACHINE = Machine()
 
 
 def edit_fix(entry: SidecarEntry, key: str, words: str) -> Fix:
-    """Open the entry's file at that key; at the entry where the key is absent."""
+    """Return the fix that opens the entry's file at that key, or at the entry where the key is absent."""
     place = key_position(entry, key)
     return Fix(kind=FixKind.EDIT, words=words, file=place.file, line=place.line)
 
 
 def install_fix(program: str, machine: Machine) -> Fix | None:
-    """Install a known program; None where this machine has no known way to."""
+    """Return the fix that installs a known program, or None where this machine has no known package."""
     package = PACKAGES.get(program, {}).get(machine.manager)
     if package is None:
         return None
@@ -103,7 +105,8 @@ def install_fix(program: str, machine: Machine) -> Fix | None:
 
 
 def of_program(entry: SidecarEntry, program: ResolvedProgram, key: str, words: str, machine: Machine) -> Fix:
-    """Mend what a command or a delegate, written at `key`, leads to."""
+    """Return the fix for a command or a delegate, written at `key`, that cannot be run: make the file
+    executable, install the program, or edit the entry."""
     if program.reason is ReasonCode.NOT_EXECUTABLE and program.shut:
         argv = ("chmod", "u+x", "--", program.shut)
         return Fix(kind=FixKind.COMMAND, words="make it executable for you", argv=argv)
@@ -114,8 +117,9 @@ def of_program(entry: SidecarEntry, program: ResolvedProgram, key: str, words: s
 def of_probe(
     entry: SidecarEntry, reason: Reason, tool: str | None, bundled: bool, machine: Machine
 ) -> Reason:
-    """The reason with what can be done after that answer of a probe. Whatever fix it came with is dropped:
-    answers are kept in a file, and are the sidecar's."""
+    """Return the reason of a probe with the fix that fits it."""
+    # A fix that the reason came with is replaced: probe answers are the sidecar's own words and are read back
+    # from a cache file, and no command of theirs may be offered to a person.
     return msgspec.structs.replace(reason, fix=_probed(entry, reason, tool, bundled, machine))
 
 
@@ -128,9 +132,11 @@ def _probed(
     if reason.code is ReasonCode.DELEGATE_MISSING:
         return edit_fix(entry, "delegates", "name the delegate")
     if reason.code is ReasonCode.SECRET_MISSING:
-        return edit_fix(entry, "permissions", "declare the secret; a value is set outside")
+        return edit_fix(
+            entry, "permissions", "declare the secret; you set its value in the environment of flytui"
+        )
     if bundled and tool in CONFIGURED and reason.code is ReasonCode.TOOL_UNAVAILABLE:
         return edit_fix(entry, "config", CONFIGURED[tool])
-    if reason.code in _ASKED_AGAIN:
-        return Fix(kind=FixKind.PROBE, words=f"ask {entry.id} again")
+    if reason.code in _PROBE_AGAIN:
+        return Fix(kind=FixKind.PROBE, words=f"probe {entry.id} again")
     return None

@@ -1,8 +1,8 @@
-"""An MCP server's tools as capabilities. Pure; what the server says may raise a class, never lower it.
+"""Describes the tools of MCP servers as capabilities. What a server says may raise a risk, never lower it.
 
-The name is the entry's id, a dot, and the server's name in lower case with `_` for whatever no tool's name
-has, dots included: so an entry can take no name of another one. A tool that would take a known name, a
-builtin one, or one that the registry describes elsewhere is not offered, and the entry says so.
+A tool's name here is the entry's id, a dot, and the server's own name in lower case. Characters that no tool
+name has become `_`, dots included, so an entry cannot take a name that belongs to another one. A tool that
+would take a known name, a builtin one or that of another entry is not offered, and the entry says so.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ RULE = "upstream-tool"
 CLASSES = ("network", "execute")
 LONGEST_NAME = 128
 LONGEST_DESCRIPTION = 8_192
-"""Characters handed to agents; the digest is over all of it."""
+"""Characters of a description that agents get. The digest is over all of it."""
 MAX_NAMED = 20
-"""Refused tools told one by one."""
+"""Refused tools that are listed by name."""
 _NO_NAME = re.compile(r"[^a-z0-9_-]")
 _TOOL = re.compile(r"[a-z0-9][a-z0-9._-]*")
 
 
 def capability_name(sidecar: str, tool: str) -> str:
-    """What the server's tool is called here."""
+    """Return the name that the server's tool has here."""
     return f"{sidecar}.{_NO_NAME.sub('_', tool.lower())}"
 
 
 def with_mcp_tools(registry: Registry, offers: Mapping[str, McpToolOffer]) -> Registry:
-    """The registry with the tools of its MCP servers as tools of their entries."""
+    """Return the registry with the tools of its MCP servers as tools of their entries."""
     if not any(entry.kind is Kind.MCP for entry in registry.entries):
         return registry
     taken = {name for entry in registry.entries for name in entry.tool_names}
@@ -76,25 +76,25 @@ def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) ->
 
 
 def _all_offers(offer: McpToolOffer) -> Iterator[ToolDefinition]:
-    """The trusted definitions, and for each new tool one that says nothing of what the server says: nobody
-    has looked at that yet."""
+    """Yield the trusted definitions, and an empty one for each new tool."""
+    # No person has looked at a new tool yet, so neither its description nor its schema reaches an agent.
     yield from offer.accepted
     for name in offer.new:
         yield ToolDefinition(name=name, input_schema={"type": "object"})
 
 
 def _refusal(name: str, taken: set[str], claims: Mapping[str, ToolClaim]) -> str:
-    """Why the tool is not offered; empty where it is."""
+    """Return why the tool is not offered, as a sentence without its subject; empty where it is."""
     if len(name) > LONGEST_NAME or _TOOL.fullmatch(name) is None:
-        return "has a name that makes no tool's name here"
+        return "has a name that cannot be a tool's name in flytui"
     if is_builtin_name(name):
-        return f"would be {name}, and files, git, processes and shell are the kernel's own tools"
+        return f"would be called {name}, and names of that family are kept for the kernel's own tools"
     if name in KNOWN:
-        return f"would be {name}, which flytui describes itself"
+        return f"would be called {name}, which flytui describes itself"
     if name in taken:
-        return f"would be {name}, which another entry describes"
+        return f"would be called {name}, which another entry describes"
     if name in claims:
-        return f"would be {name}, as another of the server's tools is"
+        return f"would be called {name}, like another of the server's tools"
     return ""
 
 
@@ -118,7 +118,7 @@ def _spec(name: str, definition: ToolDefinition, stricter: JsonObject) -> JsonOb
 
 
 def mcp_capability(claim: ToolClaim, sidecar: str) -> Capability:
-    """The capability that `with_mcp_tools` made the claim for. Raises as `capability_from_spec` does."""
+    """Return the capability for a claim of `with_mcp_tools`. Raises what `capability_from_spec` raises."""
     found = capability_from_spec(claim, sidecar)
     spec = claim.spec or {}
     return msgspec.structs.replace(
@@ -130,13 +130,13 @@ def mcp_capability(claim: ToolClaim, sidecar: str) -> Capability:
 
 
 def untrusted_names(entry: SidecarEntry, offer: McpToolOffer) -> dict[str, bool]:
-    """Of the entry's capabilities, those that wait for a person; whether each is new."""
+    """Return the entry's capabilities that wait for a person, and whether each is new."""
     names = {str((claim.spec or {}).get("upstream", "")): claim.name for claim in entry.tools}
     return {names[tool]: tool in offer.new for tool in offer.waiting if tool in names}
 
 
 def missing_names(entry: SidecarEntry, offer: McpToolOffer) -> frozenset[str]:
-    """Of the entry's capabilities, those that the server offers no longer."""
+    """Return the entry's capabilities that the server no longer offers."""
     names = {str((claim.spec or {}).get("upstream", "")): claim.name for claim in entry.tools}
     return frozenset(names[tool] for tool in offer.gone if tool in names)
 
@@ -144,7 +144,7 @@ def missing_names(entry: SidecarEntry, offer: McpToolOffer) -> frozenset[str]:
 def _note(entry: SidecarEntry, refused: list[UnreadableTool]) -> Iterator[Diagnostic]:
     for tool in refused[:MAX_NAMED]:
         yield _warning(
-            entry, f"{_quoted(tool.name)} {tool.why}", "where it is needed, ask who makes the server"
+            entry, f"{_quoted(tool.name)} {tool.why}", "if you need it, ask the maker of the server"
         )
     if len(refused) > MAX_NAMED:
         yield _warning(

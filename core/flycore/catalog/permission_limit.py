@@ -1,7 +1,7 @@
-"""What an entry declares beyond the person's ceiling, `security.max_permissions`. Pure.
+"""Compares the permissions of an entry with the limit in your settings, `security.max_permissions`.
 
-The ceiling has the form of an entry's `permissions`, and what it does not name it does not allow: an empty
-one, as a ceiling that cannot be read counts, allows nothing.
+The limit has the form of an entry's `permissions`. What it does not name, it does not allow; an empty limit
+allows nothing, and a limit that cannot be read counts as empty.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from flycore.model.sidecar import Permissions
 
 
 def excess_permissions(permissions: Permissions, ceiling: JsonObject | None) -> tuple[str, ...]:
-    """Each permission that is too much, in words; none where there is no ceiling."""
+    """Return the declared permissions that the limit does not allow, in words; none where there is no
+    limit."""
     if ceiling is None:
         return ()
     fs = ceiling.get("fs")
@@ -36,10 +37,10 @@ def _strings(value: Json) -> tuple[str, ...]:
 
 
 def _below(path: str, top: str) -> bool:
-    """Whether a declared path lies at or below one of the ceiling, by their names. What an input fills in
-    may lead anywhere: only the same words, or everything, allow it."""
+    """Return whether a declared path lies at or below a path of the limit, by their names alone."""
     if path == top or top == "/":
         return True
+    # A `${…}` is filled in from a call's input and may lead anywhere, so only the same text or "/" allows it.
     if "${" in path:
         return False
     path, top = posixpath.normpath(path), posixpath.normpath(top)

@@ -1,4 +1,4 @@
-"""The plans in the catalog: each is as well as the atomic tools that its actions are made of. Pure."""
+"""The plans in the catalog. The state of a plan follows from the atomic tools that its actions use."""
 
 from __future__ import annotations
 
@@ -22,19 +22,20 @@ from flycore.model.enums import (
 from flycore.model.stability import Reason, Stability
 
 PLAN = "plan"
-"""`source` of what is carried out in the kernel itself."""
+"""The `source` of a tool that the kernel carries out itself."""
 _USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 
 
 def plan_names() -> frozenset[str]:
-    """Tools that the kernel carries out itself, step by step."""
+    """Return the names of the tools that the kernel carries out itself, step by step."""
     return frozenset(name for name, capability in KNOWN.items() if capability.layer is Layer.HIGH)
 
 
 def plan_capability(
     capability: Capability, atomic: Mapping[str, CapabilityView], *, denied: str, blocked: bool
 ) -> CapabilityView:
-    """The plan over these tools. `denied` says by which rules it is denied itself, empty where it is not."""
+    """Return a plan with the state that follows from its atomic tools. `denied` says by which rules the plan
+    itself is denied; empty where it is not."""
     over = [atomic[name] for name in capability.over]
     found = _stability(capability.name, over, denied, blocked=blocked)
     asked = any(view.decision != Decision.ALLOW for view in over)
@@ -69,7 +70,7 @@ def _stability(name: str, over: list[CapabilityView], denied: str, *, blocked: b
 
 
 def _needs(name: str, views: list[CapabilityView]) -> Iterator[Reason]:
-    """The first reason of each tool, said of the plan."""
+    """Yield the first reason of each tool, as a reason of the plan."""
     for view in views:
         for first in view.stability.reasons[:1]:
             yield reasons.plan_needs(name, view.capability.name, first)

@@ -1,4 +1,4 @@
-"""What a probe found, as the snapshot takes it."""
+"""Probes: asking sidecars whether they work, reading their answers, and keeping the answers in a cache."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ from flycore.model.stability import ProbeEvidence, Reason, ToolProbe
 from flycore.registry.paths import PROBES_FILE
 from flysafe.atomic import private_folder, write_atomic
 
-__all__ = ["ProbeAnswer", "ProbeSpawn", "ProbeWork", "Prober", "known_finding", "probe_mode", "work_key"]
-
 
 class ProbeFinding(Value, frozen=True, kw_only=True):
-    """The dimension, why it is not healthy, and the answer it rests on; `evidence.tools` narrows tools."""
+    """The state of the probe dimension, the reason where it is not healthy, and the answer that it rests on.
+    `evidence.tools` holds what the answer says of single tools."""
 
     state: ProbeState
     reason: Reason | None = None
     evidence: ProbeEvidence | None = None
     fresh: bool = False
-    """Whether it was asked for just now, not taken from the cache. Evidence, not identity."""
+    """Whether the sidecar was asked just now; False for an answer from the cache."""
 
 
 SKIPPED = ProbeFinding(state=ProbeState.SKIPPED)
 
 
-# What a probe answered, read strictly and in bounds: the `probe` dimension as a pure function.
+# Reading an answer.
 
 
 SENTENCE = 400
-"""Characters kept of a sentence that a sidecar wrote."""
+"""Characters that are kept of a sentence of a sidecar."""
 STDERR = 4_096
+"""Characters that are kept of the end of a sidecar's error output."""
 SLOW_SHARE = 0.5
-"""A healthy answer that took more than this share of its limit is slow."""
+"""A healthy answer that took more than this share of its time limit counts as slow."""
 _STATES = {state.value: state for state in ProbeState} | {"available": ProbeState.HEALTHY}
 _TOOL_CODES = {
     code.value: code
@@ -55,7 +55,8 @@ _TOOL_CODES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeAnswer:
-    """How a probe's process ended. `fields` is what an answer held besides `ok`, `code` and `error`."""
+    """How the process of a probe ended. `fields` holds what its answer says besides `ok`, `code` and
+    `error`."""
 
     ok: bool
     code: str = ""
@@ -68,7 +69,8 @@ class ProbeAnswer:
 
 
 def read_answer(entry: SidecarEntry, answer: ProbeAnswer, *, timeout_ms: int, at: float) -> ProbeFinding:
-    """The finding. What a sidecar writes is text: cut, taken where it is text, and otherwise left out."""
+    """Return the finding for an answer. A sidecar's sentences are cut, and left out where they are not
+    text."""
     evidence = ProbeEvidence(
         at=at,
         duration_ms=answer.duration_ms,
@@ -97,22 +99,22 @@ def _judge_answer(
     return ProbeState.HEALTHY, None
 
 
-def _tools(entry: SidecarEntry, told: Json) -> dict[str, ToolProbe]:
-    """What was said of the entry's own tools; of others nothing is believed."""
-    if not isinstance(told, dict):
+def _tools(entry: SidecarEntry, answer: Json) -> dict[str, ToolProbe]:
+    """Return what the answer says of the entry's own tools. What it says of others is not used."""
+    if not isinstance(answer, dict):
         return {}
-    return {name: _tool(said) for name in entry.tool_names if isinstance(said := told.get(name), dict)}
+    return {name: _tool(fields) for name in entry.tool_names if isinstance(fields := answer.get(name), dict)}
 
 
-def _tool(said: JsonObject) -> ToolProbe:
-    status = said.get("status")
+def _tool(fields: JsonObject) -> ToolProbe:
+    status = fields.get("status")
     state = _STATES.get(status, ProbeState.DEGRADED) if isinstance(status, str) else ProbeState.DEGRADED
-    code = said.get("code")
+    code = fields.get("code")
     return ToolProbe(
         status=state,
         code=_TOOL_CODES.get(code) if isinstance(code, str) and state is ProbeState.UNAVAILABLE else None,
-        reason=_text(said.get("reason")),
-        remedy=_text(said.get("remedy")),
+        reason=_text(fields.get("reason")),
+        remedy=_text(fields.get("remedy")),
     )
 
 
@@ -121,7 +123,7 @@ def _text(value: Json) -> str:
 
 
 def _excerpt(entry: SidecarEntry) -> str:
-    return f"flytui inspect {entry.id} shows what it wrote; then probe it again"
+    return f"see what it wrote with flytui inspect {entry.id}, then probe it again"
 
 
 def _failed_finding(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
@@ -151,7 +153,7 @@ def _slow_finding(entry: SidecarEntry, timeout_ms: int) -> Reason:
         code=ReasonCode.PROBE_SLOW,
         dimension="probe",
         message=f"the probe needed more than half of its {timeout_ms} ms",
-        remedy=f'raise "timeoutMs" of "probe" at {where(entry, "probe")}, or see what slows the machine down',
+        remedy=f'raise "timeoutMs" of "probe" at {where(entry, "probe")}, or find out what slows it down',
     )
 
 
@@ -164,15 +166,14 @@ def _timed_out(entry: SidecarEntry, timeout_ms: int) -> Reason:
     )
 
 
-# Probe answers that outlive the process: `<cache dir>/probes.json`, bounded, replaced whole.
-#
-# A cache is a guess that saves a spawn: a file that is absent, broken or of another version is an empty one,
-# and one that cannot be written is kept in memory only.
+# The cache, `<cache dir>/probes.json`. It only saves process starts: a file that is absent, broken or of
+# another version counts as empty, and answers that cannot be written are kept in memory.
 
 
 KEPT = 512
-"""Answers kept; the oldest go first."""
+"""Answers that are kept; beyond, the oldest are dropped."""
 LARGEST = 4 * 1024 * 1024
+"""Bytes of the cache's file."""
 VERSION = 1
 
 
@@ -182,7 +183,7 @@ class _File(msgspec.Struct, frozen=True):
 
 
 class ProbeCache:
-    """Answers by key. With `folder` None it lives in memory alone."""
+    """The probe answers, by key. Where `folder` is None, they are kept in memory only."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -190,18 +191,18 @@ class ProbeCache:
         self._written = dict(self._answers)
 
     def get(self, key: str) -> ProbeFinding | None:
-        """The answer kept under that key."""
+        """Return the answer under that key; None where there is none."""
         return self._answers.get(key)
 
     def put(self, key: str, finding: ProbeFinding) -> None:
-        """Keep an answer; `save` writes it down."""
+        """Keep an answer in memory; `save` writes it to the file."""
         self._answers.pop(key, None)
         self._answers[key] = finding
         while len(self._answers) > KEPT:
             del self._answers[next(iter(self._answers))]
 
     def save(self) -> bool:
-        """Write what changed since the last time; whether the file now holds what is known."""
+        """Write the answers if they have changed. Returns whether the file now holds them."""
         if self._folder is None or self._answers == self._written:
             return self._folder is not None
         data = msgspec.json.encode(_File(version=VERSION, answers=self._answers))
@@ -217,7 +218,7 @@ class ProbeCache:
 
 
 def file_identity(path: str) -> list[int]:
-    """Device, inode, size and times of a file in nanoseconds; empty where it cannot be looked at."""
+    """Return device, inode, size, and the times of a file in nanoseconds; empty where it cannot be read."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -235,25 +236,26 @@ def _read(path: Path) -> dict[str, ProbeFinding]:
     return kept.answers if kept.version == VERSION else {}
 
 
-# Asks sidecars whether they are well: side by side, a few at once, each with its own limit, remembered.
+# Asking sidecars, a few at once, each with its own time limit.
 
 
 AT_ONCE = 4
 GRACE_S = 10.0
-"""Beyond the probe's own limit, for ending its process tree; then the prober gives up on the spawner."""
+"""Seconds beyond the probe's own limit, in which its process tree is ended. Then the prober gives up."""
 HEALTHY_FOR_S = 600.0
 OTHERWISE_FOR_S = 30.0
-"""How long an answer counts as known, by whether it was healthy: what was broken may be mended soon."""
+"""Seconds for which an answer counts as known. One that was not healthy counts for a shorter time, since the
+fault may be corrected soon."""
 DESKTOP_NAMES = ("DISPLAY", "WAYLAND_DISPLAY", "XAUTHORITY", "XDG_RUNTIME_DIR")
 
 ProbeSpawn = Callable[[SidecarEntry, str, ProbeMode, int], Awaitable[ProbeAnswer]]
-"""Runs one probe: entry, tool to name, `command` or `request`, limit in ms. Never raises for what the
-child does; ends the child's whole tree before it returns."""
+"""Runs one probe, given the entry, the tool to name, the mode and the limit in milliseconds. Never raises for
+what the child does, and ends the child's whole process tree before it returns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeWork:
-    """One sidecar that may be asked. Only resolved programs of trusted entries are to be handed in."""
+    """One sidecar that may be asked. It must be a resolved program of a trusted entry, because it is run."""
 
     entry: SidecarEntry
     program: ResolvedProgram
@@ -261,16 +263,17 @@ class ProbeWork:
     """Whether the program is that of this distribution."""
     delegates: Mapping[str, ResolvedProgram] = field(default_factory=dict)
     environ: Mapping[str, str] = field(default_factory=dict)
-    """Where the display's names are looked up for a desktop sidecar, and `passEnv`."""
+    """The environment in which the variables of `passEnv` and, for a desktop sidecar, of the display are
+    looked up."""
 
 
 def known_finding(cache: ProbeCache, work: ProbeWork) -> ProbeFinding | None:
-    """What is known without asking: `skipped`, the last answer however old, or None for nothing yet."""
+    """Return what is known without asking: `skipped`, the last answer however old it is, or None."""
     return SKIPPED if probe_mode(work) is None else cache.get(work_key(work))
 
 
 class Prober:
-    """Runs probes and remembers answers. `now` gives Unix time, seconds."""
+    """Runs probes and keeps their answers. `now` returns Unix time in seconds."""
 
     def __init__(self, spawn: ProbeSpawn, cache: ProbeCache, now: Callable[[], float]) -> None:
         self._spawn = spawn
@@ -281,23 +284,24 @@ class Prober:
         self._forgotten: set[str] = set()
 
     def known(self, work: ProbeWork) -> ProbeFinding | None:
-        """See `known_finding`."""
+        """Return what is known of the sidecar without asking it."""
         return known_finding(self._cache, work)
 
     def forget(self, sidecar: str) -> None:
-        """Ask that sidecar at the next `probe`, whatever is known. What `known` says stays until then."""
+        """Ask that sidecar again at the next `probe`, even if a recent answer is known."""
         self._forgotten.add(sidecar)
 
     async def probe(self, work: ProbeWork) -> ProbeFinding:
-        """The sidecar's answer, asked for unless a recent one is known.
+        """Return the sidecar's answer, and ask for it unless a recent one is known.
 
-        Two that ask the same at once share one answer. Answers are written down when nobody is being
-        asked any more.
+        Callers that ask the same at the same time share one answer. The cache is saved when no probe runs any
+        more.
         """
         mode = probe_mode(work)
         if mode is None:
             return SKIPPED
         key = work_key(work)
+        # A loop: the probe that this waited for may have been cancelled, and then another waiter has begun.
         while key in self._asking:
             await self._asking[key].wait()
         recent = self._recent(key)
@@ -337,8 +341,8 @@ def _all_well(finding: ProbeFinding) -> bool:
 
 
 def probe_mode(work: ProbeWork) -> ProbeMode | None:
-    """How the entry is asked; None where it is not: switched off, no tool to name, or no mode named and
-    none of the bundled sidecars."""
+    """Return how the entry is asked. None where it is not asked: its probe is off, it has no tool to name, or
+    it names no mode and is not a bundled sidecar."""
     mode = work.entry.probe.mode
     if mode is ProbeMode.OFF or not work.entry.tools:
         return None
@@ -348,8 +352,9 @@ def probe_mode(work: ProbeWork) -> ProbeMode | None:
 
 
 def work_key(work: ProbeWork) -> str:
-    """What an answer is kept under: the entry's content, the files that would run, and the environment
-    the answer depends on. A changed program or display is another question."""
+    """Return the key that an answer is kept under."""
+    # The key covers the entry, the files that would run, and the environment that the answer depends on: an
+    # answer must not outlive a changed program or display.
     programs = [work.program, *(work.delegates[name] for name in sorted(work.delegates))]
     names = (*work.entry.pass_env, *(DESKTOP_NAMES if work.entry.permissions.desktop else ()))
     return digest(

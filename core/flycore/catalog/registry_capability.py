@@ -1,7 +1,8 @@
-"""A capability as a registry's tool object describes it.
+"""Describes the tools of a registry as capabilities.
 
-What a file that came with a clone says of harm can only raise it: for a name the kernel knows, its own
-schemas, texts and groups stay, and risk, approval classes and limits only become stricter.
+A registry may have come with a clone, so it can only raise the risk of a tool. For a name that the kernel
+knows, the kernel's schemas, texts and groups stay; risk, approval classes and limits can only become
+stricter.
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from flycore.model.json import JsonObject
 from flycore.model.sidecar import ToolClaim
 
 UNKNOWN_RISK = Risk.MEDIUM
-"""Least risk of a tool that only its own file describes."""
+"""The lowest risk of a tool that only a registry describes."""
 UNKNOWN_CLASS = ("execute",)
 HIGHEST_DECLARED = Risk.HIGH
-"""`critical` comes from policy only."""
+"""The highest risk that a registry can declare. `critical` comes from policy only."""
 DEFAULT_RESULT_LIMIT = 65_536
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    """The keys of a tool object. The registry has checked it before; this only reads."""
+    """The keys of a tool object. The registry has checked them before."""
 
     name: str
     description: str = ""
@@ -38,7 +39,7 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def capability_from_spec(claim: ToolClaim, sidecar: str) -> Capability:
-    """The capability an entry offers with `claim`: the kernel's own where only a known name is claimed.
+    """Return the capability of a claim: the kernel's own where only a known name is claimed.
 
     Raises KeyError for a bare name that is not known and msgspec.ValidationError for a tool object of
     another shape; the registry lets neither through.
@@ -74,7 +75,7 @@ def _new(name: str, spec: _Spec, sidecar: str) -> Capability:
 
 
 def _stricter_risk(own: Capability, spec: _Spec) -> Capability:
-    """A known capability with what the file adds in strictness; nothing of it is loosened."""
+    """Return a known capability made stricter as the registry says."""
     return msgspec.structs.replace(
         own,
         risk=_raised_risk(own.risk, spec.risk),

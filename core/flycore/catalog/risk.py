@@ -1,7 +1,7 @@
-"""What a call would do, in one sentence, and how much harm it could: pure functions of the input.
+"""The effect of a call in one sentence, and its risk: functions of the input.
 
 A template is plain text with `{field}`, `{field|words for when it is absent}` and `[parts that are left
-out when none of their fields is given]`. Substitution is one pass: nothing inside a value is expanded.
+out when none of their fields is given]`. It is filled in one pass, so nothing inside a value is expanded.
 Values are quoted as JSON strings, so that none can pass for the sentence around it.
 """
 
@@ -16,7 +16,7 @@ from flycore.model.enums import Risk
 from flycore.model.json import Json, JsonObject
 
 SHOWN = 200
-"""Characters of a value that are always shown whole."""
+"""A value of at most this many characters is shown whole."""
 
 _FIELD = re.compile(r"\{([A-Za-z][A-Za-z0-9]*)(?:\|([^{}\[\]]*))?\}")
 _PART = re.compile(r"\[([^\[\]]*)\]")
@@ -24,7 +24,8 @@ ABSENT = "(not given)"
 
 
 def effect_sentence(capability: Capability, input: JsonObject) -> str:
-    """The card's effect line, without a full stop. A tool without a template is named with its fields."""
+    """Return the card's effect sentence, without a full stop. For a tool without a template, it names the
+    tool and its fields."""
     action = input.get("action")
     template = capability.effects.get(action, "") if isinstance(action, str) else ""
     template = template or capability.effect
@@ -42,12 +43,13 @@ def effect_sentence(capability: Capability, input: JsonObject) -> str:
 
 
 def template_fields(template: str) -> tuple[str, ...]:
-    """Names of the input fields a template speaks of."""
+    """Return the names of the input fields in a template."""
     return tuple(field[1] for field in _FIELD.finditer(template))
 
 
 def risk_of(capability: Capability, input: JsonObject) -> Risk:
-    """Risk of this call: that of the first rule whose schema accepts the input, else the capability's."""
+    """Return the risk of a call: that of the first rule whose schema accepts the input, else the
+    capability's."""
     for rule in capability.risk_when:
         if accepts(rule.when, input):
             return rule.risk
@@ -55,7 +57,8 @@ def risk_of(capability: Capability, input: JsonObject) -> Risk:
 
 
 def quoted_value(value: Json) -> str:
-    """A value as the sentence shows it: whole up to 200 characters, else its beginning and its length."""
+    """Return a value as the sentence shows it: whole up to `SHOWN` characters, else its beginning and
+    length."""
     if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
         text = " ".join(json.dumps(item, ensure_ascii=False) for item in value)
         return text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(value):,} items in all)"

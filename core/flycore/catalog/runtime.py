@@ -1,8 +1,8 @@
-"""What the last calls showed of each sidecar: the `runtime` dimension, as a small memory.
+"""The `runtime` dimension: what the last calls of each sidecar showed.
 
-Only four codes move it, because only these are the sidecar's fault in general: `crashed`, `spawn`,
-`timeout`, `invalid-output`. It is ready again with the next good call or probe, or when no call came for
-a minute: a failure long past says little of now. Times are Unix seconds, handed in.
+Only the codes `crashed`, `spawn`, `timeout` and `invalid-output` change it, because only these are usually
+the sidecar's own fault. The sidecar is ready again after the next call or probe that succeeds, or after a
+minute without a call, since an old failure says little about the present. Times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STATE_BY_CODE = {
 
 
 class RuntimeFinding(Value, frozen=True, kw_only=True):
-    """The dimension as it stands, and the call it rests on."""
+    """The state of the dimension, and the call that it rests on."""
 
     state: RuntimeState = RuntimeState.READY
     evidence: RuntimeEvidence | None = None
@@ -31,33 +31,34 @@ READY = RuntimeFinding()
 
 
 class RuntimeTracker:
-    """Remembers, for each sidecar, the call that moved the dimension and when the last call was."""
+    """Keeps, for each sidecar, the call that changed the dimension and the time of the last call."""
 
     def __init__(self) -> None:
-        self._moved: dict[str, tuple[RuntimeFinding, float]] = {}
+        self._failures: dict[str, tuple[RuntimeFinding, float]] = {}
 
     def note(self, sidecar: str, code: str, at: float, *, message: str = "", stderr_tail: str = "") -> None:
-        """A call ended at `at`: `code` is empty for a success (a healthy probe counts as one)."""
+        """Note a call that ended at `at`. `code` is empty for a success; a healthy probe counts as one."""
         if not code:
-            self._moved.pop(sidecar, None)
+            self._failures.pop(sidecar, None)
             return
         state = STATE_BY_CODE.get(Code(code)) if code in set(Code) else None
         if state is not None:
             evidence = RuntimeEvidence(at=at, code=code, message=message, stderr_tail=stderr_tail)
-            self._moved[sidecar] = (RuntimeFinding(state=state, evidence=evidence), at)
-        elif sidecar in self._moved:
-            self._moved[sidecar] = (self._moved[sidecar][0], at)
+            self._failures[sidecar] = (RuntimeFinding(state=state, evidence=evidence), at)
+        elif sidecar in self._failures:
+            self._failures[sidecar] = (self._failures[sidecar][0], at)
 
     def finding(self, sidecar: str, now: float) -> RuntimeFinding:
-        """How the sidecar stands at `now`."""
-        moved = self._moved.get(sidecar)
-        if moved is None or now - moved[1] >= FORGOTTEN_AFTER_S:
+        """Return the state of the sidecar at `now`."""
+        failure = self._failures.get(sidecar)
+        if failure is None or now - failure[1] >= FORGOTTEN_AFTER_S:
             return READY
-        return moved[0]
+        return failure[0]
 
     def next_change(self, now: float) -> float | None:
-        """When the next sidecar is ready again without a call, as Unix time; None when all are."""
+        """Return when the next sidecar becomes ready without a call, as Unix time; None where all are
+        ready."""
         ends = [
-            last + FORGOTTEN_AFTER_S for _, last in self._moved.values() if now - last < FORGOTTEN_AFTER_S
+            last + FORGOTTEN_AFTER_S for _, last in self._failures.values() if now - last < FORGOTTEN_AFTER_S
         ]
         return min(ends, default=None)

@@ -1,5 +1,9 @@
-"""How much work a schema can make of one value. A few lines of `$ref` can double it with each of them: such a
-schema would hold up whoever checks a value against it, and no real tool has one."""
+"""Checks inputs and outputs against JSON Schema 2020-12, and reports everything that is wrong, and where.
+
+Nothing is ever fetched: a `$ref` to a file or an address makes a schema unusable. Patterns run in linear
+time. Validators are built at first use and kept by the schema's digest. The library's messages quote whole
+values; the messages here hold at most a short piece of one.
+"""
 
 from __future__ import annotations
 
@@ -17,28 +21,32 @@ if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
 
 
+# The cost of a schema. Each line of `$ref` can double the work of the line before it, so a few lines could
+# keep the kernel busy for hours. No real tool has such a schema.
+
 MOST_VISITS = 50_000
-"""Visits of subschemas beyond one visit of each. At this bound a check takes about a second."""
+"""Visits of subschemas beyond one visit of each. At this limit a check takes about a second."""
 MOST_PATTERNS = 64
-"""Different patterns in one schema. Each may take milliseconds to be made, and nothing else goes on then."""
+"""Different patterns in one schema. Compiling one may take milliseconds, in which nothing else runs."""
 LARGEST_PATTERN = 1_048_576
-"""Bytes of a pattern that was made."""
+"""Bytes of a compiled pattern."""
 _ONLY_NAMED = frozenset(("$defs", "definitions"))
-"""What stands there at the top counts only where a reference leads to it."""
+"""Schemas below these keys of the root count only where a reference leads to them."""
 
 
 def too_costly(schema: Json) -> bool:
-    """Whether following every `$ref` within the document visits its parts too many times. A reference back
-    to where it comes from counts once: how often that is followed is the value's size, not the schema's."""
-    book = _SchemaCosts(schema)
+    """Return whether following every `$ref` within the document visits its parts too many times."""
+    # A reference back to one of its own parents counts once: how often that is followed depends on the value,
+    # not on the schema.
+    costs = _SchemaCosts(schema)
     try:
-        return book.visits(schema) > MOST_VISITS + book.parts
+        return costs.visits(schema) > MOST_VISITS + costs.parts
     except RecursionError:
         return True
 
 
 def patterns(schema: Json) -> frozenset[str]:
-    """Every text in it that may be made into a pattern."""
+    """Return every text in the schema that may be compiled as a pattern."""
     found: set[str] = set()
     waiting = [schema]
     while waiting:
@@ -52,7 +60,7 @@ def patterns(schema: Json) -> frozenset[str]:
 
 
 class _SchemaCosts:
-    """What is known of one document: its anchors, and what each part costs."""
+    """The anchors of one schema document, and the cost of each of its parts."""
 
     def __init__(self, root: Json) -> None:
         self._root = root
@@ -69,7 +77,8 @@ class _SchemaCosts:
             waiting.extend(_children(part))
 
     def visits(self, part: Json) -> int:
-        """Visits of the part and of everything below it; a part that is being counted is 0."""
+        """Return the number of visits of the part and everything below it; 0 for a part that is being
+        counted."""
         if not isinstance(part, dict | list):
             return 1
         known = self._known.get(id(part))
@@ -87,7 +96,7 @@ class _SchemaCosts:
         return total
 
     def _target(self, reference: str) -> Json:
-        """What a reference within the document points to; None where nothing is known to be."""
+        """Return what a reference within the document points to; None where it points to nothing known."""
         _, sharp, place = reference.partition("#")
         place = unquote(place)
         if not sharp or not place.startswith("/"):
@@ -110,27 +119,23 @@ def _children(part: Json) -> Iterator[Json]:
         yield from part.values()
 
 
-# Inputs and outputs against JSON Schema 2020-12: what is wrong, where, all of it.
-#
-# Nothing is ever retrieved: a `$ref` to a file or an address makes the schema unusable. Patterns run in
-# linear time. Validators are built at first use and kept by the schema's digest. The library's own texts
-# quote whole values; here a message holds at most a short piece of one.
+# Checking values.
 
 
 EXCERPT = 40
 """Characters of a value that a message may quote."""
 MESSAGE = 300
 VIOLATIONS = 200
-"""More are counted, not listed."""
+"""Violations that are listed; further ones are only counted."""
 KEPT = 4_096
-"""Validators kept; the least lately used goes first."""
+"""Validators that are kept; beyond, the least recently used is dropped."""
 KEPT_PATTERNS = 512
-"""Patterns in all that are kept: one may take a megabyte."""
+"""Compiled patterns that are kept in all: one may take a megabyte."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 ONE_SCHEMA = frozenset(("if", "then", "else", "not", "items", "contains", "propertyNames"))
 """Keywords whose value is a schema."""
 ONE_SCHEMA_OR_BOOLEAN = frozenset(("additionalProperties", "unevaluatedItems", "unevaluatedProperties"))
-"""The same, where a bare true or false is what people write."""
+"""Keywords whose value is a schema, and for which people usually write a bare true or false."""
 MANY_SCHEMAS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 """Keywords whose value is a list of schemas."""
 NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs"))
@@ -140,20 +145,20 @@ _ALTERNATIVES = "fits none, or more than one, of the alternatives"
 
 
 class Violation(Value, frozen=True, kw_only=True):
-    """One thing that is wrong with a value."""
+    """One fault of a value."""
 
     pointer: str
-    """JSON pointer of the place, `""` for the whole value."""
+    """JSON pointer of the faulty part; `""` for the whole value."""
     message: str
 
 
 class UnusableSchema(ValueError):
-    """The schema cannot be used; the text says why."""
+    """A schema cannot be used; the message says why."""
 
 
 def check_input(schema: JsonObject, value: JsonObject) -> tuple[JsonObject, tuple[Violation, ...]]:
-    """The input with defaults filled in, and everything that is wrong with it. An unusable schema is
-    a violation of its own: an input that cannot be checked is not accepted."""
+    """Return the input with defaults filled in, and its violations. An unusable schema is a violation, too:
+    an input that cannot be checked is not accepted."""
     try:
         canonical_json(value)
     except (ValueError, TypeError, RecursionError) as problem:
@@ -165,12 +170,12 @@ def check_input(schema: JsonObject, value: JsonObject) -> tuple[JsonObject, tupl
 
 
 def check_output(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
-    """Everything that is wrong with an output; nothing where the schema is empty."""
+    """Return the violations of an output; none where the schema is empty."""
     return _check(schema, value) if schema else ()
 
 
 def check_schema(schema: JsonObject) -> tuple[str, ...]:
-    """Why the schema cannot be used; nothing where it can."""
+    """Return why the schema cannot be used; nothing where it can."""
     try:
         _validator(schema)
     except UnusableSchema as problem:
@@ -179,15 +184,15 @@ def check_schema(schema: JsonObject) -> tuple[str, ...]:
 
 
 def accepts(schema: JsonObject, value: Json) -> bool:
-    """Whether the value passes; False for a schema that cannot be used."""
+    """Return whether the schema accepts the value; False for a schema that cannot be used."""
     return not _check(schema, value)
 
 
 def fill_defaults(schema: Json, value: Json) -> Json:
-    """The value with the defaults of absent object properties, in objects and arrays that are there.
+    """Return a copy of the value with the defaults of absent object properties filled in.
 
-    Only `properties` and `items` are followed, not references and alternatives: what is filled in must
-    be plain from reading the schema. The value itself is not changed.
+    Only `properties` and `items` are followed, not references and alternatives, so that a reader of the
+    schema can see what is filled in. Objects and arrays that are absent are not created.
     """
     if not isinstance(schema, dict):
         return value
@@ -224,11 +229,12 @@ def _fill_object(schema: JsonObject, value: JsonObject) -> JsonObject:
 
 _validators: OrderedDict[str, Validator] = OrderedDict()
 _weights: dict[str, int] = {}
-"""How many patterns those of `_validators` hold that hold any."""
-_keeping = threading.Lock()
-"""Schemas are read in several threads."""
+"""The number of patterns of each validator that has any, by the schema's digest."""
+_lock = threading.Lock()
+"""Guards the two dictionaries above: schemas are read in several threads."""
 _by_object: dict[int, tuple[JsonObject, Validator]] = {}
-"""The same by the very object, which is held, so that its number stays its own. No schema is ever changed."""
+"""The validators by the id of the schema object, without computing a digest. The schema is stored beside its
+validator, so that its id is not reused. No schema object is ever changed."""
 
 
 def _check(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
@@ -263,16 +269,18 @@ def _by_digest(schema: JsonObject) -> Validator:
     try:
         key = digest(schema)
     except (ValueError, TypeError, RecursionError) as problem:
-        raise UnusableSchema("it is no JSON") from problem
-    with _keeping:
+        raise UnusableSchema("it is not JSON") from problem
+    with _lock:
         known = _validators.get(key)
         if known is not None:
             _validators.move_to_end(key)
             return known
+    # Built outside the lock, since that may take milliseconds; two threads may build the same one, and the
+    # second replaces the first.
     made, count = _build(schema), len(patterns(schema))
-    with _keeping:
+    with _lock:
         if count and sum(_weights.values()) + count > KEPT_PATTERNS:
-            _forget()
+            _drop_patterns()
         _validators[key] = made
         if count:
             _weights[key] = count
@@ -282,8 +290,8 @@ def _by_digest(schema: JsonObject) -> Validator:
     return made
 
 
-def _forget() -> None:
-    """Keep no validator that holds patterns."""
+def _drop_patterns() -> None:
+    """Drop every validator that has patterns."""
     for key in _weights:
         del _validators[key]
     _weights.clear()
@@ -325,7 +333,7 @@ def _pointer(error: ValidationError) -> str:
 
 
 def _message(error: ValidationError) -> str:
-    """The library's sentence with the value's place taken by a short piece of it."""
+    """Return the library's sentence, with the value in it replaced by a short piece of it."""
     kind = error.kind.name
     if kind == "falseSchema":
         return "is not allowed here together with the other fields"
@@ -337,12 +345,12 @@ def _message(error: ValidationError) -> str:
 
 
 def _alternative(errors: list[ValidationError]) -> str:
-    """Why one alternative does not fit, in its first two findings."""
+    """Return why one alternative does not fit, by its first two errors."""
     return " and ".join(f"{_pointer(error)} {_message(error)}".strip() for error in errors[:2])
 
 
 def excerpt(value: object) -> str:
-    """A value in at most a few words: a short piece of a string, the kind of anything that holds others."""
+    """Return a value in a few words: a short piece of a string, or the kind of an object or array."""
     if isinstance(value, dict):
         return "the object"
     if isinstance(value, list):

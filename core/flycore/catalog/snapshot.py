@@ -1,4 +1,17 @@
-"""The one word a person and an agent need, from the eight dimensions."""
+"""The stability snapshot of a sidecar and of each of its tools, from eight dimensions.
+
+The dimensions are looked at in order, until one of them fails so that the later ones mean nothing. Everything
+here is a function of facts that are handed in. What the table of the dimensions leaves open:
+
+- A kind that this version does not run is `version: incompatible`. Its path is not looked at, because it may
+  have no command at all.
+- A declared secret that is missing makes `probe: unavailable` with `secret-missing`. No process is started to
+  find that out.
+- An entry that is not trusted is described without starting anything: `probe: skipped`, `runtime: ready`,
+  `sandbox: denied`.
+- A probe that has not answered yet leaves `probe` unknown, which stops nothing.
+- A delegate that cannot be run takes away only the tools that need it.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +60,7 @@ _STOPPING_UPGRADES = (UpgradeState.APPLYING, UpgradeState.ROLLBACK_REQUIRED, Upg
 
 
 def effective(stability: Stability) -> Effective:
-    """The first line that applies. A dimension that was not looked at says nothing either way."""
+    """Return the one word for a snapshot. A dimension that was not looked at does not count."""
     if stability.discovery is Discovery.DISABLED:
         return Effective.DISABLED
     if _unavailable(stability):
@@ -80,22 +93,8 @@ def _degraded(stability: Stability) -> bool:
 
 
 def declares_package(evidence: VersionEvidence | None) -> bool:
-    """Whether the entry names a package, so that not knowing its version matters."""
+    """Return whether the entry names a package, so that an unknown version matters."""
     return evidence is not None and (evidence.package_id is not None or evidence.package_version is not None)
-
-
-# The stability snapshot of a sidecar and of each of its tools: one ladder, climbed until a rung breaks.
-#
-# Pure: everything that was found out is handed in. Decisions that the dimensions' table leaves open:
-#
-# - A kind this version does not run is `version: incompatible`; its path is not looked at, because it may
-# have no command at all.
-# - A declared secret that is missing makes `probe: unavailable`, `secret-missing`: what is behind the
-# sidecar cannot be reached. No spawn is needed to know it.
-# - An untrusted entry is looked at without starting anything: `probe: skipped`, `runtime: ready`,
-# `sandbox: denied`.
-# - A probe that has not answered yet leaves `probe` not checked, which stops nothing.
-# - A delegate that leads nowhere takes away only the tools that need it.
 
 
 DELEGATE_TOOLS: Mapping[str, str] = {
@@ -104,17 +103,17 @@ DELEGATE_TOOLS: Mapping[str, str] = {
     "lsp": "lsp.*",
     "task": "task.background",
 }
-"""Which tools need a delegate; one named as a tool serves that tool."""
+"""The tools that need each delegate. A delegate that is absent here serves the tool of its own name."""
 MANIFEST_REASONS = 5
-"""Problems of an entry told as reasons; all of them are in the evidence."""
+"""Problems of an entry that become reasons. All of them are in the evidence."""
 
 PolicyView = Callable[[str], tuple[Decision, str]]
-"""Policy's word on a tool before an input is known, and why."""
+"""Returns policy's decision on a tool before an input is known, and why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SidecarFacts:
-    """All that was found out about one entry. `probe` is None while nobody has answered yet."""
+    """The facts about one entry. `probe` is None while no probe has answered yet."""
 
     entry: SidecarEntry
     program: ResolvedProgram | None
@@ -125,19 +124,19 @@ class SidecarFacts:
     installed_version: str | None = None
     trusted: bool = False
     missing_secrets: Mapping[str, str] = field(default_factory=dict)
-    """Name to why it counts as missing; never a value."""
+    """Why each missing secret counts as missing, by name; never a value."""
     probe: ProbeFinding | None = None
     runtime: RuntimeFinding = READY
     sandbox: SandboxReport | None = None
     exceeded: tuple[str, ...] = ()
-    """Permissions beyond the person's ceiling."""
+    """Permissions beyond the limit in the person's settings, in words."""
     minimum: Mapping[str, Level] = field(default_factory=dict)
-    """Tools that may run at this level or a stronger one only."""
+    """The weakest level that a tool may run at, by tool."""
     blocked: frozenset[str] = frozenset()
     changed_tools: Mapping[str, bool] = field(default_factory=dict)
-    """Tools of an MCP server that wait for a person; whether each is new."""
+    """Tools of an MCP server that wait for a person, and whether each is new."""
     gone_tools: frozenset[str] = frozenset()
-    """Tools that their MCP server offers no longer."""
+    """Tools that their MCP server no longer offers."""
     bundled: bool = False
     """Whether its program is that of this distribution."""
     machine: Machine = NO_MACHINE
@@ -145,7 +144,7 @@ class SidecarFacts:
 
 @dataclass(frozen=True, slots=True)
 class DimensionResult:
-    """One dimension: its state, why, and whether the later ones are no longer looked at."""
+    """One dimension: its state, the reasons, the evidence, and whether the later dimensions are left out."""
 
     state: StrEnum | None
     reasons: tuple[Reason, ...] = ()
@@ -154,23 +153,24 @@ class DimensionResult:
 
 
 def missing_stability(capability: Capability, registry: str = "", line: int = 0) -> Stability:
-    """The snapshot of a known tool that nothing offers; see `reasons.not_configured`."""
-    told = reasons.not_configured(capability, registry, line)
-    found = Stability(discovery=Discovery.MISSING, reasons=(told,))
+    """Return the snapshot of a known tool that no sidecar offers. `registry` and `line` say where an entry
+    for it can be added."""
+    reason = reasons.not_configured(capability, registry, line)
+    found = Stability(discovery=Discovery.MISSING, reasons=(reason,))
     return msgspec.structs.replace(found, effective=effective(found))
 
 
 def sidecar_stability(facts: SidecarFacts, tool: str | None = None) -> Stability:
-    """The snapshot of the sidecar or, with `tool`, of that tool of it."""
+    """Return the snapshot of the sidecar or, with `tool`, of that tool of it."""
     states: dict[str, object] = {}
     evidence: dict[str, object] = {"violations": facts.entry.problems}
     why: list[Reason] = []
-    for dimension, look in _LADDER:
-        rung = look(facts, tool)
-        states[dimension] = rung.state
-        evidence.update(rung.evidence)
-        why.extend(rung.reasons)
-        if rung.breaks:
+    for dimension, check in _DIMENSIONS:
+        result = check(facts, tool)
+        states[dimension] = result.state
+        evidence.update(result.evidence)
+        why.extend(result.reasons)
+        if result.breaks:
             break
     found = Stability(discovery=Discovery.CONFIGURED)
     found = msgspec.structs.replace(
@@ -180,7 +180,7 @@ def sidecar_stability(facts: SidecarFacts, tool: str | None = None) -> Stability
 
 
 def tool_variant_key(facts: SidecarFacts, tool: str) -> Hashable:
-    """What tells this tool's snapshot from its siblings': equal values, equal snapshots."""
+    """Return a key for the tool's snapshot: tools of one sidecar with equal keys have equal snapshots."""
     probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
     broken = _broken_delegate(facts, tool)
     return (
@@ -204,8 +204,8 @@ def _manifest(facts: SidecarFacts, _: str | None) -> DimensionResult:
     if facts.entry.valid:
         return DimensionResult(Manifest.VALID)
     errors = [problem for problem in facts.entry.problems if problem.severity is Severity.ERROR]
-    told = tuple(reasons.manifest_invalid(facts.entry, problem) for problem in errors[:MANIFEST_REASONS])
-    return DimensionResult(Manifest.INVALID, told, breaks=True)
+    why = tuple(reasons.manifest_invalid(facts.entry, problem) for problem in errors[:MANIFEST_REASONS])
+    return DimensionResult(Manifest.INVALID, why, breaks=True)
 
 
 def _path(facts: SidecarFacts, _: str | None) -> DimensionResult:
@@ -235,8 +235,8 @@ def _version(facts: SidecarFacts, _: str | None) -> DimensionResult:
     state, reason, evidence = check_versions(
         facts.entry, core=facts.core, protocols=facts.protocols, installed_version=facts.installed_version
     )
-    told = () if reason is None else (reason,)
-    return DimensionResult(state, told, {"version": evidence}, breaks=state is VersionState.INCOMPATIBLE)
+    why = () if reason is None else (reason,)
+    return DimensionResult(state, why, {"version": evidence}, breaks=state is VersionState.INCOMPATIBLE)
 
 
 def _probe(facts: SidecarFacts, tool: str | None) -> DimensionResult:
@@ -264,7 +264,7 @@ def _probe_result(facts: SidecarFacts, tool: str | None, probe: ProbeFinding) ->
 
 
 def _tool_result(facts: SidecarFacts, tool: str) -> tuple[ProbeState, Reason] | None:
-    """What is known of this tool alone that is worse than its sidecar."""
+    """Return what makes this tool alone worse than its sidecar; None where nothing does."""
     broken = _broken_delegate(facts, tool)
     if broken is not None:
         return ProbeState.UNAVAILABLE, reasons.delegate_missing(facts.entry, *broken, facts.machine)
@@ -273,19 +273,19 @@ def _tool_result(facts: SidecarFacts, tool: str) -> tuple[ProbeState, Reason] | 
     probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
     if probed is None or probed.status not in (ProbeState.DEGRADED, ProbeState.UNAVAILABLE):
         return None
-    told = _tool_reason(facts.entry, tool, probed)
-    return probed.status, of_probe(facts.entry, told, tool, facts.bundled, facts.machine)
+    reason = _tool_reason(facts.entry, tool, probed)
+    return probed.status, of_probe(facts.entry, reason, tool, facts.bundled, facts.machine)
 
 
 def _tool_reason(entry: SidecarEntry, tool: str, probed: ToolProbe) -> Reason:
-    worse = probed.status is ProbeState.UNAVAILABLE
-    usual = ReasonCode.TOOL_UNAVAILABLE if worse else ReasonCode.PROBE_DEGRADED
+    unavailable = probed.status is ProbeState.UNAVAILABLE
+    usual = ReasonCode.TOOL_UNAVAILABLE if unavailable else ReasonCode.PROBE_DEGRADED
     return Reason(
         code=probed.code or usual,
         dimension="probe",
         message=probed.reason or f"{entry.id} says that {tool} is {probed.status}",
         remedy=probed.remedy
-        or f"flytui inspect {entry.id} shows what it wrote; docs/sidecars.md what it needs",
+        or f"flytui inspect {entry.id} shows what it wrote, and docs/sidecars.md says what it needs",
     )
 
 
@@ -315,7 +315,8 @@ def _sandbox(facts: SidecarFacts, tool: str | None) -> DimensionResult:
 
 
 def _policy_result(facts: SidecarFacts, tool: str | None) -> Reason | None:
-    """Why nothing of it may run; for the sidecar as a whole only what holds for all its tools."""
+    """Return why the tool may not run; for the sidecar as a whole, only a reason that holds for all its
+    tools."""
     if not facts.trusted:
         return reasons.folder_untrusted(facts.entry)
     if facts.exceeded:
@@ -324,10 +325,10 @@ def _policy_result(facts: SidecarFacts, tool: str | None) -> Reason | None:
         return reasons.sandbox_unavailable(facts.entry, facts.sandbox.mechanism)
     first: Reason | None = None
     for name in _tools(facts, tool):
-        told = _tool_policy_result(facts, name)
-        if told is None:
+        reason = _tool_policy_result(facts, name)
+        if reason is None:
             return None
-        first = first or told
+        first = first or reason
     return first
 
 
@@ -343,11 +344,11 @@ def _tool_policy_result(facts: SidecarFacts, tool: str) -> Reason | None:
 
 
 def _weaker_than_required(facts: SidecarFacts, tool: str) -> str | None:
-    """What the tool would get instead of the level that is asked for."""
-    asked = facts.minimum.get(tool)
-    if asked is None or facts.sandbox is None or facts.sandbox.level.at_least(asked):
+    """Return in words that the tool would run at a weaker level than its minimum; None where it would not."""
+    minimum = facts.minimum.get(tool)
+    if minimum is None or facts.sandbox is None or facts.sandbox.level.at_least(minimum):
         return None
-    return f"{asked} is asked for {tool}, and {facts.sandbox.level} is what there is"
+    return f"{tool} needs the level {minimum}, and only {facts.sandbox.level} is possible here"
 
 
 def _tools(facts: SidecarFacts, tool: str | None) -> tuple[str, ...]:
@@ -359,7 +360,7 @@ def _upgrade(facts: SidecarFacts, _: str | None) -> DimensionResult:
     return DimensionResult(facts.entry.upgrade, reasons.upgrade(facts.entry), breaks=stops)
 
 
-_LADDER: tuple[tuple[str, Callable[[SidecarFacts, str | None], DimensionResult]], ...] = (
+_DIMENSIONS: tuple[tuple[str, Callable[[SidecarFacts, str | None], DimensionResult]], ...] = (
     ("discovery", _discovery),
     ("manifest", _manifest),
     ("path", _path),
@@ -369,4 +370,4 @@ _LADDER: tuple[tuple[str, Callable[[SidecarFacts, str | None], DimensionResult]]
     ("sandbox", _sandbox),
     ("upgrade", _upgrade),
 )
-"""The dimensions in the order they are looked at."""
+"""The dimensions and their checks, in order."""

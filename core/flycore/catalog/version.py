@@ -1,7 +1,7 @@
-"""Declared versions against this kernel and against what is installed: the `version` dimension.
+"""The `version` dimension: declared versions compared with this kernel and with what is installed.
 
-Pre-releases count: a kernel 0.2.0rc1 lies inside `>=0.1,<1`, so that trying a release candidate does not
-switch every sidecar off. A version nobody declared is *unknown*, which matters only for a declared package.
+Pre-releases count: a kernel 0.2.0rc1 lies inside `>=0.1,<1`, so that a release candidate does not switch
+every sidecar off. A version that nobody declared is *unknown*, which matters only for a declared package.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from flycore.model.stability import Reason, VersionEvidence
 def check_versions(
     entry: SidecarEntry, *, core: str, protocols: tuple[str, ...], installed_version: str | None
 ) -> tuple[VersionState, Reason | None, VersionEvidence]:
-    """The state, the reason where it is not plainly compatible, and which versions were compared.
+    """Return the state, the reason where it is not compatible, and which versions were compared.
 
     `installed_version` is that of the declared package, or of the distribution a bundled sidecar belongs
     to; None where it is not known.
@@ -51,17 +51,17 @@ def _compare(
 
 
 def _speaks(declared: str, protocols: tuple[str, ...]) -> bool:
-    """A plain version is one of ours; a range holds one of ours."""
+    """Return whether the declared version is one of ours, or the declared range holds one of ours."""
     return declared in protocols or any(_inside(protocol, declared) for protocol in protocols)
 
 
-def _inside(version: str, wanted: str) -> bool:
-    """Whether the version lies in the range; False for a range that is none."""
+def _inside(version: str, range_text: str) -> bool:
+    """Return whether the version lies in the range; False for a text that is not a range."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
     from packaging.version import InvalidVersion
 
     try:
-        return SpecifierSet(wanted).contains(version, prereleases=True)
+        return SpecifierSet(range_text).contains(version, prereleases=True)
     except (InvalidSpecifier, InvalidVersion):
         return False
 

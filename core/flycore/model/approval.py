@@ -1,4 +1,4 @@
-"""An approval request, what a person answers, and the grant over digests that an answer makes."""
+"""Approval values: the request, the person's answer, leases, and the person's own policy rules."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from flycore.model.program import Seal, SealedDelegate
 from flycore.model.stability import PermissionReport
 
 LETTERS = "cfgijkmoqsxyz"
-"""Letters that are no key of the card, from which a high-risk confirmation is drawn."""
+"""The letters of confirmation codes: those that are not keys of the card."""
 LEASE_MINUTES = (5, 15, 60)
 UNTIL_LEFT = 0
-"""In place of minutes: until the caller's process has ended."""
+"""Stands in place of minutes for a lease that lasts until the caller's process has ended."""
 
 
 class MatchedRule(Value, frozen=True, kw_only=True):
-    """A policy rule that spoke, or the default that did."""
+    """A policy rule that decided, or the default where no rule did."""
 
     decision: Decision
     because: str
@@ -32,57 +32,59 @@ class MatchedRule(Value, frozen=True, kw_only=True):
 
 
 class Verdict(Value, frozen=True, kw_only=True):
-    """Policy's answer for one call, with everything it rests on."""
+    """Policy's decision on one call, with the rules that it rests on."""
 
     decision: Decision
     rules: tuple[MatchedRule, ...] = ()
 
 
 class Preview(Value, frozen=True, kw_only=True):
-    """What the kernel saw of the target before it asked; part of the grant's digest."""
+    """What the kernel saw of a call's target before it asked. It is part of the grant's digest."""
 
     window_id: str = ""
     """Decimal X11 window id."""
     title: str = ""
     pid: int = 0
     over_id: str = ""
-    """Of the window that lay over the point of a pointer action, in place of the one that is meant."""
+    """Id of another window that covers the point of a pointer action."""
     over: str = ""
-    """Its title."""
+    """Title of that window."""
     unchecked: bool = False
-    """Whether nobody could look: on Wayland, for an entry that accepts it. Then all else is empty."""
+    """Whether the target could not be looked at: on Wayland, for an entry that accepts that. Then all other
+    fields are empty."""
     tab: str = ""
-    """Of the page that a browser tool acts on: the browser's name for the tab."""
+    """For a browser tool: the browser's id of the page's tab."""
     url: str = ""
-    """The address it shows."""
+    """For a browser tool: the page's address."""
     ref: str = ""
-    """Of the element that is meant: another one after each navigation. Empty where the page itself is."""
+    """For a browser tool: the reference of the element, which changes with each navigation. Empty where the
+    call acts on the page itself."""
     role: str = ""
     name: str = ""
     unseen: str = ""
-    """Why the page could not be looked at; then the rest is empty."""
+    """Why the page could not be looked at; then the other fields are empty."""
     file: str = ""
-    """Absolute path, links followed, of the file that an agent wants to change with its own editor."""
+    """Absolute path, with links resolved, of the file that an agent wants to change with its own editor."""
     file_digest: str = ""
-    """SHA-256 of its bytes, 64 hex digits; `new` where there is none yet."""
+    """SHA-256 of the file's bytes, 64 hex digits; `new` where the file does not exist yet."""
     unread: str = ""
-    """Why what the change makes of it cannot be shown."""
+    """Why the result of the change cannot be shown."""
 
     @property
     def of_page(self) -> bool:
-        """Whether it is a browser tool's, not a desktop tool's."""
+        """Whether the target is a page of a browser tool, not a window of a desktop tool."""
         return bool(self.tab or self.unseen)
 
 
 class Subject(Value, frozen=True, kw_only=True):
-    """What exactly is approved. Equal digests, equal executions."""
+    """Exactly what is approved. Two calls with equal digests run the same."""
 
     caller: str
     tool: str
     input: JsonObject
     seal: str
     delegates: dict[str, str]
-    """Name to the digest over its argv and seal."""
+    """The digest over command line and seal of each delegate, by name."""
     entry: str
     permissions: str
     level: Level
@@ -91,19 +93,20 @@ class Subject(Value, frozen=True, kw_only=True):
     preview: Preview | None = None
 
     def digest(self) -> str:
-        """SHA-256 over everything above, 64 hex digits."""
+        """Return the SHA-256 over all fields, 64 hex digits."""
         return digest(msgspec.to_builtins(self))
 
 
 class Checks(Value, frozen=True, kw_only=True):
-    """What happened before with the same call, today."""
+    """How often the same call was approved and denied today."""
 
     approved: int = 0
     denied: int = 0
 
 
 class ApprovalRequest(Value, frozen=True, kw_only=True):
-    """One card. Rendered from here alone, never from text a caller chose to send as a card."""
+    """One approval request. The card is drawn from this value alone, never from a text that the caller sent
+    for it."""
 
     id: str
     call_id: str
@@ -115,9 +118,9 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     effect: str
     """The capability's sentence with the input's values in it."""
     input_json: str
-    """Canonical JSON of the input, secrets masked."""
+    """Canonical JSON of the input, with secrets masked."""
     masked: tuple[str, ...] = ()
-    """Pointers of masked fields; they count as unread for high risk."""
+    """JSON pointers of the masked fields. For high risk, they count as not read."""
     subject: Subject
     subject_digest: str
     reach: tuple[PermissionReport, ...]
@@ -129,39 +132,39 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     checks: Checks = Checks()
     said: str = ""
     letter: str = ""
-    """For high risk: the letter that confirms, one of LETTERS. For critical: four of them."""
+    """The confirmation code: one of LETTERS for high risk, four of them for critical, else empty."""
     asked_at: float
-    """Unix time, seconds."""
+    """Unix time in seconds."""
     expires_at: float
-    """Unix time, seconds."""
+    """Unix time in seconds."""
     difference: tuple[str, ...] = ()
-    """What changed since an earlier approval of the same call went stale."""
+    """What has changed since an earlier approval of the same call became invalid."""
     group: str = ""
-    """The tool's exclusive group; a lease may be for all of it."""
+    """The tool's exclusive group, for which a lease may be made."""
     host: str = ""
-    """Where a web tool's address leads; a lease may be for it alone."""
+    """The host of a web tool's address, for which a lease may be made."""
     edited: bool = False
-    """The person has changed the input on the card; the caller is told."""
+    """Whether a person has changed the input on the card. The caller is informed of it."""
     step: PlanStep | None = None
-    """Where in which plan the call stands. No part of what is approved."""
+    """The step of a plan that the call is. It is not part of what is approved."""
     crop: Picture | None = None
-    """The screen round the point, or the window, when the card was made. No part of what is approved."""
+    """A picture of the screen around the point, or of the window. It is not part of what is approved."""
     cross: tuple[int, int] | None = None
-    """The pixel of `crop` that is meant."""
+    """The pixel of `crop` that the call acts on."""
     crop_to: Picture | None = None
-    """For a drag: the screen round its end."""
+    """For a drag: a picture of the screen around its end."""
     cross_to: tuple[int, int] | None = None
     page_title: str = ""
-    """Title of the page that a browser tool acts on. No part of what is approved."""
+    """Title of the page that a browser tool acts on. It is not part of what is approved."""
     no_crop: str = ""
-    """Why no picture could be taken where there should be one."""
+    """Why there is no picture where there should be one."""
     diff: tuple[str, ...] = ()
-    """What the change makes of the file, see `flycore.pipeline.targets.file`. It follows from the input and
-    the file, which are part of what is approved."""
+    """How the call changes the file, as `flycore.pipeline.targets.file` writes it. It follows from the input
+    and the file, which are part of what is approved."""
 
     def without_crops(self, why: str) -> ApprovalRequest:
-        """The request for others than the console: pixels of the screen and lines of files are for the
-        person alone."""
+        """Return the request without pictures of the screen and lines of files, which are for the person
+        alone. `why` takes the place of the pictures."""
         bare = msgspec.structs.replace(self, diff=()) if self.diff else self
         if bare.crop is None and bare.crop_to is None:
             return bare
@@ -169,18 +172,18 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
 
 
 class LeaseTerms(Value, frozen=True, kw_only=True):
-    """The same caller, for so many minutes and calls."""
+    """The terms of a lease: how long and for how many calls of the same caller."""
 
     minutes: int
     """One of LEASE_MINUTES, or `UNTIL_LEFT`."""
     calls: int
     scope: LeaseScope = LeaseScope.TOOL
     condition: JsonObject | None = None
-    """A JSON Schema that the input has to meet; None for any input."""
+    """JSON Schema that the input has to meet; None for every input."""
 
 
 class RuleTerms(Value, frozen=True, kw_only=True):
-    """A rule for the person's own policy file, as a form makes it."""
+    """The terms of a rule for the person's own policy file."""
 
     decision: Decision
     tool: str
@@ -189,9 +192,9 @@ class RuleTerms(Value, frozen=True, kw_only=True):
     caller: str = ""
     """Pattern of the caller's program; empty for every caller."""
     when: JsonObject | None = None
-    """A JSON Schema that the input has to meet."""
+    """JSON Schema that the input has to meet; None for every input."""
     expires: str = ""
-    """A day, `YYYY-MM-DD`, or empty for no end."""
+    """The last day of the rule, `YYYY-MM-DD`; empty for no end."""
 
 
 class Answer(Value, frozen=True, kw_only=True):
@@ -201,13 +204,13 @@ class Answer(Value, frozen=True, kw_only=True):
     reason: str = ""
     lease: LeaseTerms | None = None
     rule: RuleTerms | None = None
-    """Written first; where it cannot be written, nothing is decided."""
+    """The rule is written before the answer counts. Where it cannot be written, nothing is decided."""
     deny_minutes: int = 0
-    """For DENY: how long the same tool is refused to the same caller without asking."""
+    """For DENY: minutes for which further calls of the tool by this caller are denied without asking."""
 
 
 class Ask(Value, frozen=True, kw_only=True):
-    """A request and what became of it, for lists."""
+    """A request with its state and answer."""
 
     request: ApprovalRequest
     state: RequestState
@@ -215,55 +218,53 @@ class Ask(Value, frozen=True, kw_only=True):
     decided_by: str = ""
     decided_at: float | None = None
     code: Code | None = None
-    """What the caller is told where the request did not end approved."""
+    """The error code for the caller where the request was not approved."""
     count: int = 1
-    """How many identical calls wait for this one answer."""
+    """How many identical calls wait for this answer."""
     held: bool = False
-    """A person holds it: its time stands still."""
+    """Whether a person has put the request on hold, so that its time does not run."""
     ticket: bool = False
-    """Nobody waits inline: the caller comes back for the answer."""
+    """Whether no call waits inline, and the caller has to come back for the answer."""
 
 
 class Outcome(Value, frozen=True, kw_only=True):
-    """Whether something was done, or why not: `why_not` is empty where it was."""
+    """Whether something was done. `why_not` says why it was not, and is empty where it was."""
 
     accepted: bool
     why_not: str = ""
 
 
 class Lease(Value, frozen=True, kw_only=True):
-    """A standing, limited permission."""
+    """A permission for further calls of one caller, limited in time and number."""
 
     id: str
     caller: Caller
     tool: str
     scope_digest: str
-    """Over caller, tool, seal, delegates, entry, permissions, level: a change in any ends the lease."""
+    """Digest over caller, tool or group, seal, delegates, entry, permissions, environment names and level. A
+    call that differs in any of them is not covered."""
     from_request: str
     calls_left: int
     expires_at: float
-    """Unix time, seconds; 0 for one that lasts until the caller's process has ended."""
+    """Unix time in seconds; 0 for a lease that lasts until the caller's process has ended."""
     created_at: float
     scope: LeaseScope = LeaseScope.TOOL
     group: str = ""
-    """The exclusive group that is kept for the caller while the lease holds."""
+    """The exclusive group that is reserved for the caller while the lease is active."""
     host: str = ""
     condition: JsonObject | None = None
     used: int = 0
     last_used: float | None = None
-    """Unix time, seconds."""
-
-
-# A person's own policy rules, as lists of what stands show them.
+    """Unix time in seconds."""
 
 
 class StandingRule(Value, frozen=True, kw_only=True):
-    """One rule of the person's own policy file. What cannot be read in it is empty, and `note` says why."""
+    """One rule of the person's own policy file, as lists show it. A part that cannot be read is empty."""
 
     where: str
     """`file:line`."""
     digest: str
-    """SHA-256 over the rule's canonical value, 64 hex digits: what a removal names."""
+    """SHA-256 over the rule's canonical value, 64 hex digits. A removal names the rule by it."""
     tool: str = ""
     decision: str = ""
     because: str = ""
@@ -272,19 +273,16 @@ class StandingRule(Value, frozen=True, kw_only=True):
     expires: float | None = None
     """Unix time, seconds."""
     note: str = ""
-    """Why it does not do what it says; empty for a rule that holds."""
+    """Why the rule does not do what it says; empty for a rule without faults."""
     from_request: str = ""
-    """The request it was written for, where that was in this session."""
+    """Id of the request that it was written for, if that was in this session."""
     used: int = 0
-    """Calls of this session that it spoke about."""
+    """Number of calls of this session that it applied to."""
     last_used: float | None = None
     """Unix time, seconds."""
 
 
-# What waits for a person, in two words: how many, and how bad. All that a notice ever says.
-
-
 def highest_waiting(asks: Iterable[Ask]) -> Risk | None:
-    """The highest risk among requests that wait; None where none does."""
+    """Return the highest risk among the requests that wait; None where none does."""
     risks = {ask.request.risk for ask in asks if ask.state is RequestState.WAITING}
     return next((risk for risk in reversed(Risk) if risk in risks), None)

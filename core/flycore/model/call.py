@@ -1,4 +1,4 @@
-"""A call and its result: the one shape every door hands out."""
+"""Call values: the request, its progress and its result, in the same shape for every door."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ EXIT_BY_STATUS: dict[Status, int] = {
 
 
 class PlanStep(Value, frozen=True, kw_only=True):
-    """Which step of which plan a call is."""
+    """The step of a plan that a call is."""
 
     plan: str
     """The plan's tool, such as `computer.use`."""
     number: int
     """From 1, in the order of the plan."""
     of: int
-    """How many there are, waits and the closing picture included."""
+    """The number of steps, including waits and the last picture."""
 
     def __str__(self) -> str:
         return f"step {self.number} of {self.of} of {self.plan}"
 
 
 class CallRequest(Value, frozen=True, kw_only=True):
-    """What a door hands to the kernel."""
+    """A call as a door hands it to the kernel."""
 
     call_id: str
     tool: str
@@ -48,15 +48,15 @@ class CallRequest(Value, frozen=True, kw_only=True):
     timeout_ms: int | None = None
     """Shortens the entry's own limit, never lengthens it."""
     said: str = ""
-    """What the caller says of its purpose; unverified."""
+    """What the caller says about its purpose. It is not verified."""
     parent_call_id: str | None = None
-    """Of the plan whose step this is; no door reads it from outside."""
+    """Call id of the plan whose step this is. No door reads it from outside."""
     step: PlanStep | None = None
-    """Where in that plan."""
+    """The step of that plan."""
     wait_approver_ms: int = 0
-    """How long to wait for a console to open when a person is needed and none is there."""
+    """How long to wait for a console to open, where a person is needed and no console is open."""
     inline_wait_ms: int | None = None
-    """How long to wait for a person before the call ends `pending` with a ticket; None: to the end."""
+    """How long to wait for a person before the call ends `pending` with a ticket; None waits to the end."""
 
 
 class Progress(Value, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ class Progress(Value, frozen=True, kw_only=True):
 
 
 class CallError(Value, frozen=True, kw_only=True):
-    """Why there is no output. `details` holds what an audit needs."""
+    """Why a call has no output. `details` holds what an audit needs."""
 
     code: str
     """A member of Code or, for an unavailable tool, of ReasonCode (msgspec decodes no union of the two)."""
@@ -80,7 +80,7 @@ class CallError(Value, frozen=True, kw_only=True):
 
 
 class Artifact(Value, frozen=True, kw_only=True):
-    """A file made for the caller."""
+    """A file that a call made for the caller."""
 
     path: str
     mime_type: str
@@ -88,7 +88,7 @@ class Artifact(Value, frozen=True, kw_only=True):
 
 
 class ToolResult(Value, frozen=True, kw_only=True):
-    """How a call ended. `output` is there for `success`, `error` for everything else."""
+    """The result of a call: `output` for the status `success`, `error` for every other one."""
 
     status: Status
     tool: str
@@ -98,18 +98,18 @@ class ToolResult(Value, frozen=True, kw_only=True):
     error: CallError | None = None
     artifacts: tuple[Artifact, ...] = ()
     duration_ms: int = 0
-    """Running, not waiting."""
+    """Milliseconds of running, without waiting."""
     waited_ms: int = 0
     exit_code: int | None = None
-    """Negative for a signal, None where nothing ran."""
+    """Exit code of the program; negative for a signal, None where nothing ran."""
     stderr_tail: str = ""
     sandbox: Level | None = None
-    """The level that was applied; None where nothing ran."""
+    """The sandbox level that was applied; None where nothing ran."""
     warnings: tuple[str, ...] = ()
 
     @property
     def exit_status(self) -> int:
-        """Exit code of `flytui call` for this result."""
+        """The exit code of `flytui call` for this result."""
         if self.error is not None and self.error.code in EXIT_BY_CODE:
             return EXIT_BY_CODE[self.error.code]
         return EXIT_BY_STATUS[self.status]
@@ -124,12 +124,12 @@ class Activity(Value, frozen=True, kw_only=True):
     caller: Caller
     phase: Phase
     started_at: float
-    """Unix time the call arrived, seconds."""
+    """Unix time in seconds at which the call arrived."""
     running_since: float | None = None
     input_text: str = ""
-    """Canonical JSON of the input, secrets masked."""
+    """Canonical JSON of the input, with secrets masked."""
     parent_call_id: str = ""
-    """Of the plan whose step this is."""
+    """Call id of the plan whose step this is."""
     step: PlanStep | None = None
     progress: Progress | None = None
     result: ToolResult | None = None

@@ -1,4 +1,4 @@
-"""Who calls, and the text by which leases, quotas and the audit log name a caller."""
+"""The caller of a tool, and the key by which leases, quotas and the audit log name it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 from flycore.model.base import Value
 
 UNKNOWN_PROGRAM = "unknown"
-"""Stands for the program behind a connection that cannot be seen."""
+"""The program's name where the program behind a connection cannot be identified."""
 _MOST_DIGITS = 20
-"""Digits of a process id or a start time; a longer number is no part of a key."""
+"""Digits of a process id or a start time; a longer number is not part of a key."""
 
 
 class Caller(Value, frozen=True, kw_only=True):
-    """Who calls: the door it came through and the program behind it, as the transport shows them.
+    """A caller: the door that the call came through, and the program behind it, as the transport shows them.
 
     For the Unix socket the program is the nearest ancestor that is neither a shell nor flytui.
     """
@@ -25,13 +25,14 @@ class Caller(Value, frozen=True, kw_only=True):
     executable: str = ""
     pid: int = 0
     started: int = 0
-    """Start time of that process in clock ticks since boot, so that a reused pid is another caller."""
+    """Start time of that process in clock ticks since boot; it tells the process from one that reuses its
+    pid."""
     claims: str = ""
-    """What the client says of itself: shown as unverified, matched by nothing."""
+    """What the client says of itself. It is shown as unverified, and no rule matches it."""
 
     @property
     def key(self) -> str:
-        """Identity for leases, quotas and refusals. `parse_caller_key` reads it."""
+        """The identity for leases, quotas and denials. `parse_caller_key` reads it."""
         return f"{self.door}:{self.executable or self.program}:{self.pid}:{self.started}"
 
     def __str__(self) -> str:
@@ -43,7 +44,7 @@ class Caller(Value, frozen=True, kw_only=True):
 
 
 def parse_caller_key(key: str) -> Caller:
-    """The caller whose `Caller.key` this is. What is no key makes a caller without a process."""
+    """Return the caller of a `Caller.key`. A text that is not a key gives a caller without a process."""
     origin, pid, started = _split(key)
     door, _, program = origin.partition(":")
     return Caller(
@@ -56,12 +57,14 @@ def parse_caller_key(key: str) -> Caller:
 
 
 def caller_origin(key: str) -> str:
-    """A `Caller.key` without its process: `socket:/usr/bin/agent`, the same for every start of it."""
+    """Return a `Caller.key` without its process, such as `socket:/usr/bin/agent`: it is the same for every
+    start of the program."""
     return _split(key)[0]
 
 
 def _split(key: str) -> tuple[str, int, int]:
-    """Door with program, process id and start time; a program may hold colons."""
+    """Return the door with the program, the process id and the start time."""
+    # Split from the right: the path of a program may hold colons.
     origin, *process = key.rsplit(":", 2)
     if len(process) == 2 and ":" in origin and all(map(_is_number, process)):
         return origin, int(process[0]), int(process[1])

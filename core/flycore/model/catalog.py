@@ -1,4 +1,4 @@
-"""What a tool is, whoever offers it."""
+"""Catalog values: capabilities, and the views of tools and sidecars with their state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from flycore.model.stability import Stability
 
 
 class RiskRule(Value, frozen=True, kw_only=True):
-    """Risk that depends on the input: where `when` (a JSON Schema) accepts it, `risk` holds."""
+    """A risk that depends on the input: where `when` (a JSON Schema) accepts the input, `risk` applies."""
 
     when: JsonObject
     risk: Risk
@@ -47,51 +47,48 @@ class Capability(Value, frozen=True, kw_only=True):
     examples: tuple[JsonObject, ...] = ()
     """Example inputs; each passes the input schema."""
     over: tuple[str, ...] = ()
-    """Of a plan: the atomic tools that its actions are made of."""
+    """For a plan: the atomic tools that its actions use."""
     tags: tuple[str, ...] = ()
     result_limit: int = 65_536
-    """Most bytes of output an agent is meant to be handed."""
+    """Most bytes of output that an agent should get."""
     upstream: str = ""
-    """Of an MCP server's tool: the server's own name of it."""
+    """For a tool of an MCP server: the server's own name of it."""
     definition: str = ""
-    """Of an MCP server's tool: digest over its description by the server, as it was approved."""
+    """For a tool of an MCP server: digest over the server's definition, as it was approved."""
     known: bool = True
-    """Whether the kernel's own table describes it. What a project says of risk can only raise it."""
-
-
-# The catalog: one value that says what there is, who offers it and how it is.
+    """Whether the kernel's own table describes it. A project can only raise the risk of such a tool."""
 
 
 class SidecarView(Value, frozen=True, kw_only=True):
-    """A sidecar with its snapshot. `entry` is the value in force: what the registry declares, or where that
-    changed and waits for trust, the value trusted last."""
+    """A sidecar with its snapshot. `entry` is the value in force: the declared one or, where that has changed
+    and waits for trust, the last trusted one."""
 
     id: str
     entry: SidecarEntry
     trusted: bool
     stability: Stability
     changed: tuple[str, ...] = ()
-    """From `entry` to what the registry declares and nobody has trusted yet, as lines `- /pointer: before`
-    and `+ /pointer: after`; empty where nothing waits."""
+    """Difference from `entry` to the declared value that waits for trust, as lines `- /pointer: before` and
+    `+ /pointer: after`; empty where nothing waits."""
 
 
 class CapabilityView(Value, frozen=True, kw_only=True):
-    """A capability with the snapshot of whoever offers it, narrowed by its own probe."""
+    """A capability with the snapshot of the sidecar that offers it, and what is known of this tool alone."""
 
     capability: Capability
     sidecar: str | None
-    """Id of the entry that offers it; None when nothing does."""
+    """Id of the entry that offers it; None where no entry does."""
     source: str
     """`registry:project`, `registry:user`, `mcp:<id of the entry>`, `builtin`, `plan` or `none`."""
     stability: Stability
     decision: str = ""
-    """What policy says of it before an input is known: `allow`, `ask` or `deny`."""
+    """Policy's decision before an input is known: `allow`, `ask` or `deny`."""
     because: str = ""
-    """The rules it says so by, each with its place, `file:line` or `default`; for people."""
+    """The rules of that decision, each with its place, `file:line` or `default`; for people."""
 
 
 class Catalog(Value, frozen=True, kw_only=True):
-    """All that is known at one moment. `version` grows with each difference."""
+    """All tools and sidecars at one moment. `version` grows with each change."""
 
     version: int
     app_root: str
@@ -99,14 +96,14 @@ class Catalog(Value, frozen=True, kw_only=True):
     capabilities: tuple[CapabilityView, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
     described: tuple[Described, ...] = ()
-    """Kits, skills, plugins and other clients' servers: read, never run."""
+    """Kits, skills, plugins and other clients' servers. They are read and never run."""
     built_at: float = 0.0
-    """Unix time of the looking, seconds. Evidence: it takes no part in comparing."""
+    """Unix time in seconds at which the catalog was built. It is not compared."""
 
     def capability(self, name: str) -> CapabilityView | None:
-        """The capability of that exact name."""
+        """Return the capability of that exact name."""
         return next((view for view in self.capabilities if view.capability.name == name), None)
 
     def sidecar(self, sidecar: str) -> SidecarView | None:
-        """The sidecar of that id."""
+        """Return the sidecar of that id."""
         return next((view for view in self.sidecars if view.id == sidecar), None)

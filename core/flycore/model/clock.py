@@ -1,4 +1,4 @@
-"""The clock this room is handed, so that its tests need no sleeping."""
+"""The clock that is handed to everything that waits or expires, so that tests can move the time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import anyio
 
 
 class Clock(Protocol):
-    """Wall time for what people read, monotonic time for what expires."""
+    """Wall time for people, and monotonic time for everything that waits or expires."""
 
     def now(self) -> float:
         """Unix time, seconds."""
@@ -24,11 +24,8 @@ class Clock(Protocol):
         ...
 
 
-# The real clock; tests hand in one of their own.
-
-
 class SystemClock:
-    """Wall time for people, monotonic time for waiting."""
+    """The clock of the machine."""
 
     def now(self) -> float:
         """Unix time, seconds."""

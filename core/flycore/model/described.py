@@ -1,4 +1,5 @@
-"""What is described somewhere and never run by being read: kits, skills, plugins, others' servers."""
+"""Values for what files describe: kits, skills, plugins and other clients' servers. Reading runs none of
+it."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from flycore.model.json import JsonObject
 
 
 class SourceKind(StrEnum):
-    """What is described."""
+    """The kind of a described thing."""
 
     KIT = "kit"
     SKILL = "skill"
@@ -19,7 +20,7 @@ class SourceKind(StrEnum):
 
 
 class Origin(StrEnum):
-    """Whose file it is."""
+    """Whose file describes it."""
 
     BUILTIN = "builtin"
     PROJECT = "project"
@@ -31,65 +32,65 @@ class DescribedState(StrEnum):
 
     LISTED = "listed"
     SHADOWED = "shadowed"
-    """Another of the same kind and id wins; the reason names it."""
+    """Another one of the same kind and id is used instead; the reason names it."""
     REGISTERED = "registered"
     """A server that the registry declares already."""
     ITSELF = "itself"
-    """flytui's own entry in another client's file: never taken as an upstream."""
+    """flytui's own entry in another client's file. It is never used as a server of flytui."""
     FAULTY = "faulty"
 
 
 class Binding(Value, frozen=True, kw_only=True):
-    """Capabilities that a kit is about. Nothing is granted by it."""
+    """Capabilities that a kit names. It grants nothing."""
 
     name: str
     """A capability, `family.*`, or `*` for all."""
     known: int = 0
     """How many capabilities of the catalog it names."""
     usable: int = 0
-    """How many of these agents are shown: available or degraded."""
+    """How many of these are shown to agents, because they are available or degraded."""
 
 
 class Import(Value, frozen=True, kw_only=True):
-    """What taking a server over into the project's registry would write, with nothing secret in it."""
+    """The entry that importing a server would write into the project's registry, without secrets."""
 
     id: str
-    """Of the entry."""
+    """Id of the entry."""
     entry: JsonObject
     digest: str
-    """Over id and entry: what a person said yes to."""
+    """Digest over id and entry, which a person's approval is bound to."""
     notes: tuple[str, ...] = ()
-    """What is left out or written in another way, a sentence each."""
+    """Sentences that say what is left out or written differently."""
 
 
 class Described(Value, frozen=True, kw_only=True):
-    """One of them, as its file says. All its text comes from outside."""
+    """One kit, skill, plugin or server, as its file describes it. All its texts come from outside."""
 
     kind: SourceKind
     id: str
     name: str
     source: Origin
     path: str
-    """The file: relative to the app root, `~/…` for the user's, empty for builtin ones."""
+    """Path of the file: relative to the app root, `~/…` for the user's, empty for a builtin one."""
     version: str = ""
     type: str = ""
-    """Of a kit `cli`, `tui`, `gateway` or `capability`; of a server `stdio`, `http` or `sse`."""
+    """For a kit `cli`, `tui`, `gateway` or `capability`; for a server `stdio`, `http` or `sse`."""
     summary: str = ""
     permissions: tuple[str, ...] = ()
-    """What it says it needs: words, nothing is granted by them."""
+    """The permissions that it says it needs. They grant nothing."""
     bindings: tuple[Binding, ...] = ()
     subscriptions: tuple[str, ...] = ()
-    """Event classes that it says it listens to."""
+    """Classes of events that it says it listens to."""
     lines: tuple[str, ...] = ()
-    """What else its file says, for a person: of a server its command and the names, never the values, of
-    its variables and headers."""
+    """Further lines for a person: for a server, its command and the names of its variables and headers, never
+    their values."""
     state: DescribedState = DescribedState.LISTED
     reasons: tuple[Diagnostic, ...] = ()
-    """What is wrong, or why it is not simply listed."""
+    """Its faults, or why it is not simply listed."""
     offer: Import | None = None
-    """Of a server that can be taken over."""
+    """For a server that can be imported: the entry that would be written."""
 
     @property
     def key(self) -> str:
-        """`kind:id`, as it is named in differences and on the command line."""
+        """The name `kind:id`, used in differences and on the command line."""
         return f"{self.kind.value}:{self.id}"

@@ -1,4 +1,4 @@
-"""A problem found in a file a person wrote: where it is, what is wrong, what to write instead."""
+"""Values for problems and what to do about them: diagnostics of files, fixes, and the checks of Doctor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from flycore.model.base import Value
 
 
 class Severity(StrEnum):
-    """How much a diagnostic weighs."""
+    """How serious a diagnostic is."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -39,48 +39,43 @@ class Diagnostic(Value, frozen=True, kw_only=True):
     position: Position | None = None
     sidecar: str | None = None
     excerpt: str = ""
-    """The line and a caret below it, for a file that does not parse."""
-
-
-# What a person can have done about a reason: the action behind its remedy, as data.
+    """For a file that does not parse: the faulty line, with a caret below it."""
 
 
 class FixKind(StrEnum):
-    """How a fix is done. None is done without a person who has seen it."""
+    """How a fix is carried out. A person has seen each fix before it is carried out."""
 
     COMMAND = "command"
-    """`argv` is run as it stands, without a shell, on the person's terminal."""
+    """Runs `argv` as it is, without a shell, in the person's terminal."""
     EDIT = "edit"
-    """`file` is opened at `line` in the person's editor."""
+    """Opens `file` at `line` in the person's editor."""
     ENABLE = "enable"
-    """The sidecar is switched on in its registry file."""
+    """Switches the sidecar on in its registry file."""
     TRUST = "trust"
-    """The trust question is opened."""
+    """Opens the question whether to trust the entry."""
     PROBE = "probe"
-    """The sidecar is asked again."""
+    """Probes the sidecar again."""
     INIT = "init"
-    """The starter registry is written."""
+    """Writes the starter registry."""
 
 
 class Fix(Value, frozen=True, kw_only=True):
-    """Made by the kernel from its own table, never from words of a sidecar or a package."""
+    """The action behind a remedy. The kernel makes it from its own table, never from words of a sidecar or a
+    package."""
 
     kind: FixKind
     words: str
-    """What it does, as a sentence without a full stop."""
+    """What the fix does, as a sentence without a full stop."""
     argv: tuple[str, ...] = ()
-    """Of a COMMAND: a program, looked for on the person's PATH, and its arguments."""
+    """For a COMMAND: a program, found on the person's PATH, and its arguments."""
     file: str = ""
-    """Of an EDIT: relative to the app root, `~/…` below the person's home, or absolute."""
+    """For an EDIT: a path relative to the app root, below the person's home (`~/…`), or absolute."""
     line: int = 0
-    """Of an EDIT, from 1; 0 where no line is meant."""
-
-
-# A check of everything flytui stands on: one line of Doctor.
+    """For an EDIT: the line, counted from 1; 0 where no line is meant."""
 
 
 class CheckState(StrEnum):
-    """How a check ended. `fail` is an error of configuration; `warn` may be as wanted."""
+    """The result of a check. `fail` is a fault of the configuration; `warn` may be what you want."""
 
     OK = "ok"
     WARN = "warn"
@@ -88,16 +83,16 @@ class CheckState(StrEnum):
 
 
 class Check(Value, frozen=True, kw_only=True):
-    """One line of Doctor."""
+    """One check of Doctor."""
 
     name: str
     state: CheckState
     message: str
     fix: str = ""
-    """What to do; empty where nothing is to be done."""
+    """What you can do; empty where there is nothing to do."""
     remedy_fix: Fix | None = None
-    """What can be done about it at once, by a person who has seen it."""
+    """A fix that can be carried out at once, after a person has seen it."""
     sidecar: str = ""
-    """Id of the sidecar it is about; `""` for none."""
+    """Id of the sidecar that the check is about; `""` for none."""
     difference: tuple[str, ...] = ()
-    """What differs, where the check is about a change: lines `- /pointer: before`, `+ /pointer: after`."""
+    """For a check of a change: the difference, as lines `- /pointer: before` and `+ /pointer: after`."""

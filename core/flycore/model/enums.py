@@ -1,4 +1,4 @@
-"""Every state the kernel speaks of. Strings are never state; these are."""
+"""The enumerations of every state in the kernel. No state is kept as a bare string."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Risk(OrderedEnum):
 
 
 class Decision(OrderedEnum):
-    """What policy says of a call; the strictest matching rule wins."""
+    """Policy's decision on a call; the strictest matching rule wins."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -25,7 +25,7 @@ class Decision(OrderedEnum):
 
 
 class Layer(StrEnum):
-    """Which of the three kinds of capability this is."""
+    """The three kinds of capability: the kernel's own, a sidecar's tool, and a plan over such tools."""
 
     BUILTIN = "builtin"
     ATOMIC = "atomic"
@@ -40,7 +40,7 @@ class Source(StrEnum):
 
 
 class Kind(StrEnum):
-    """How a sidecar is spoken to. This version runs `RUNNABLE_KINDS`; the others are reported."""
+    """The protocol of a sidecar. This version runs `RUNNABLE_KINDS`, and reports the others."""
 
     PROCESS_JSON = "process-json"
     PERSISTENT = "process-json-persistent"
@@ -62,7 +62,7 @@ class Anchor(StrEnum):
 
 
 class ProbeMode(StrEnum):
-    """How a sidecar is asked whether it is well; `default` is what an entry that names none has."""
+    """How a sidecar is probed. An entry that names no mode has `default`."""
 
     OFF = "off"
     COMMAND = "command"
@@ -79,14 +79,14 @@ class Discovery(StrEnum):
 
 
 class Manifest(StrEnum):
-    """The entry against the schema."""
+    """Whether the entry meets the schema."""
 
     VALID = "valid"
     INVALID = "invalid"
 
 
 class PathState(StrEnum):
-    """Where the command leads."""
+    """Whether the command was found, and may be run."""
 
     RESOLVED = "resolved"
     UNRESOLVED = "unresolved"
@@ -94,7 +94,7 @@ class PathState(StrEnum):
 
 
 class VersionState(StrEnum):
-    """Declared versions against this kernel and the installed package."""
+    """The declared versions compared with this kernel and the installed package."""
 
     COMPATIBLE = "compatible"
     INCOMPATIBLE = "incompatible"
@@ -102,7 +102,7 @@ class VersionState(StrEnum):
 
 
 class ProbeState(StrEnum):
-    """What the sidecar said of itself."""
+    """What the sidecar says of itself when it is probed."""
 
     HEALTHY = "healthy"
     DEGRADED = "degraded"
@@ -120,7 +120,7 @@ class RuntimeState(StrEnum):
 
 
 class SandboxState(StrEnum):
-    """What policy, ceiling, machine and quota let the tool do."""
+    """What policy, permission limit, machine and quota allow the tool."""
 
     ALLOWED = "allowed"
     APPROVAL_REQUIRED = "approval-required"
@@ -129,7 +129,7 @@ class SandboxState(StrEnum):
 
 
 class UpgradeState(StrEnum):
-    """Where a package upgrade stands."""
+    """The state of a package upgrade."""
 
     IDLE = "idle"
     STAGED = "staged"
@@ -139,7 +139,7 @@ class UpgradeState(StrEnum):
 
 
 class Effective(StrEnum):
-    """The one word a person and an agent need; a pure function of the other dimensions."""
+    """The state of a tool in one word, computed from the other dimensions."""
 
     AVAILABLE = "available"
     DEGRADED = "degraded"
@@ -148,7 +148,7 @@ class Effective(StrEnum):
 
 
 class ReasonCode(StrEnum):
-    """Why a tool is not simply available."""
+    """Why a tool is unavailable, degraded or disabled."""
 
     NOT_CONFIGURED = "not-configured"
     DISABLED = "disabled"
@@ -184,7 +184,7 @@ class ReasonCode(StrEnum):
 
 
 class Level(OrderedEnum):
-    """How a call is confined; the level that was really applied, never a wish."""
+    """How a call is confined: always the level that is really applied."""
 
     DENIED = "denied"
     NONE = "none"
@@ -194,7 +194,7 @@ class Level(OrderedEnum):
 
 
 class SealKind(StrEnum):
-    """What «the program» means when it is approved."""
+    """What a seal covers, and so what "the program" means when it is approved."""
 
     BUNDLED = "bundled"
     SYSTEM = "system"
@@ -243,19 +243,19 @@ class Code(StrEnum):
 
 
 class KernelRole(StrEnum):
-    """As what a process holds an app root. Only the first three run calls; the rest are commands that hold
-    it for the moment of one write."""
+    """The role in which a process holds the lock of an app root. Only the first three run calls; the others
+    are commands that hold it for one write."""
 
     CONSOLE = "console"
     SERVE = "serve"
     PROVISIONAL = "provisional"
-    """Lives for one command, and yields to a console."""
+    """A kernel that lives for one command, and gives way to a console."""
     TRUST = "trust"
     GRANTS = "grants"
     TOKEN = "token"  # noqa: S105 - a role's name
     PANIC = "panic"
     UNKNOWN = "unknown"
-    """Nobody can say, or a role that this version does not have."""
+    """The role is not known, or this version does not have it."""
 
     @classmethod
     def _missing_(cls, value: object) -> KernelRole:
@@ -263,7 +263,7 @@ class KernelRole(StrEnum):
 
 
 class Phase(StrEnum):
-    """Where a call stands, for whoever watches it."""
+    """The phase of a call."""
 
     CHECKING = "checking"
     WAITING_APPROVAL = "waiting-approval"
@@ -273,7 +273,7 @@ class Phase(StrEnum):
 
 
 class RequestState(StrEnum):
-    """What became of an approval request."""
+    """The state of an approval request."""
 
     WAITING = "waiting"
     APPROVED = "approved"
@@ -283,7 +283,7 @@ class RequestState(StrEnum):
 
 
 class Choice(StrEnum):
-    """What a person may answer on a card."""
+    """The answers that a person can give on a card."""
 
     APPROVE_ONCE = "approve-once"
     LEASE = "lease"
@@ -293,22 +293,22 @@ class Choice(StrEnum):
 
 
 class LeaseScope(StrEnum):
-    """Which calls of the caller a lease covers besides the tool's own."""
+    """Which calls of the caller a lease covers."""
 
     TOOL = "tool"
     GROUP = "group"
     """Every tool of the same exclusive group and sidecar."""
     HOST = "host"
-    """The tool, for addresses of the host that was approved."""
+    """The same tool, for addresses of the approved host."""
 
 
 class QuestionKind(StrEnum):
-    """What a decision that is not about one call is about."""
+    """The subject of a question that is not about one call."""
 
     TRUST = "trust"
     DRIFT = "drift"
-    """A trusted entry is another now."""
+    """A trusted entry has changed."""
     LOOP = "loop"
-    """A caller repeats what does not work."""
+    """A caller repeats a call that fails."""
     PANIC = "panic"
     """Everything is stopped until a person releases it."""

@@ -137,7 +137,7 @@ def test_an_unknown_tool_counts_whatever_its_input_and_a_changed_input_does_not(
     assert bench.asked == []
     for number in range(3):
         bench.tries(tool="no.such", code=Code.NOT_FOUND, input_digest=f"d{number}")
-    assert "there is not" in bench.asked[0].title
+    assert "does not exist" in bench.asked[0].title
 
 
 async def test_continue_starts_anew(bench: Bench) -> None:

@@ -188,7 +188,7 @@ def test_an_entry_in_plain_lines(make_entry) -> None:
     }
     assert describe_entry(entry, resolutions) == (
         'command "./bin/x" "--a" "b\\nnetwork no" → "/app/bin/x", run by "/usr/bin/python3"',
-        'delegate "gone" "none" → not there now; what is put there later would run',
+        'delegate "gone" "none" → not there now, but a program that is put there later would run',
         'delegate "keyboard" "kbd" → "/usr/bin/kbd"',
         "kind process-json, started in the app folder",
         "tools none",

@@ -206,7 +206,7 @@ def test_a_reason_to_be_off_has_to_be_over_first(make_entry: MakeEntry, make_fac
     """`set enabled to true` alone would send people to a tool that is not there."""
     found = sidecar_stability(make_facts(make_entry(enabled=False, disabled_reason="comes later")))
     assert found.reasons[0].message == "comes later"
-    assert found.reasons[0].remedy.startswith('once that is over, set "enabled" to true at ')
+    assert found.reasons[0].remedy.startswith('once that no longer applies, set "enabled" to true at ')
 
 
 def _desktop(make_entry: MakeEntry) -> SidecarEntry:
