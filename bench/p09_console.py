@@ -72,7 +72,7 @@ class Terminal:
         os.write(self._leader, keys)
 
     def settle(self, quiet: float = 0.2) -> None:
-        """Read until no output came for that time, which must be under a second: ages are drawn every second."""
+        """Read until no output came for that time, which must be under a second: ages are redrawn each second."""
         while select.select([self._leader], [], [], quiet)[0]:
             os.read(self._leader, 1 << 16)
 
@@ -167,7 +167,7 @@ def _minimal(environ: dict[str, str]) -> float:
 
 
 def _keys(console: Terminal) -> tuple[float, float]:
-    """The time of a step down, then of one more letter in the open filter line. Earlier output is read first."""
+    """The time of a step down, then of one more letter in the open filter line. Earlier output is skipped."""
     console.settle()
     console.send(DOWN)
     step = console.until(CURSOR)

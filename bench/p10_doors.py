@@ -205,7 +205,7 @@ class _Scene:
 
     @contextmanager
     def _server(self, *words: str) -> Iterator[None]:
-        """A process that has said a line, which it does once it listens; ended after the block."""
+        """Start a process and wait for its first line, which it writes when it listens. It ends with the block."""
         process = subprocess.Popen(
             [sys.executable, *words],
             env=self._environ,

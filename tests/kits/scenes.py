@@ -67,7 +67,7 @@ def assert_whole(root: Root) -> None:
 
 
 def flat(text: str) -> str:
-    """The text with each run of blanks and line ends as one space, so that wrapped sentences can be compared."""
+    """The text with each run of blanks and line ends as one space, to compare wrapped sentences."""
     return " ".join(text.split())
 
 

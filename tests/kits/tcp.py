@@ -69,7 +69,7 @@ async def listening(root: Root, *, gate: ConnectionLimits | None = None) -> Asyn
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
         book = TokenStore.load(root.places.state_dir)
         token = book.new("good")
-        async with serve_tcp(kernel, book, 0, gate=gate) as address:
+        async with serve_tcp(kernel, book, 0, limits=gate) as address:
             yield Listening(kernel, book, token, address)
 
 
@@ -122,7 +122,7 @@ async def listening_http(root: Root, *, gate: ConnectionLimits | None = None) ->
         book = TokenStore.load(root.places.state_dir)
         token = book.new("good")
         app = http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), image_reader(root.places))
-        async with serve_http(kernel, app, book, 0, gate=gate) as address:
+        async with serve_http(kernel, app, book, 0, limits=gate) as address:
             yield Listening(kernel, book, token, address)
 
 
