@@ -78,7 +78,7 @@ def test_a_folder_others_could_write_is_refused(tmp_path: Path, mode: int) -> No
     folder = tmp_path / "state"
     folder.mkdir()
     folder.chmod(mode)
-    with pytest.raises(PermissionError, match="others may write"):
+    with pytest.raises(PermissionError, match="other users may write"):
         private_folder(folder)
 
 

@@ -43,7 +43,7 @@ async def root(tmp_path: Path) -> Root:
 async def serving(root: Root) -> AsyncIterator[Kernel]:
     """The kernel of `flytui serve`, on a terminal where codes are shown."""
     async with open_served_kernel(root.places, on_wait=lambda pid, since, role: None) as kernel:
-        with kernel.attaching.on_terminal():
+        with kernel.pairing.on_terminal():
             yield kernel
 
 
@@ -104,15 +104,15 @@ async def test_a_console_that_is_lost_leaves_its_seat_and_what_waits_waits_on(ro
             results.append(await agent.call("echo.ask", {"n": wait_ms}, inline_wait_ms=wait_ms))
 
     async with serving(root) as kernel, anyio.create_task_group() as group:
-        async with attached(root, kernel, seat=((77,), (88,))) as (client, _):
-            assert kernel.attaching.seat.window_ids == (77,)
-            assert kernel.attaching.seat.pids == (88,)
+        async with attached(root, kernel, windows_and_pids=((77,), (88,))) as (client, _):
+            assert kernel.pairing.protected_windows.window_ids == (77,)
+            assert kernel.pairing.protected_windows.pids == (88,)
             group.start_soon(call, 0)
             await until(lambda: results)
             group.start_soon(call, 600_000)
             await waiting_ask(kernel, 2)
         await until(lambda: kernel.status().consoles == 0)
-        assert kernel.attaching.seat.window_ids == ()
+        assert kernel.pairing.protected_windows.window_ids == ()
         assert kernel.status().waiting == 2
         assert kernel.status().running == 1
         async with attached(root, kernel) as (client, approver):
@@ -266,7 +266,7 @@ async def test_three_wrong_codes_end_it_and_the_person_is_told_each_time(root: R
 
     async with serving(root) as kernel:
         with pytest.raises(NotPaired, match="attach again"):
-            async with open_attached_console(root.places, code=wrong, told=told.append):
+            async with open_attached_console(root.places, code=wrong, on_refused_code=told.append):
                 pass
         assert len(told) == 2
         assert kernel.status().consoles == 0

@@ -424,7 +424,7 @@ async def test_a_socket_that_need_not_be_this_user_s_kernel_is_not_spoken_to(roo
     path = root.places.socket
     async with console(root):
         path.parent.chmod(0o777)
-        with pytest.raises(UnsafeSocket, match="others may write"):
+        with pytest.raises(UnsafeSocket, match="other users may write"):
             async with connect_unix(path):
                 pass
         path.parent.chmod(0o700)
