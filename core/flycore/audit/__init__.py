@@ -1,1 +1,1 @@
-"""What happened: an append-only, hash-chained log of one app root, and everything that reads it."""
+"""The audit log of one app root: an append-only, hash-chained log, and everything that reads it."""

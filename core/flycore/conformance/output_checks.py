@@ -98,7 +98,7 @@ def _tool_faults(name: str, answer: Json) -> list[str]:
 
 
 def read_schema(stdout: bytes) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """The tools that a `--schema` document names, and what is wrong with it; None for something else."""
+    """Return the tools that a `--schema` document names, and its faults; None if it is not one."""
     try:
         document = read_strict(stdout)
     except StrictJsonError:
@@ -128,7 +128,7 @@ def _described_faults(tool: JsonObject) -> list[str]:
 
 
 def _one_tool_faults(tool: JsonObject) -> tuple[str, ...]:
-    """Of a document about one tool, in one of the two shapes of executables."""
+    """List the faults of a document about one tool, in one of the two forms that executables print."""
     if isinstance(tool.get("parameters"), dict):
         return ()
     schema = tool.get("input_schema")

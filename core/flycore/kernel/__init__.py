@@ -1,1 +1,1 @@
-"""The composition root: opens everything, owns lifetimes, and has the one verb, call."""
+"""The kernel: its composition, its state, and everything that servers and consoles call."""

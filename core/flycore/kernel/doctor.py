@@ -244,7 +244,7 @@ def check_notify(command: tuple[str, ...], *, found: bool, problem: str) -> Iter
 
 
 def check_socket(folder: str, status: stat_result | None, uid: int, runtime_dir: bool) -> Check:
-    """Check that only this user can open the socket's folder. `found` is None if there is no folder yet."""
+    """Check that only this user can open the socket's folder. `status` is None if it does not exist."""
     if status is None:
         note = "" if runtime_dir else "; XDG_RUNTIME_DIR is not set"
         return Check(name="socket", state=CheckState.OK, message=f"{folder} is created when needed{note}")

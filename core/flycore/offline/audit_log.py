@@ -36,7 +36,7 @@ def find_lines(places: RootPaths, number_or_call_id: int | str) -> tuple[JsonObj
     return find(audit_folder(places), number_or_call_id)
 
 
-def read_span(since: str, until: str, now: datetime) -> TimeRange:
+def parse_time_range(since: str, until: str, now: datetime) -> TimeRange:
     """Parse two times as typed; an empty one leaves that end of the range open. Raises ValueError."""
     return TimeRange(parse_time(since, now) if since else None, parse_time(until, now) if until else None)
 
@@ -56,7 +56,7 @@ def verify_log(places: RootPaths) -> Verification:
     return verify(audit_folder(places), anchor_file(places))
 
 
-def read_numbers(places: RootPaths, span: TimeRange = ALL_TIME) -> Projection:
+def read_metrics(places: RootPaths, span: TimeRange = ALL_TIME) -> Projection:
     """Compute the metrics of every tool and of the approvals in that time. Raises OSError."""
     projection = Projection(audit_folder(places), span, max_calls=0)
     projection.update()

@@ -36,7 +36,7 @@ def read_permissions(places: RootPaths) -> KeptPermissions:
     return KeptPermissions(rules, blocks.all(), blocks.diagnostics)
 
 
-def edit_out_rule(places: RootPaths, rule: StandingRule) -> Outcome:
+def remove_rule_unlogged(places: RootPaths, rule: StandingRule) -> Outcome:
     """Remove the rule from the person's policy file, without a line in the log: a running kernel notices the
     edit and logs it."""
     removed = remove_from_file(places.policy_file, rule.where, rule.digest)
@@ -47,7 +47,7 @@ def remove_rule(root: HeldRoot, rule: StandingRule) -> Outcome:
     """Remove the rule from the person's policy file. Raises AuditUnwritable; then the rule stays."""
     fields: JsonObject = {"tool": rule.tool, "decision": rule.decision, "because": rule.because}
     root.record(RULE_CHANGED, rule_changed(rule.where, fields, "removed", by=BY))
-    return edit_out_rule(root.places, rule)
+    return remove_rule_unlogged(root.places, rule)
 
 
 def unblock_tool(root: HeldRoot, tool: str) -> Outcome:
