@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flytui.cli.interrupts import Interrupted, run_async
+from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_json
 from flytui.cli.shell_completion import tool_names
@@ -62,14 +62,14 @@ def call(
     6 out of time, 7 outcome not known, 8 not decided yet.
     """
     from flycore.model.errors import ConnectionLost
-    from flytui.cli.call_input import BadInput, read_words, refuse_undecodable
+    from flytui.cli.call_input import CallInputError, read_input_words, refuse_undecodable
     from flytui.cli.call_progress import progress_display, show_progress
     from flytui.cli.call_text import cancelled_result, lost_result, print_result
 
     try:
         refuse_undecodable(tool, said)
-        entered_input = read_words(words, option, _read_stdin)
-    except BadInput as problem:
+        entered_input = read_input_words(words, option, _read_stdin)
+    except CallInputError as problem:
         raise click.UsageError(str(problem)) from None
     places = invocation.places()
 
@@ -96,7 +96,7 @@ def call(
     interrupted = 0
     try:
         run_async(perform)
-    except Interrupted as stop:
+    except SignalInterrupt as stop:
         interrupted = stop.exit_code
     except ConnectionLost:
         ended = ended or [lost_result(tool)]

@@ -63,6 +63,7 @@ def _play(root: DemoRoot) -> list[DemoCall]:
         async with open_kernel_beside(root.places, report) as at_kernel, anyio.create_task_group() as group:
             group.start_soon(make_calls, root, calls)
             yield at_kernel
+            # A call may still wait for a decision in the console that has just closed.
             group.cancel_scope.cancel()
 
     async def show_console() -> None:

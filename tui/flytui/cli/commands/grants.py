@@ -202,14 +202,14 @@ def _read_permissions(places: RootPaths) -> _Permissions:
 def _remove_rule(places: RootPaths, rule: StandingRule, *, running: bool) -> int:
     """Removes the rule from its file and prints the outcome. Returns the exit code."""
     from flycore.model.enums import KernelRole
-    from flycore.offline.permissions import edit_out_rule, remove_rule
+    from flycore.offline.permissions import remove_rule_unlogged, remove_rule
 
     words = f"the rule {rule.decision} {rule.tool} ({rule.where})"
     if rule.decision != "allow" and not _confirm_loosening(words, running=running):
         return EXIT_REFUSED
     # A kernel that runs watches the file and logs the change itself; without one, the change is logged here.
     if running:
-        outcome = edit_out_rule(places, rule)
+        outcome = remove_rule_unlogged(places, rule)
     else:
         with hold_root(places, KernelRole.GRANTS) as root:
             outcome = remove_rule(root, rule)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flytui.cli.interrupts import Interrupted, run_async
+from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def claude_code(invocation: Invocation, print_config: bool, without_console: str
             from flycore.model.json import canonical_json
 
             _print_answer(canonical_json(answer))
-    except (Interrupted, KeyboardInterrupt, SystemExit):
+    except (SignalInterrupt, KeyboardInterrupt, SystemExit):
         return _refuse("ended by a signal")
     except Exception as error:  # noqa: BLE001 - a process boundary: any exit code but 2 would let the tool run
         return _refuse(f"{type(error).__name__}: {error}")

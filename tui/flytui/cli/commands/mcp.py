@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from flytui.cli.interrupts import Interrupted, run_async
+from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
 
 
@@ -47,6 +47,6 @@ def mcp(invocation: Invocation, wait_approver: float, client_name: str | None) -
 
     try:
         run_async(serve)
-    except Interrupted as stop:
+    except SignalInterrupt as stop:
         return stop.exit_code
     return 0

@@ -33,11 +33,11 @@ NO_PROMPT = "nobody was asked in that time"
 @common
 def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: str, until: str) -> int:
     """Print calls, outcomes and times for each tool, from the log."""
-    from flycore.offline.audit_log import read_numbers
+    from flycore.offline.audit_log import read_metrics
 
     if prometheus and invocation.as_json:
         raise click.UsageError("--prometheus and --json are two formats: choose one")
-    projection = read_numbers(invocation.places(), span_of(since, until))
+    projection = read_metrics(invocation.places(), span_of(since, until))
     if prometheus:
         from flycore.offline.audit_log import exposition
 
@@ -55,10 +55,10 @@ def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: st
 
 def span_of(since: str, until: str) -> TimeRange:
     """Returns the time range of the two options. Raises UsageError if one of them is not a time."""
-    from flycore.offline.audit_log import read_span
+    from flycore.offline.audit_log import parse_time_range
 
     try:
-        return read_span(since, until, datetime.now(UTC))
+        return parse_time_range(since, until, datetime.now(UTC))
     except ValueError as problem:
         raise click.UsageError(str(problem)) from None
 

@@ -152,13 +152,13 @@ def _input(capability: Capability, words: tuple[str, ...]) -> JsonObject | str |
     """Returns the input as policy would see it, None if no input is given, or a text that says why it
     would be refused. Raises UsageError for words that cannot be read."""
     from flycore.catalog.schemas import check_input
-    from flytui.cli.call_input import BadInput, read_words, typed_input
+    from flytui.cli.call_input import CallInputError, read_input_words, typed_input
 
     if not words:
         return None
     try:
-        parsed = read_words(words, None, _no_stdin)
-    except BadInput as problem:
+        parsed = read_input_words(words, None, _no_stdin)
+    except CallInputError as problem:
         raise click.UsageError(str(problem)) from None
     raw = parsed if isinstance(parsed, dict) else typed_input(parsed, capability.input_schema)
     filled, violations = check_input(capability.input_schema, raw)

@@ -95,6 +95,7 @@ def _print_addresses(invocation: Invocation, places: RootPaths, addresses: tuple
         print_line(f"socket  {places.socket}")
         for address in addresses:
             print_line(f"listens {address}")
+    # A program that started `serve` reads these lines from a pipe, which Python would only write at the end.
     sys.stdout.flush()
 
 

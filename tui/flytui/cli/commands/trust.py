@@ -196,6 +196,7 @@ def _wait_for_console(
         )
 
     async def wait() -> None:
+        # Subscribed before the first question, so that a decision made in between is not missed.
         async with connect_unix(places.socket, viewer=True) as client, client.events() as events:
             while await client.pending_trust():
                 await anext(events, None)
