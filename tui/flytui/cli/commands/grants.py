@@ -202,7 +202,7 @@ def _read_permissions(places: RootPaths) -> _Permissions:
 def _remove_rule(places: RootPaths, rule: StandingRule, *, running: bool) -> int:
     """Removes the rule from its file and prints the outcome. Returns the exit code."""
     from flycore.model.enums import KernelRole
-    from flycore.offline.permissions import remove_rule_unlogged, remove_rule
+    from flycore.offline.permissions import remove_rule, remove_rule_unlogged
 
     words = f"the rule {rule.decision} {rule.tool} ({rule.where})"
     if rule.decision != "allow" and not _confirm_loosening(words, running=running):

@@ -66,7 +66,7 @@ def _stop_root(places: RootPaths) -> tuple[PanicDocument, int]:
     from flytui.cli.kernel_query import query_kernel
 
     deadline = time.monotonic() + SETTLE_SECONDS
-    # A kernel holds the root before its socket answers, and after it closed the socket: try both ways in turn.
+    # A kernel holds the root before its socket answers and after the socket closed: try both ways in turn.
     while True:
         document = query_kernel(places, _stop_running_kernel)
         if document is not None:
