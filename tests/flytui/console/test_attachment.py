@@ -343,7 +343,7 @@ def test_the_seconds_that_are_left_end_at_nought() -> None:
 async def test_a_holder_that_never_answers_is_an_error_with_its_name(
     sit: Sit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flytui.console.controllers.connection.SETTLE_S", 0.0)
+    monkeypatch.setattr("flytui.console.controllers.connection.PATIENCE_S", 0.0)
 
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
         await anyio.sleep_forever()

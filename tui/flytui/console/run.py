@@ -48,9 +48,9 @@ async def run_console(
     `settings` are the person's own settings for the console. `clock` gives seconds that never go back, `now`
     Unix seconds.
     """
-    coming = DeferredClient()
+    deferred = DeferredClient()
     state = ConsoleState(
-        client=coming,
+        client=deferred,
         approver=UnavailableApprover(),
         title=title,
         clock=clock,
@@ -63,7 +63,7 @@ async def run_console(
     )
     app, over = FlytuiApp(state), anyio.Event()
     controller = KernelConnectionController(
-        app.connection, coming, open_kernel, find_own_windows, open_attachment
+        app.connection, deferred, open_kernel, find_own_windows, open_attachment
     )
     with single_exception():
         async with anyio.create_task_group() as group:
@@ -73,5 +73,5 @@ async def run_console(
             # The controller disconnects first and then returns. Where it still waits for the root to be free,
             # there is nothing to disconnect from, and waiting for it would keep the console open.
             over.set()
-            if state.client is coming:
+            if state.client is deferred:
                 group.cancel_scope.cancel()

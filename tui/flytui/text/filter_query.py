@@ -223,10 +223,12 @@ def _values(key: str, given: Iterable[str]) -> tuple[tuple[str, ...], list[str]]
     return tuple(good), bad
 
 
-def _rows_having(term: Term, items: Sequence[FilterItem], asked: Sequence[int], left: list[int]) -> list[int]:
-    """Those of `left` with the word, which is looked for loosely where none of `asked` has it."""
+def _rows_having(
+    term: Term, items: Sequence[FilterItem], candidates: Sequence[int], left: list[int]
+) -> list[int]:
+    """Those of `left` with the word, which is looked for loosely where none of `candidates` has it."""
     word = term.values[0]
     found = [at for at in left if word in items[at].text]
-    if found or any(word in items[at].text for at in asked):
+    if found or any(word in items[at].text for at in candidates):
         return found
     return [at for at in left if in_order(word, items[at].name)]

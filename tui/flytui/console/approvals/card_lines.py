@@ -176,8 +176,8 @@ def foot_lines(frame: CardFrame, width: int) -> list[StyledLine]:
         for hint in card_keys(request, held=frame.ask.held)
         if not arming.viewer_reason or hint.key in _READ_ONLY_KEYS
     ]
-    said = wrap(line(span(f" {frame.notice}", Tone.WARN)), width, 1) if frame.notice else []
-    return [*said, *_readiness_lines(arming, frame.clock, width), *_wrapped_keys(pairs, width)]
+    notice_lines = wrap(line(span(f" {frame.notice}", Tone.WARN)), width, 1) if frame.notice else []
+    return [*notice_lines, *_readiness_lines(arming, frame.clock, width), *_wrapped_keys(pairs, width)]
 
 
 def _block_lines(frame: CardFrame, width: int) -> list[StyledLine]:

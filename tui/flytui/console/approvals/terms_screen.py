@@ -233,8 +233,8 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             return [line(span("sending the answer…", Tone.ACCENT))]
         if not self._on_summary:
             pairs = [("↑↓", "field"), ("←→ PgUp PgDn space", "change"), ("Enter", "summary"), ("Esc", "back")]
-            said = wrapped([line(span(self._problem, Tone.WARN))], width) if self._problem else []
-            return [*said, *wrapped([keys_line(pairs)], width)]
+            problem_lines = wrapped([line(span(self._problem, Tone.WARN))], width) if self._problem else []
+            return [*problem_lines, *wrapped([keys_line(pairs)], width)]
         if arming.confirm_open(now):
             words = "type the code " if self._request.risk is Risk.CRITICAL else "confirm with "
             letter = span(f" {self._request.letter} ", Tone.ALARM)

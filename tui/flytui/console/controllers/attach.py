@@ -34,10 +34,10 @@ class AttachController:
     def on_event(self, event: Event) -> None:
         """Keep the list of consoles that ask to pair. Events are its only source: it cannot be fetched."""
         if event.type == "console.pairing":
-            asking = parse_pairing_request(event)
-            if asking is not None:
-                others = tuple(it for it in self._state.open_pairing_requests if it.pid != asking.pid)
-                self._state.pairing_requests = (*others, asking)
+            request = parse_pairing_request(event)
+            if request is not None:
+                others = tuple(it for it in self._state.open_pairing_requests if it.pid != request.pid)
+                self._state.pairing_requests = (*others, request)
                 self._app.bell()
         elif event.type in ("console.attached", "console.refused", "console.left"):
             pid = event.payload.get("pid")
@@ -47,12 +47,17 @@ class AttachController:
 
     def offer_pairing(self) -> None:
         """Open the line for the code once at every kernel, where nobody is typing. Later a key opens it."""
-        joined = self._state.attachment
-        if joined is None or joined.paired or joined.pairing_offered or self._state.lost_kernel is not None:
+        attachment = self._state.attachment
+        if (
+            attachment is None
+            or attachment.paired
+            or attachment.pairing_offered
+            or self._state.lost_kernel is not None
+        ):
             return
-        joined.pairing_offered = True
+        attachment.pairing_offered = True
         if self._screens.idle and self._screens.on_main_or_page:
-            self._app.push_screen(EnterCodeScreen(self._state, joined), self._on_paired)
+            self._app.push_screen(EnterCodeScreen(self._state, attachment), self._on_paired)
 
     def pair(self) -> None:
         """Open the line for a code where this console is a viewer, or else show the console that asks to
@@ -70,22 +75,22 @@ class AttachController:
             self._notifications.show("no console asks to be paired")
 
     def _on_paired(self, paired: bool | None) -> None:
-        joined = self._state.attachment
-        if paired and joined is not None:
-            joined.paired = True
-            self._notifications.show(f"paired with {joined.holder}: decisions made here count")
+        attachment = self._state.attachment
+        if paired and attachment is not None:
+            attachment.paired = True
+            self._notifications.show(f"paired with {attachment.holder}: decisions made here count")
             self._sync.refetch(ALL_TOPICS)
         update_screens(self._app, frozenset())
 
-    async def _refuse(self, asking: PairingRequest) -> str:
+    async def _refuse(self, request: PairingRequest) -> str:
         """Refuse the console its code. Return why it could not be refused; `""` where it was."""
-        done = await self._state.approver.refuse_pairing(asking.pid)
+        done = await self._state.approver.refuse_pairing(request.pid)
         if done:
             self._state.pairing_requests = tuple(
-                it for it in self._state.open_pairing_requests if it != asking
+                it for it in self._state.open_pairing_requests if it != request
             )
             update_screens(self._app, frozenset())
-        return "" if done else f"{asking.who} does not ask any more"
+        return "" if done else f"{request.who} does not ask any more"
 
 
 def parse_pairing_request(event: Event) -> PairingRequest | None:

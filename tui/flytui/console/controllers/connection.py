@@ -169,8 +169,8 @@ class KernelConnectionController:
         root. Raises RootBusy where the holder does not answer a console that was at no kernel before."""
         while not over.is_set():
             try:
-                async with open_attachment() as joined:
-                    self._use_kernel(joined.client, joined.approver, joined)
+                async with open_attachment() as attachment:
+                    self._use_kernel(attachment.client, attachment.approver, attachment)
                     await first_of(over, self._connection.ended)
             except KernelUnreachable:
                 if not self._connected:

@@ -98,11 +98,11 @@ class FixActions(Vertical):
 
     def _confirm_program(self, sidecar: str, heading: str, why: LineBuilder, fix: Fix) -> None:
         """Show a program, and run it on the terminal once the person has confirmed it."""
-        bench = self._state.terminal_programs
-        argv = bench.argv(fix) if bench is not None else fix.argv
+        programs = self._state.terminal_programs
+        argv = programs.argv(fix) if programs is not None else fix.argv
 
         def lines(width: int) -> Sequence[StyledLine]:
-            return [(), *why(width), *program_lines(fix, argv, bench is not None, width)]
+            return [(), *why(width), *program_lines(fix, argv, programs is not None, width)]
 
         async def nothing() -> str:
             return ""
@@ -113,21 +113,21 @@ class FixActions(Vertical):
                     self._run_on_terminal(sidecar, argv, fix.kind is FixKind.COMMAND), group="lend"
                 )
 
-        act = nothing if argv and bench is not None else None
+        act = nothing if argv and programs is not None else None
         does = "run it" if fix.kind is FixKind.COMMAND else "open it"
         screen = ConfirmActionScreen(self._state, "Fix", heading, lines, does, act, copy=shlex.join(argv))
         self.app.push_screen(screen, answered)
 
     async def _run_on_terminal(self, sidecar: str, argv: tuple[str, ...], read: bool) -> None:
         """Lend the terminal to the program, show its exit status, and probe the sidecar again."""
-        state, bench = self._state, self._state.terminal_programs
-        if bench is None or state.suspended:
+        state, programs = self._state, self._state.terminal_programs
+        if programs is None or state.suspended:
             return
         ended = 0
 
         async def play() -> None:
             nonlocal ended
-            ended = await bench.run(argv, read)
+            ended = await programs.run(argv, read)
 
         try:
             await suspend_for(self.app, state, play, self._refresh_screens)
@@ -152,8 +152,8 @@ class FixActions(Vertical):
     def action_start(self) -> None:
         """Show the starter registry, and write it once the person has confirmed it. A project that has a
         registry gets none."""
-        catalog, bench = self._state.catalog, self._state.terminal_programs
-        if catalog is None or bench is None:
+        catalog, programs = self._state.catalog, self._state.terminal_programs
+        if catalog is None or programs is None:
             self._notice("flytui init writes a first registry")
             return
         if any(view.entry.source.value == "project" for view in catalog.sidecars):
@@ -161,7 +161,7 @@ class FixActions(Vertical):
             return
 
         def lines(width: int) -> Sequence[StyledLine]:
-            return wrapped(text_lines(bench.starter, margin=1), width, 3)
+            return wrapped(text_lines(programs.starter, margin=1), width, 3)
 
         async def write() -> str:
             return _refusal(await self._state.approver.write_starter())

@@ -44,11 +44,11 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
         Binding("f2", "ask", "New code", show=False, priority=True, id="pair.ask"),
     ]
 
-    def __init__(self, state: ConsoleState, joined: AttachedKernel) -> None:
+    def __init__(self, state: ConsoleState, attachment: AttachedKernel) -> None:
         self._line = CodeInput(id="code", max_length=MOST_CHARACTERS, select_on_focus=False)
         super().__init__(self._line)
         self._state = state
-        self._joined = joined
+        self._attachment = attachment
         self._problem = ""
         self._busy = False
         self._foot = LineBar(self._keys)
@@ -67,7 +67,7 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Close the screen when the kernel has changed or gone."""
-        if self._state.attachment is not self._joined or self._state.lost_kernel is not None:
+        if self._state.attachment is not self._attachment or self._state.lost_kernel is not None:
             self.dismiss(False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
@@ -92,7 +92,7 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
 
     async def _request_code(self) -> None:
         try:
-            await self._joined.pairing.ask()
+            await self._attachment.pairing.ask()
             self._line.clear()
             self._show_problem("")
         except FlyError as error:
@@ -102,7 +102,7 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
 
     async def _submit_code(self, code: str) -> None:
         try:
-            why_not = await self._joined.pairing.pair(code)
+            why_not = await self._attachment.pairing.pair(code)
         except FlyError as error:
             why_not = str(error) or "the kernel went away"
         finally:
@@ -118,9 +118,9 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
         self._foot.redraw()
 
     def _top(self, width: int) -> Sequence[StyledLine]:
-        joined = self._joined
+        attachment = self._attachment
         rows = [
-            line(span(f"Attached to {joined.holder}, since {local_time(joined.since)}", Tone.STRONG)),
+            line(span(f"Attached to {attachment.holder}, since {local_time(attachment.since)}", Tone.STRONG)),
             line(span("A code is shown there. Type it here to decide from this terminal, too.")),
         ]
         return wrapped(rows, width)
@@ -130,8 +130,8 @@ class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
         keys = keys_line(
             [("Enter", "pairs"), (shown("pair.ask"), "another code"), (shown("pair.back"), "stay a viewer")]
         )
-        said = [line(span(f" {self._problem}", Tone.WARN))] if self._problem else []
-        return wrapped([*said, keys], width)
+        problem_lines = [line(span(f" {self._problem}", Tone.WARN))] if self._problem else []
+        return wrapped([*problem_lines, keys], width)
 
 
 class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
@@ -146,12 +146,12 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
     ]
 
     def __init__(
-        self, state: ConsoleState, asking: PairingRequest, refuse: Callable[[PairingRequest], Awaitable[str]]
+        self, state: ConsoleState, request: PairingRequest, refuse: Callable[[PairingRequest], Awaitable[str]]
     ) -> None:
         """Build the screen. `refuse` returns why the console could not be refused, and `""` where it was."""
         super().__init__()
         self._state = state
-        self._request = asking
+        self._request = request
         self._refuse = refuse
         self._box = LineBar(self._lines)
         self._problem = ""
@@ -191,13 +191,13 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
             self.dismiss()
 
     def _lines(self, width: int) -> Sequence[StyledLine]:
-        asking, keys = self._request, [(self._state.keys.label("pairing.back"), "back")]
-        rows = [line(span(f"{asking.who} asks to decide here, too", Tone.STRONG)), ()]
-        if asking in self._state.open_pairing_requests:
-            left = duration(asking.expires_at - self._state.now())
+        request, keys = self._request, [(self._state.keys.label("pairing.back"), "back")]
+        rows = [line(span(f"{request.who} asks to decide here, too", Tone.STRONG)), ()]
+        if request in self._state.open_pairing_requests:
+            left = duration(request.expires_at - self._state.now())
             rows += [
                 line(
-                    span("its code  "), span(f" {grouped_code(asking.code)} ", Tone.HEAD), span(f"  {left}")
+                    span("its code  "), span(f" {grouped_code(request.code)} ", Tone.HEAD), span(f"  {left}")
                 ),
                 (),
                 line(span("Type it there only if it was you who opened that console.")),
@@ -205,5 +205,5 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
             keys.insert(0, (self._state.keys.label("pairing.refuse"), "refuses"))
         else:
             rows.append(line(span("Its code is no longer valid.")))
-        said = [line(span(self._problem, Tone.WARN))] if self._problem else []
-        return wrapped([*rows, *said, keys_line(keys)], width)
+        problem_lines = [line(span(self._problem, Tone.WARN))] if self._problem else []
+        return wrapped([*rows, *problem_lines, keys_line(keys)], width)
