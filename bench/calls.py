@@ -214,9 +214,9 @@ async def threads(call: Callable[[], Awaitable[None]], idle: int, note: str) -> 
 
 def ballast() -> bytearray:
     """Allocate and touch 1 GiB in this process, because a spawn that forks would copy its page tables."""
-    held = bytearray(GIB)
-    held[::4096] = b"x" * (GIB // 4096)
-    return held
+    memory = bytearray(GIB)
+    memory[::4096] = b"x" * (GIB // 4096)
+    return memory
 
 
 def _cpu() -> float:

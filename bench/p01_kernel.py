@@ -84,9 +84,9 @@ async def _large_parent(measure: Callable[[], Awaitable[Figures]], rounds: int) 
     p50: list[tuple[float, float]] = []
     for _ in range(rounds):
         small = (await measure()).p50
-        held = ballast()
+        memory = ballast()
         large = (await measure()).p50
-        del held
+        del memory
         p50.append((large, large / small))
     return row("p50 with a 1 GiB parent", "µs", p50, "≤ 1.15 × small", IN_PLACE, most=1.15)
 

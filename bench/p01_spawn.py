@@ -64,9 +64,9 @@ def run(size: str) -> list[Row]:
     p50: list[tuple[float, float]] = []
     for _ in range(rounds):
         small = ours(1).p50
-        held = ballast()
+        memory = ballast()
         large = ours(1).p50
-        del held
+        del memory
         p50.append((large, large / small))
     rows.append(row("p50 with a 1 GiB parent", "µs", p50, "≤ 1.15 × small", NOTE, most=1.15))
     return rows

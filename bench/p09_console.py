@@ -56,13 +56,13 @@ class Terminal:
         )
         os.close(follower)
 
-    def until(self, *wanted: bytes) -> float:
+    def until(self, *texts: bytes) -> float:
         """The seconds from the last `send`, or the start, until the screen received one of these texts."""
         seen = b""
-        while not any(text in seen for text in wanted):
+        while not any(text in seen for text in texts):
             ready, _, _ = select.select([self._leader], [], [], PATIENCE_S)
             if not ready:
-                raise RuntimeError(f"never drawn: {wanted!r}; last {seen[-400:]!r}")
+                raise RuntimeError(f"never drawn: {texts!r}; last {seen[-400:]!r}")
             seen += os.read(self._leader, 1 << 16)
         return time.perf_counter() - self.begun
 
@@ -72,7 +72,7 @@ class Terminal:
         os.write(self._leader, keys)
 
     def settle(self, quiet: float = 0.2) -> None:
-        """Read until no output came for that time, which must be under a second: ages are redrawn each second."""
+        """Read until no output came for that time, which must be below a second: ages are redrawn then."""
         while select.select([self._leader], [], [], quiet)[0]:
             os.read(self._leader, 1 << 16)
 

@@ -205,7 +205,7 @@ class _Scene:
 
     @contextmanager
     def _server(self, *words: str) -> Iterator[None]:
-        """Start a process and wait for its first line, which it writes when it listens. It ends with the block."""
+        """Start a process and wait for its first line, which it writes when it listens."""
         process = subprocess.Popen(
             [sys.executable, *words],
             env=self._environ,

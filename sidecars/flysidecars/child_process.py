@@ -124,10 +124,10 @@ def _living(leader: int, started: int, mark: str) -> list[Process]:
     """The processes of the tree that have not ended."""
     table = process_table()
     roots = [leader] if leader in table and table[leader].started == started else []
-    wanted = f"{MARK}={mark}".encode()
-    roots += [pid for pid, process in table.items() if pid != leader and _belongs(process, leader, wanted)]
+    marker = f"{MARK}={mark}".encode()
+    roots += [pid for pid, process in table.items() if pid != leader and _belongs(process, leader, marker)]
     return [process for pid in descendants(roots, table) if not (process := table[pid]).ended]
 
 
-def _belongs(process: Process, leader: int, wanted: bytes) -> bool:
-    return process.session == leader or wanted in environment_of(process.pid)
+def _belongs(process: Process, leader: int, marker: bytes) -> bool:
+    return process.session == leader or marker in environment_of(process.pid)

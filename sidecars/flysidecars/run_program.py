@@ -82,10 +82,10 @@ def run(
     """
     import subprocess
 
-    given = stdin if isinstance(stdin, int) else subprocess.PIPE
+    child_stdin = stdin if isinstance(stdin, int) else subprocess.PIPE
     with subprocess.Popen(
         argv,
-        stdin=given,
+        stdin=child_stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment,

@@ -91,33 +91,33 @@ class _TreeReader:
         seen: set[str] = set()
         stack = [(row, 0, 0, "") for row in reversed(roots)]
         while stack:
-            row, depth, owner, said = stack.pop()
+            row, depth, owner, context = stack.pop()
             name = str(row.get("nodeId"))
             if name in seen:
                 continue
             seen.add(name)
             backend = row.get("backendDOMNodeId")
             here = backend if isinstance(backend, int) and _text(row, "role") != "StaticText" else owner
-            shown = self._element(row, depth, here, said, whole=within is not None and backend == within)
+            shown = self._element(row, depth, here, context, whole=within is not None and backend == within)
             if shown is not None:
                 yield shown
-                said = f"{shown.get('name', '')}\n{shown.get('value', '')}".strip() or said
+                context = f"{shown.get('name', '')}\n{shown.get('value', '')}".strip() or context
             deeper = min(depth + (shown is not None), MAX_DEPTH)
             children = row.get("childIds")
             inner = reversed(children if isinstance(children, list) else [])
             known = (self._by_id[str(child)] for child in inner if str(child) in self._by_id)
-            stack.extend((child, deeper, here, said) for child in known)
+            stack.extend((child, deeper, here, context) for child in known)
 
     def _element(
-        self, row: JsonObject, depth: int, here: int, said: str, *, whole: bool
+        self, row: JsonObject, depth: int, here: int, context: str, *, whole: bool
     ) -> JsonObject | None:
         """The element as it is listed; None if it has no content of its own, or if the name of an element
-        around it (`said`) contains its text already."""
+        around it (`context`) contains its text already."""
         role, name = _text(row, "role"), _text(row, "name")
         if not here or (not whole and (row.get("ignored") is True or role in _DROPPED)):
             return None
         if role == "StaticText":
-            if not name.strip() or name.strip() in said:
+            if not name.strip() or name.strip() in context:
                 return None
             role = "text"
         node: JsonObject = {"target": make_ref(here, self._mark), "role": role or "none"}

@@ -113,10 +113,10 @@ class Element:
         name = str(node.get("nodeName", "another element")).lower()[:60]
         attributes = node.get("attributes")
         pairs = attributes if isinstance(attributes, list) else []
-        given = dict(zip(pairs[::2], pairs[1::2], strict=False))
+        values = dict(zip(pairs[::2], pairs[1::2], strict=False))
         return (
             f"<{name}"
-            + "".join(f' {key}="{str(given[key])[:60]}"' for key in ("id", "class") if key in given)
+            + "".join(f' {key}="{str(values[key])[:60]}"' for key in ("id", "class") if key in values)
             + ">"
         )
 

@@ -16,11 +16,11 @@ def session_type(config: JsonObject) -> str:
 
     A session with both displays is Wayland with XWayland. Raises `Unavailable` for an unknown type.
     """
-    wanted = config.get("session")
-    if wanted is not None and wanted not in (X11, WAYLAND, MACOS):
+    configured = config.get("session")
+    if configured is not None and configured not in (X11, WAYLAND, MACOS):
         raise Unavailable("config.session names no kind of desktop", f"write {X11}, {WAYLAND} or {MACOS}")
-    if wanted is not None:
-        return str(wanted)
+    if configured is not None:
+        return str(configured)
     if sys.platform == "darwin":
         return MACOS
     return WAYLAND if os.environ.get("WAYLAND_DISPLAY") else X11

@@ -63,20 +63,20 @@ def choose_engine(tool: str, config: JsonObject, delegates: JsonObject | None) -
         path = find_program(name)
         if path is not None:
             return Engine("program", name, (path,))
-    wanted = " or ".join(PROGRAMS[tool])
-    lack = f", and {wanted} is not installed" if wanted else ""
+    programs = " or ".join(PROGRAMS[tool])
+    lack = f", and {programs} is not installed" if programs else ""
     raise Unavailable(f"{tool} has no provider and no delegate{lack}", REMEDIES[tool])
 
 
 def _programs(tool: str, config: JsonObject) -> tuple[str, ...]:
-    wanted = config.get("whisperCommand")
-    if tool != "audio.transcribe" or wanted is None:
+    command = config.get("whisperCommand")
+    if tool != "audio.transcribe" or command is None:
         return PROGRAMS[tool]
-    if wanted not in WHISPER_COMMANDS:
+    if command not in WHISPER_COMMANDS:
         raise Unavailable(
             "config.whisperCommand names no known program", f"write one of {', '.join(WHISPER_COMMANDS)}"
         )
-    return (str(wanted),)
+    return (str(command),)
 
 
 def whisper_model(config: JsonObject) -> str:

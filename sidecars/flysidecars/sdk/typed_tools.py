@@ -38,8 +38,8 @@ def input_schema(function: FunctionType) -> JsonObject:
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     defaults: JsonObject = dict(function.__kwdefaults__ or {})
-    given = function.__defaults__ or ()
-    defaults |= dict(zip(names[code.co_argcount - len(given) : code.co_argcount], given, strict=True))
+    values = function.__defaults__ or ()
+    defaults |= dict(zip(names[code.co_argcount - len(values) : code.co_argcount], values, strict=True))
     properties: JsonObject = {}
     for name in names:
         annotation = function.__annotations__.get(name)

@@ -31,11 +31,11 @@ def type_text(call: Call) -> JsonObject:
 def press_keys(call: Call) -> JsonObject:
     """Press one combination such as `ctrl+s`."""
     names = key_names(call.text("keys"))
-    *held, last = names
-    if last in MODIFIERS or any(name not in _MODIFIERS for name in held):
+    *modifiers, last = names
+    if last in MODIFIERS or any(name not in _MODIFIERS for name in modifiers):
         raise InvalidInput("keys", "modifiers (ctrl, alt, shift, super) joined by + to one key are needed")
-    down = [word for name in held for word in ("-M", _MODIFIERS[name])]
-    up = [word for name in reversed(held) for word in ("-m", _MODIFIERS[name])]
+    down = [word for name in modifiers for word in ("-M", _MODIFIERS[name])]
+    up = [word for name in reversed(modifiers) for word in ("-m", _MODIFIERS[name])]
     _run_wtype(*down, "-k", last, *up)
     return {"action": "key", "keys": "+".join(names), "warnings": [WARNING]}
 

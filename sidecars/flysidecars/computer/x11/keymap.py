@@ -78,10 +78,10 @@ class SpareKeys:
                 "untypable",
                 f"the keyboard map has {self.count} spare keys and {len(needed)} are needed",
             )
-        held = {character: code for code, character in self._bound.items() if character in needed}
+        in_use = {character: code for code, character in self._bound.items() if character in needed}
         order = sorted(self._bound, key=lambda code: self._last_use.get(code, 0.0))
-        free = [code for code in order if code not in held.values()]
-        fresh = dict(zip(sorted(needed - held.keys()), free, strict=False))
+        free = [code for code in order if code not in in_use.values()]
+        fresh = dict(zip(sorted(needed - in_use.keys()), free, strict=False))
         self._wait_until_read([code for code in fresh.values() if self._bound[code]])
         for character, code in fresh.items():
             self._bind(code, character)

@@ -132,9 +132,9 @@ def write_yaml(value: object, _: LossLog) -> str:
     yaml.allow_unicode = True
     yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # its class says None
     yaml.width = 1 << 20
-    held = StringIO()
-    yaml.dump(value, held)
-    return held.getvalue().removesuffix("...\n")
+    buffer = StringIO()
+    yaml.dump(value, buffer)
+    return buffer.getvalue().removesuffix("...\n")
 
 
 def _representer() -> type[SafeRepresenter]:

@@ -64,8 +64,8 @@ class _Reader:
         if name in holder.value:
             if holder.children[-1] != name:
                 self._lost.note("the order of elements of different names is not kept")
-            held = holder.value[name]
-            holder.value[name] = [*held, value] if isinstance(held, list) else [held, value]
+            previous = holder.value[name]
+            holder.value[name] = [*previous, value] if isinstance(previous, list) else [previous, value]
         else:
             holder.value[name] = value
         holder.children.append(name)

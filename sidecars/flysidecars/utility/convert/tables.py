@@ -44,11 +44,11 @@ def write_csv(value: object, lost: LossLog) -> str:
     if not isinstance(value, list):
         raise Unrepresentable("", "csv holds a list of objects")
     columns = columns_of(enumerate(value))
-    held = StringIO(newline="")
-    write_header(held, columns)
+    buffer = StringIO(newline="")
+    write_header(buffer, columns)
     for at, row in enumerate(value):
-        write_row(held, columns, at, row, lost)
-    return held.getvalue()
+        write_row(buffer, columns, at, row, lost)
+    return buffer.getvalue()
 
 
 def columns_of(rows: Iterable[tuple[int, object]]) -> tuple[str, ...]:
