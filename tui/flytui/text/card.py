@@ -253,9 +253,9 @@ def _seals(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
         by_program.setdefault((delegate.argv, delegate.seal), []).append(strict_text(delegate.name))
     for (argv, seal), names in by_program.items():
         words = " ".join(strict_text(part) for part in argv)
-        held = "sealed with the program above" if seal == request.seal else _seal(seal)
+        sealed = "sealed with the program above" if seal == request.seal else _seal(seal)
         plural = "s" if len(names) > 1 else ""
-        yield from _lines("", f"delegate{plural} {', '.join(names)}: {words} · {held}", CardStyle.SEAL, room)
+        yield from _lines("", f"delegate{plural} {', '.join(names)}: {words} · {sealed}", CardStyle.SEAL, room)
 
 
 def _seal(seal: Seal) -> str:
