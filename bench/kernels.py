@@ -18,7 +18,7 @@ from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
 from flycore.model.call import Caller, CallRequest
-from flycore.model.enums import Effective, Status
+from flycore.model.enums import Effective, KernelRole, Status
 from flycore.registry.paths import RootPaths, find_paths
 
 CALLER = Caller(door="socket", program="bench", executable="/usr/bin/bench", pid=1, started=1)
@@ -79,7 +79,7 @@ def _entry(project: Path, tool: str, program: Path) -> dict[str, object]:
 @asynccontextmanager
 async def running(places: RootPaths, environ: dict[str, str]) -> AsyncIterator[Kernel]:
     """A kernel for one measurement, so that each measurement begins with a full quota."""
-    with RootLock.acquire(places, "console") as holder:
+    with RootLock.acquire(places, KernelRole.CONSOLE) as holder:
         async with open_kernel(places, holder, environ) as kernel:
             kernel.approver.attach((), ())
             waiting = kernel.pending_trust()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from flysidecars.utility.tasks.ring_buffer import RingBuffer, ring_text
+from flysidecars.utility.tasks.ring_buffer import RingBuffer, decode_part
 
 TOOL = "task.background"
 PYTHON = [sys.executable, "-c"]
@@ -277,11 +277,11 @@ def test_a_ring_gives_what_a_list_would(tmp_path: Path) -> None:
 def test_text_is_cut_between_characters(whole: bool) -> None:
     data = "aé🙂b".encode()
     for end in range(len(data) + 1):
-        _, text, following = ring_text(0, data[:end], whole=False, cut=False)
+        _, text, following = decode_part(0, data[:end], whole=False, cut=False)
         assert "\ufffd" not in text
-        assert text + ring_text(following, data[following:], whole=whole, cut=False)[1] == "aé🙂b"
+        assert text + decode_part(following, data[following:], whole=whole, cut=False)[1] == "aé🙂b"
     for start in range(len(data)):
-        begin, text, _ = ring_text(start, data[start:], whole=whole, cut=True)
+        begin, text, _ = decode_part(start, data[start:], whole=whole, cut=True)
         assert "\ufffd" not in text
         assert data[begin:].decode() == text
-    assert json.dumps(ring_text(0, b"\xf0\xff", whole=True, cut=False)[1])
+    assert json.dumps(decode_part(0, b"\xf0\xff", whole=True, cut=False)[1])

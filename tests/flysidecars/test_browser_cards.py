@@ -16,7 +16,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import ToolResult
 from flycore.model.enums import Effective, Status
-from kits.browser import Browser, Site, Staying, browsing, serving
+from kits.browser import Browser, Site, PersistentBrowser, browsing, serving
 from kits.kernel import Root, answered_call, approve, approved_call, kernel_of, until, waiting_ask
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e, pytest.mark.timeout(240)]
@@ -35,12 +35,12 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture
-def hand(tmp_path: Path, browser: Browser) -> Iterator[Staying]:
+def hand(tmp_path: Path, browser: Browser) -> Iterator[PersistentBrowser]:
     """The person's own hand in the browser."""
     folder = tmp_path / "hand"
     folder.mkdir()
     argv = [str(Path(sys.executable).parent / "flytui-sidecar"), "browser.cdp"]
-    with Staying(argv, {"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder, browser.endpoint) as process:
+    with PersistentBrowser(argv, {"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder, browser.endpoint) as process:
         yield process
 
 
@@ -66,13 +66,13 @@ async def ready(kernel: Kernel) -> None:
     await until(available)
 
 
-async def by_hand(hand: Staying, tool: str, **input: Any) -> dict[str, Any]:
+async def by_hand(hand: PersistentBrowser, tool: str, **input: Any) -> dict[str, Any]:
     answer = await anyio.to_thread.run_sync(partial(hand.call, tool, **input))
     assert answer["ok"], answer
     return answer
 
 
-async def asked(kernel: Kernel, hand: Staying, site: Site, **change: str) -> tuple[list[Ask], ToolResult]:
+async def asked(kernel: Kernel, hand: PersistentBrowser, site: Site, **change: str) -> tuple[list[Ask], ToolResult]:
     """A click on the shop's button, while the page is changed before the first card is approved."""
     cards: list[Ask] = []
 
@@ -91,7 +91,7 @@ async def asked(kernel: Kernel, hand: Staying, site: Site, **change: str) -> tup
 
 
 async def test_the_card_names_what_is_clicked_and_the_server_saw_it(
-    root: Root, hand: Staying, site: Site
+    root: Root, hand: PersistentBrowser, site: Site
 ) -> None:
     tab = (await by_hand(hand, "open", url=f"{site.url}/"))["tab"]
     async with kernel_of(root) as kernel:
@@ -109,7 +109,7 @@ async def test_the_card_names_what_is_clicked_and_the_server_saw_it(
     assert (await anyio.Path(picture.path).read_bytes()).startswith(b"\x89PNG")
 
 
-async def test_an_address_that_changed_is_asked_anew(root: Root, hand: Staying, site: Site) -> None:
+async def test_an_address_that_changed_is_asked_anew(root: Root, hand: PersistentBrowser, site: Site) -> None:
     await by_hand(hand, "open", url=f"{site.url}/")
     async with kernel_of(root) as kernel:
         await ready(kernel)
@@ -121,7 +121,7 @@ async def test_an_address_that_changed_is_asked_anew(root: Root, hand: Staying, 
     assert [path for path in site.asked if path.startswith("/sent")]
 
 
-async def test_a_button_that_changed_its_name_is_asked_anew(root: Root, hand: Staying, site: Site) -> None:
+async def test_a_button_that_changed_its_name_is_asked_anew(root: Root, hand: PersistentBrowser, site: Site) -> None:
     await by_hand(hand, "open", url=f"{site.url}/")
     async with kernel_of(root) as kernel:
         await ready(kernel)
@@ -131,7 +131,7 @@ async def test_a_button_that_changed_its_name_is_asked_anew(root: Root, hand: St
     assert result.status is Status.SUCCESS
 
 
-async def test_another_tab_in_front_changes_nothing(root: Root, hand: Staying, site: Site) -> None:
+async def test_another_tab_in_front_changes_nothing(root: Root, hand: PersistentBrowser, site: Site) -> None:
     """What was meant when the call arrived is what is clicked, as with windows."""
     await by_hand(hand, "open", url=f"{site.url}/")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kits.browser import Browser, Site, Staying, browsing, serving
+from kits.browser import Browser, Site, PersistentBrowser, browsing, serving
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
@@ -30,16 +30,16 @@ def site() -> Iterator[Site]:
 
 
 @pytest.fixture(scope="module")
-def staying(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[Staying]:
+def staying(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[PersistentBrowser]:
     """The sidecar as a process that stays: its start is paid once."""
     folder = tmp_path_factory.mktemp("project")
     argv = [str(Path(sys.executable).parent / "flytui-sidecar"), "browser.cdp"]
-    with Staying(argv, {"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder, browser.endpoint) as process:
+    with PersistentBrowser(argv, {"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder, browser.endpoint) as process:
         yield process
 
 
 @pytest.fixture
-def do(staying: Staying) -> Do:
+def do(staying: PersistentBrowser) -> Do:
     """Call a tool of the sidecar."""
     return staying.call
 
@@ -199,7 +199,7 @@ def png_size(path: str) -> tuple[int, int]:
     return width, height
 
 
-def test_pictures(do: Do, shop: str, staying: Staying) -> None:
+def test_pictures(do: Do, shop: str, staying: PersistentBrowser) -> None:
     view = do("evaluate", script="[innerWidth, innerHeight, document.documentElement.scrollHeight]")["value"]
     (seen,) = do("screenshot")["artifacts"]
     assert png_size(seen["path"]) == (view[0], view[1])

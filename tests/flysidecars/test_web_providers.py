@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from flysidecars.web.probe import probe_search
-from kits.web_servers import Stays, Talk, Web, serving
+from kits.web_servers import PersistentSidecar, Talk, Web, serving
 
 KEY = "key-of-a-test-0123456789"
 WANTED = [
@@ -105,17 +105,17 @@ def web() -> Iterator[Web]:
 
 
 @pytest.fixture(scope="module")
-def stays() -> Iterator[Stays]:
+def stays() -> Iterator[PersistentSidecar]:
     """A process that is given the keys of Brave and Tavily."""
     env = {"BRAVE_API_KEY": KEY, "TAVILY_API_KEY": KEY, "OWN_KEY": KEY, "WRONG_KEY": "another key"}
     env |= {"SPLIT_KEY": f"{KEY}\r\nX: y", "FOREIGN_KEY": f"é{KEY}"}
-    process = Stays([str(Path(sys.executable).parent / "flytui-sidecar"), "web.search"], env)
+    process = PersistentSidecar([str(Path(sys.executable).parent / "flytui-sidecar"), "web.search"], env)
     yield process
     assert process.end() == ""
 
 
 @pytest.fixture
-def search(starter, stays: Stays):
+def search(starter, stays: PersistentSidecar):
     def run(*providers: Any, count: int = 30, **config: Any) -> dict[str, Any]:
         whole = {"allowPrivate": ["127.0.0.1"], "providers": list(providers), **config}
         given = {"query": QUERY, "count": count}

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from kits.web_servers import Stays, Talk, Web, serving
+from kits.web_servers import PersistentSidecar, Talk, Web, serving
 
 LOCAL = {"allowPrivate": ["127.0.0.1"]}
 MIB = 1024 * 1024
@@ -41,8 +41,8 @@ def web() -> Iterator[tuple[Web, dict[str, Callable[[Talk], None]]]]:
 
 
 @pytest.fixture(scope="module")
-def stays() -> Iterator[Stays]:
-    process = Stays([str(Path(sys.executable).parent / "flytui-sidecar"), "web.search"], {})
+def stays() -> Iterator[PersistentSidecar]:
+    process = PersistentSidecar([str(Path(sys.executable).parent / "flytui-sidecar"), "web.search"], {})
     yield process
     assert process.end() == ""
 
@@ -56,7 +56,7 @@ class Said:
 
 
 @pytest.fixture
-def ask(starter, stays: Stays, web) -> Callable[..., Said]:
+def ask(starter, stays: PersistentSidecar, web) -> Callable[..., Said]:
     """Call a tool with a path of the server as its address."""
 
     def run(tool: str, at: str = "", config: dict[str, Any] | None = None, **given: Any) -> Said:

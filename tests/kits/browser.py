@@ -127,7 +127,7 @@ def _port(profile: Path, process: subprocess.Popen[bytes]) -> int:
     pytest.fail("Chromium did not start")
 
 
-class Staying:
+class PersistentBrowser:
     """The sidecar as a persistent process, which answers one request after the other."""
 
     def __init__(self, argv: list[str], env: dict[str, str], folder: Path, endpoint: str) -> None:
@@ -135,7 +135,7 @@ class Staying:
         self._endpoint = endpoint
         self._argv, self._env = argv, env
 
-    def __enter__(self) -> Staying:
+    def __enter__(self) -> PersistentBrowser:
         self._process = subprocess.Popen(
             self._argv, env=self._env, cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )

@@ -60,7 +60,7 @@ async def client_of(root: Root, kernel: Kernel, era: str, **more: Any) -> AsyncI
         yield client
 
 
-class Told:
+class ProgressRecorder:
     """The progress events that a client received."""
 
     def __init__(self) -> None:

@@ -123,7 +123,7 @@ def _until_blank(connection: socket.socket) -> bytes:
     return data
 
 
-class Stays:
+class PersistentSidecar:
     """A persistent sidecar process that answers request after request, so that each saves a start."""
 
     def __init__(self, argv: list[str], env: dict[str, str]) -> None:

@@ -18,7 +18,7 @@ from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, RequestState
 from flycore.server.mcp import progress
 from kits.kernel import Root, approve, kernel_of, tool, until, waiting_ask
-from kits.mcp_clients import ERAS, Told, about, client_of, text_of
+from kits.mcp_clients import ERAS, ProgressRecorder, about, client_of, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("era", ERAS)]
 
@@ -147,7 +147,7 @@ async def test_a_client_that_does_not_wait_comes_back_for_its_ticket(root: Root,
 async def test_a_client_that_is_told_progress_gets_its_ticket_all_the_same(root: Root, era: str) -> None:
     config = root.base / "config" / "flytui" / "config.jsonc"
     config.write_text(json.dumps({"approvals": {"inlineWaitMs": 500}}))
-    told = Told()
+    told = ProgressRecorder()
     async with kernel_of(root) as kernel, client_of(root, kernel, era) as client:
         first = await client.call_tool("back_ask", {"n": 1}, progress_callback=told)
         assert "waiting for approval" in told.words
@@ -161,7 +161,7 @@ async def test_progress_goes_on_while_a_person_thinks(
 ) -> None:
     monkeypatch.setattr(progress, "HEARTBEAT_SECONDS", 0.02)
     monkeypatch.setattr(progress, "MIN_INTERVAL_SECONDS", 0.0)
-    told = Told()
+    told = ProgressRecorder()
     async with kernel_of(root) as kernel, client_of(root, kernel, era) as client:
 
         async def run() -> None:
@@ -176,7 +176,7 @@ async def test_progress_goes_on_while_a_person_thinks(
 
 
 async def test_a_tool_s_own_progress_is_passed_on_and_only_grows(root: Root, era: str) -> None:
-    told = Told()
+    told = ProgressRecorder()
     async with kernel_of(root) as kernel, client_of(root, kernel, era) as client:
         result = await client.call_tool("steps_do", {}, progress_callback=told)
         assert not result.is_error

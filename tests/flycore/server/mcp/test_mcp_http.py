@@ -31,7 +31,7 @@ from flycore.server.http import CALLER_STATE_KEY
 from flycore.server.mcp.http import MCP_PATH, http_app
 from flycore.server.mcp.images import image_reader
 from kits.kernel import ECHO, Root, approve, kernel_of, tool, until, waiting_ask
-from kits.mcp_clients import ERAS, NEW, OLD, Told, about
+from kits.mcp_clients import ERAS, NEW, OLD, ProgressRecorder, about
 
 pytestmark = pytest.mark.anyio
 
@@ -104,7 +104,7 @@ def state_of(kernel: Kernel, ask: Ask) -> RequestState:
 
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_call_waits_for_a_person_with_progress_and_then_runs(root: Root, era: str) -> None:
-    told = Told()
+    told = ProgressRecorder()
     async with kernel_of(root) as kernel, served(root, kernel) as address:
         async with over_http(address, era) as client, anyio.create_task_group() as group:
             assert "echo_ask" in {one.name for one in (await client.list_tools()).tools}

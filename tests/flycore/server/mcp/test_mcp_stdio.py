@@ -14,7 +14,7 @@ from flycore.client.connect import open_console_kernel
 from flycore.model.approval import Answer
 from flycore.model.enums import Choice
 from kits.kernel import ECHO, Root, kernel_of, tool, until
-from kits.mcp_clients import ERAS, NEW, Told, about, over_stdio, text_of
+from kits.mcp_clients import ERAS, NEW, ProgressRecorder, about, over_stdio, text_of
 
 pytestmark = pytest.mark.anyio
 
@@ -57,7 +57,7 @@ async def test_what_works_is_listed_and_called_and_the_rest_says_why(root: Root,
 
 @pytest.mark.parametrize("words", [(), ("--wait-approver", "60")])
 async def test_a_console_that_opens_later_decides(root: Root, words: tuple[str, ...]) -> None:
-    told = Told()
+    told = ProgressRecorder()
     async with over_stdio(root, NEW, *words) as client, anyio.create_task_group() as group:
         assert not (await client.call_tool("echo_free", {})).is_error
         ended: list[str] = []
