@@ -16,7 +16,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import ToolResult
 from flycore.model.enums import Effective, Status
-from kits.browser import Browser, Site, PersistentBrowser, browsing, serving
+from kits.browser import Browser, PersistentBrowser, Site, browsing, serving
 from kits.kernel import Root, answered_call, approve, approved_call, kernel_of, until, waiting_ask
 
 pytestmark = [pytest.mark.anyio, pytest.mark.e2e, pytest.mark.timeout(240)]
@@ -40,7 +40,9 @@ def hand(tmp_path: Path, browser: Browser) -> Iterator[PersistentBrowser]:
     folder = tmp_path / "hand"
     folder.mkdir()
     argv = [str(Path(sys.executable).parent / "flytui-sidecar"), "browser.cdp"]
-    with PersistentBrowser(argv, {"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder, browser.endpoint) as process:
+    with PersistentBrowser(
+        argv, {"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder, browser.endpoint
+    ) as process:
         yield process
 
 
@@ -72,7 +74,9 @@ async def by_hand(hand: PersistentBrowser, tool: str, **input: Any) -> dict[str,
     return answer
 
 
-async def asked(kernel: Kernel, hand: PersistentBrowser, site: Site, **change: str) -> tuple[list[Ask], ToolResult]:
+async def asked(
+    kernel: Kernel, hand: PersistentBrowser, site: Site, **change: str
+) -> tuple[list[Ask], ToolResult]:
     """A click on the shop's button, while the page is changed before the first card is approved."""
     cards: list[Ask] = []
 
@@ -121,7 +125,9 @@ async def test_an_address_that_changed_is_asked_anew(root: Root, hand: Persisten
     assert [path for path in site.asked if path.startswith("/sent")]
 
 
-async def test_a_button_that_changed_its_name_is_asked_anew(root: Root, hand: PersistentBrowser, site: Site) -> None:
+async def test_a_button_that_changed_its_name_is_asked_anew(
+    root: Root, hand: PersistentBrowser, site: Site
+) -> None:
     await by_hand(hand, "open", url=f"{site.url}/")
     async with kernel_of(root) as kernel:
         await ready(kernel)

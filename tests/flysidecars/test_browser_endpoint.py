@@ -240,5 +240,6 @@ def test_the_list_follows_reading_order_and_drops_what_says_nothing() -> None:
 
 def test_a_tree_of_nonsense_is_an_empty_list() -> None:
     assert (
-        list_elements([[{}, {"nodeId": 1, "childIds": "x", "role": 3}, {"properties": [1, {}]}]], "0").nodes == []
+        list_elements([[{}, {"nodeId": 1, "childIds": "x", "role": 3}, {"properties": [1, {}]}]], "0").nodes
+        == []
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kits.browser import Browser, Site, PersistentBrowser, browsing, serving
+from kits.browser import Browser, PersistentBrowser, Site, browsing, serving
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(240)]
 
@@ -34,7 +34,9 @@ def staying(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Itera
     """The sidecar as a process that stays: its start is paid once."""
     folder = tmp_path_factory.mktemp("project")
     argv = [str(Path(sys.executable).parent / "flytui-sidecar"), "browser.cdp"]
-    with PersistentBrowser(argv, {"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder, browser.endpoint) as process:
+    with PersistentBrowser(
+        argv, {"PATH": "/usr/bin:/bin", "HOME": str(folder)}, folder, browser.endpoint
+    ) as process:
         yield process
 
 

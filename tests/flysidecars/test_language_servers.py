@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from flysidecars.child_process import ChildProcess
-from flysidecars.utility.lsp.framing import MAX_HEADER_BYTES, MessageReader, FramingError, encode
+from flysidecars.utility.lsp.framing import MAX_HEADER_BYTES, FramingError, MessageReader, encode
 
 SERVER = str(Path(__file__).with_name("languageserver.py"))
 TEXT = "🙂🙂 = 1\nzwei = 2\n"
