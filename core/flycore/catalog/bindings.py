@@ -13,12 +13,11 @@ import msgspec
 from flycore.model.catalog import CapabilityView
 from flycore.model.described import Binding, Described, DescribedState, Origin
 from flycore.model.diagnostics import Diagnostic, Severity
-from flycore.model.enums import Effective, Kind
+from flycore.model.enums import Kind
 from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import Registry
 
 ALL = "*"
-_USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 
 
 def resolve_bindings(
@@ -65,7 +64,7 @@ def _bound_sources(item: Described, views: Mapping[str, CapabilityView]) -> Desc
 
 def _counted_sources(binding: Binding, views: Mapping[str, CapabilityView]) -> Binding:
     named = [view for name, view in views.items() if binds(binding.name, name)]
-    usable = sum(view.stability.effective in _USABLE for view in named)
+    usable = sum(view.stability.effective.usable for view in named)
     return Binding(name=binding.name, known=len(named), usable=usable)
 
 

@@ -12,12 +12,10 @@ import msgspec
 from flycore.catalog.bindings import for_agents
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.described import Described
-from flycore.model.enums import Effective
 from flycore.model.json import Json, JsonObject
 from flycore.model.stability import Stability
 
 SCHEMA = "flytui.catalog/1"
-_USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 
 
 def catalog_document(catalog: Catalog) -> JsonObject:
@@ -51,7 +49,7 @@ def without_rules(catalog: Catalog) -> Catalog:
 
 def visible_catalog(catalog: Catalog) -> tuple[CapabilityView, ...]:
     """Return the tools that agents are shown: those that are available or degraded."""
-    return tuple(view for view in catalog.capabilities if view.stability.effective in _USABLE)
+    return tuple(view for view in catalog.capabilities if view.stability.effective.usable)
 
 
 @cache
@@ -111,7 +109,7 @@ def _capability(view: CapabilityView, writer: _StabilityWriter, at: str) -> Json
 
 def _status(view: CapabilityView) -> JsonObject:
     """Return the status in the three words that simple clients know: ready, schema-unknown, error."""
-    if view.stability.effective not in _USABLE:
+    if not view.stability.effective.usable:
         return {
             "status": "error",
             "errorMessage": "; ".join(reason.message for reason in view.stability.reasons),

@@ -23,7 +23,6 @@ from flycore.model.stability import Reason, Stability
 
 PLAN = "plan"
 """The `source` of a tool that the kernel carries out itself."""
-_USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 
 
 def plan_names() -> frozenset[str]:
@@ -52,7 +51,7 @@ def plan_capability(
 
 
 def _stability(name: str, over: list[CapabilityView], denied: str, *, blocked: bool) -> Stability:
-    missing = [view for view in over if view.stability.effective not in _USABLE]
+    missing = [view for view in over if not view.stability.effective.usable]
     if missing:
         return Stability(discovery=Discovery.MISSING, reasons=tuple(_needs(name, missing)))
     known = Stability(discovery=Discovery.CONFIGURED, manifest=Manifest.VALID)

@@ -146,6 +146,11 @@ class Effective(StrEnum):
     UNAVAILABLE = "unavailable"
     DISABLED = "disabled"
 
+    @property
+    def usable(self) -> bool:
+        """Whether agents are offered a tool in this state."""
+        return self in (Effective.AVAILABLE, Effective.DEGRADED)
+
 
 class ReasonCode(StrEnum):
     """Why a tool is unavailable, degraded or disabled."""

@@ -1,4 +1,4 @@
-"""Exceptions of the kernel's boundary. A failed call is a value, not one of these.
+"""The exceptions of the kernel's boundary. A failed call is a value, not an exception.
 
 FlyError
 ├── RootBusy            another kernel holds the root
@@ -53,7 +53,7 @@ class UnsafeSocket(FlyError):
 
 
 class OtherVersion(FlyError):
-    """This program and the kernel do not go together."""
+    """The versions of this program and of the kernel do not work together."""
 
     def __init__(self, here: str, kernel: str, pid: int) -> None:
         self.here, self.kernel, self.pid = here, kernel, pid
@@ -64,11 +64,11 @@ class OtherVersion(FlyError):
 
 
 class NotPaired(FlyError):
-    """No code, or no right one, was presented."""
+    """The console showed no pairing code, or a wrong one."""
 
 
 class ProtocolError(FlyError):
-    """A message that the protocol does not know, or one that the kernel refused: then with its own words."""
+    """A message was not understood, or the kernel refused it; then with the kernel's own words."""
 
     def __init__(self, sentence: str, *, code: str = "", said: str = "") -> None:
         self.code, self.said = code, said

@@ -1,4 +1,4 @@
-"""What rooms tell upward: plain values on a bus."""
+"""The events that every part of the kernel publishes on the bus, as plain values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flycore.model.json import JsonObject
 
 
 class EventClass(StrEnum):
-    """What a subscriber may choose from."""
+    """The classes of events, from which a subscriber chooses."""
 
     TOOL = "tool"
     APPROVAL = "approval"
@@ -22,7 +22,7 @@ class EventClass(StrEnum):
 
 
 MISSED = "events.missed"
-"""The type that tells a listener that it lost events: whatever it holds may be out of date."""
+"""Type of the event for a subscriber that lost events: what it knows may be out of date."""
 
 PAIRING = "console.pairing"
 """A console asks to come in: `code`, `program`, `pid`, and `expiresAt` in Unix seconds."""
@@ -31,15 +31,15 @@ FOR_PERSONS = frozenset((PAIRING,))
 
 
 class Event(Value, frozen=True, kw_only=True):
-    """Something that happened. `payload` holds ids; whoever wants the whole asks for it."""
+    """Something that happened. `payload` holds ids, with which a subscriber can read the whole value."""
 
     cls: EventClass
     type: str
-    """`call.progress`, `call.finished`, `approval.asked`, `approval.decided`, `catalog.changed`, …"""
+    """The type, such as `call.progress`, `call.finished`, `approval.asked` or `catalog.changed`."""
     at: float
     """Unix time, seconds."""
     payload: JsonObject = {}
 
 
 Publish = Callable[[Event], None]
-"""Hands an event to whoever listens; never blocks, never raises."""
+"""Hands an event to every subscriber. Never blocks and never raises."""

@@ -41,48 +41,51 @@ _unicode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 def canonical_json(value: object) -> str:
-    """The value as JSON with sorted keys, no spaces and only ASCII.
+    """Return the value as JSON with sorted keys, no spaces and only ASCII.
 
     Raises ValueError for NaN, infinities and lone surrogates, TypeError for what JSON cannot hold.
     """
     text = _ascii(value)
-    if "\\ud" in text:  # half a surrogate pair is written so, and so is a pair
+    # A lone surrogate is written as `\ud…`, and so is each half of a valid pair. UTF-8 refuses only the lone
+    # one.
+    if "\\ud" in text:
         _unicode(value).encode("utf-8")
     return text
 
 
 def digest(value: object) -> str:
-    """SHA-256 of the canonical JSON, 64 hex digits."""
+    """Return the SHA-256 of the value's canonical JSON, 64 hex digits."""
     return text_digest(canonical_json(value))
 
 
 def text_digest(canonical: str) -> str:
-    """The same for a value whose canonical JSON is at hand."""
+    """Return the digest of a value whose canonical JSON is known already."""
     return hashlib.sha256(canonical.encode("ascii")).hexdigest()
 
 
 def escape_key(key: str | int) -> str:
-    """One key or array index as it is written between the slashes of a pointer."""
+    """Return a key or array index as it is written between the slashes of a pointer."""
     return str(key).replace("~", "~0").replace("/", "~1")
 
 
 def unescape_key(token: str) -> str:
-    """The key that `escape_key` wrote."""
+    """Return the key that `escape_key` wrote."""
+    # In this order: `~01` stands for `~1`, not for a slash.
     return token.replace("~1", "/").replace("~0", "~")
 
 
 def pointer_join(parent: str, key: str | int) -> str:
-    """A pointer one step deeper."""
+    """Return the pointer one key deeper."""
     return f"{parent}/{escape_key(key)}"
 
 
 def pointer_keys(pointer: str) -> list[str]:
-    """The keys on the way from the root to what the pointer names; none for the root itself."""
+    """Return the keys from the root to the value of the pointer; none for the root itself."""
     return [unescape_key(token) for token in pointer.split("/")[1:]]
 
 
 class StrictJsonError(ValueError):
-    """The bytes are not one strict JSON document; `reason` is a sentence without a full stop."""
+    """The bytes are not one strict JSON document. `reason` says why, without a full stop."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -90,7 +93,7 @@ class StrictJsonError(ValueError):
 
 
 def read_strict(data: bytes, *, max_depth: int = MAX_DEPTH, max_digits: int = MAX_DIGITS) -> Json:
-    """The document in `data`. Raises StrictJsonError, and nothing else."""
+    """Return the document in `data`. Raises StrictJsonError, and no other exception."""
     if data.startswith(b"\xef\xbb\xbf"):
         raise StrictJsonError("starts with a byte order mark")
     _check_depth(data, max_depth)
@@ -110,11 +113,10 @@ def read_strict(data: bytes, *, max_depth: int = MAX_DEPTH, max_digits: int = MA
 
 
 def _check_depth(data: bytes, limit: int) -> None:
-    """Refuse deep nesting before the parser, which recurses, sees it.
-
-    With strings taken out and every bracket spelled alike, removing all empty pairs lowers the depth by
-    exactly one: what is left after `limit` rounds is deeper, or not balanced and no JSON either way.
-    """
+    """Raise StrictJsonError for a document that is nested deeper than `limit`."""
+    # This comes before the parser, which recurses and would overflow the stack. With strings removed and both
+    # kinds of brackets made equal, each removal of all empty pairs lowers the depth by exactly one. What is
+    # left after `limit` rounds is deeper than that, or not balanced and so not JSON.
     if data.count(b"[") + data.count(b"{") <= limit:
         return
     left = _STRING.sub(b"", data).translate(_ONE_BRACKET, _NOT_BRACKETS)

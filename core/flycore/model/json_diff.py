@@ -1,8 +1,8 @@
-"""What differs between two JSON values, in lines for a person: `- /pointer: before`, `+ /pointer: after`.
+"""The difference between two JSON values in lines for a person: `- /pointer: before`, `+ /pointer: after`.
 
-Nothing that differs is left out, and no line is longer than a person can read at once: a longer value goes
-on in lines that begin with `- …` or `+ …`. Values are JSON, so none of them can pose as another line; they
-are still text from outside, to be drawn through `strict_text`.
+Nothing that differs is left out. A long value continues in lines that begin with `- …` or `+ …`. Values are
+written as JSON, so none can pass for another line. They are still text from outside, to be drawn through
+`strict_text`.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from collections.abc import Iterator
 from flycore.model.json import Json, canonical_json, pointer_join
 
 LINE_CHARACTERS = 240
-"""Most of one line, besides the `- …` of one that goes on."""
+"""Characters of a line, besides the `- …` of one that continues another."""
 DEEPEST = 32
-"""Levels that are looked into; what lies deeper is compared and shown as a whole."""
+"""Levels that are compared key by key; what lies deeper is compared and shown as a whole."""
 _PLAIN_POINTER = re.compile(r"(?:/[A-Za-z0-9._~-]*)*")
 
 
 def json_difference(before: Json, after: Json) -> tuple[str, ...]:
-    """Every place where the two differ, in the order of their keys; nothing where they are the same JSON.
+    """Return every place where the two values differ, in the order of their keys.
 
-    Objects are compared key by key, arrays item by item between what they begin and end with alike; what
-    only one of them has is spelt out leaf by leaf. `1`, `1.0` and `true` are three values. Raises what
-    `canonical_json` raises for what is no JSON.
+    Objects are compared key by key. Arrays are compared item by item, without the items at the beginning and
+    the end that are equal. A value that only one side has is shown leaf by leaf. `1`, `1.0` and `true` are
+    three different values. Raises what `canonical_json` raises for a value that is not JSON.
     """
     return tuple(_changes(before, after, ""))
 
@@ -49,7 +49,8 @@ def _changes(before: Json, after: Json, pointer: str) -> Iterator[str]:
 
 
 def _items(before: list[Json], after: list[Json], pointer: str) -> Iterator[str]:
-    """The middle of two arrays, which begin and end alike. Places of `-` are those before, of `+` after."""
+    """Yield the differences between two arrays, without their equal beginning and end. Indexes of `-` lines
+    are those before the change, of `+` lines those after it."""
     old, new = [canonical_json(item) for item in before], [canonical_json(item) for item in after]
     shorter = min(len(old), len(new))
     start = next((at for at in range(shorter) if old[at] != new[at]), shorter)

@@ -1,4 +1,4 @@
-"""A small picture as a value: what a terminal can show of a larger one."""
+"""A small picture as a value, of the size that a terminal can show."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Picture(Value, frozen=True, kw_only=True):
     rgb: bytes
 
     def __post_init__(self) -> None:
-        """Raises ValueError where the numbers do not fit together."""
+        """Check the size. Raises ValueError where it is out of range or does not match the pixels."""
         if not (0 < self.width <= MOST_WIDTH and 0 < self.height <= MOST_HEIGHT):
             raise ValueError(f"a picture is at most {MOST_WIDTH}×{MOST_HEIGHT} pixels and at least one")
         if len(self.rgb) != self.width * self.height * 3:

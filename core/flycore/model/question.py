@@ -1,4 +1,4 @@
-"""Decisions that wait for a person and are not about one call: the same queue, other data."""
+"""Questions to a person that are not about one call, blocked tools, and entries that wait for trust."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from flycore.model.enums import QuestionKind
 
 
 class Option(Value, frozen=True, kw_only=True):
-    """One of one to three things a person may choose."""
+    """One of the one to three answers that a person can choose."""
 
     id: str
     words: str
     recommended: bool = False
-    """Exactly one option of a question is."""
+    """Whether this option is recommended; exactly one option of a question is."""
 
 
 class Question(Value, frozen=True, kw_only=True):
-    """Something to decide, with everything that is needed to judge it."""
+    """A question, with everything that a person needs to decide it."""
 
     id: str
     kind: QuestionKind
@@ -24,9 +24,9 @@ class Question(Value, frozen=True, kw_only=True):
     lines: tuple[str, ...]
     options: tuple[Option, ...]
     free_text: bool = False
-    """Whether words of the person's own go with the answer."""
+    """Whether the person may add a text to the answer."""
     about: str = ""
-    """Sidecar id or the caller's key."""
+    """Id of the sidecar, or key of the caller, that the question is about."""
     asked_at: float
     """Unix time, seconds."""
 
@@ -40,21 +40,18 @@ class Block(Value, frozen=True, kw_only=True):
     reason: str = ""
 
 
-# Trust in the entries of a registry that came with a clone.
-
-
 class TrustItem(Value, frozen=True, kw_only=True):
-    """An entry that waits for trust, as plain lines of what it would run."""
+    """An entry that waits for trust, with lines that say what it would run."""
 
     sidecar: str
     digest: str
-    """Over the entry's canonical value; what is accepted is exactly this."""
+    """Digest over the entry's canonical value. Trust is given to exactly this value."""
     changed: bool
-    """Whether an earlier value of the same entry was trusted; that one stays in force meanwhile."""
+    """Whether an earlier value of the same entry is trusted; that value stays in force meanwhile."""
     tools: bool = False
-    """Whether tools of an MCP server wait whose entry is trusted as it is: they do not run meanwhile."""
+    """Whether the entry is trusted, and tools of its MCP server wait. They do not run meanwhile."""
     lines: tuple[str, ...]
-    """Command, delegates, tools, permissions, environment, where declared."""
+    """Command, delegates, tools, permissions, environment, and where the entry is declared."""
     difference: tuple[str, ...] = ()
-    """For a changed entry, from the value trusted last to this one: `- /pointer: before` and
-    `+ /pointer: after`, see `flycore.model.json_diff`."""
+    """For a changed entry: the difference from the last trusted value, as lines of
+    `flycore.model.json_diff`."""

@@ -1,4 +1,4 @@
-"""What a project or a person declares about one external program."""
+"""Registry values: what a project or a person declares about external programs."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ DEFAULT_IDLE_MS = 60_000
 
 
 class Delegate(Value, frozen=True, kw_only=True):
-    """A further program the sidecar may start. `command` follows the rules of the sidecar's own."""
+    """A further program that the sidecar may start. Its `command` follows the same rules as the sidecar's."""
 
     command: str
     args: tuple[str, ...] = ()
 
 
 class Probe(Value, frozen=True, kw_only=True):
-    """How and how long the sidecar is asked whether it is well."""
+    """How the sidecar is probed, and the time limit in milliseconds."""
 
     mode: ProbeMode = ProbeMode.DEFAULT
     timeout_ms: int = DEFAULT_PROBE_TIMEOUT_MS
 
 
 class Permissions(Value, frozen=True, kw_only=True):
-    """What the program may touch; absent means nothing. Relative paths start at the app root."""
+    """What the program may use; what is absent it may not use. Relative paths start at the app root."""
 
     network: bool = False
     read: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Permissions(Value, frozen=True, kw_only=True):
 
 
 class Limits(Value, frozen=True, kw_only=True):
-    """Resource limits of the child; None leaves the system's own."""
+    """Resource limits of the child process; None leaves the system's own limit."""
 
     cpu_seconds: int | None = None
     memory_bytes: int | None = None
@@ -47,26 +47,27 @@ class Limits(Value, frozen=True, kw_only=True):
 
 
 class ToolClaim(Value, frozen=True, kw_only=True):
-    """A tool the sidecar offers: the name of a known capability, or `spec` describing a new one."""
+    """A tool that the sidecar offers: the name of a known capability, or `spec` with the description of a new
+    one."""
 
     name: str
     spec: JsonObject | None = None
 
 
 class SidecarEntry(Value, frozen=True, kw_only=True):
-    """One entry of a registry. Valid when `problems` holds no error; else only `id`, what could be
-    read and the problems are to be relied on."""
+    """One entry of a registry. It is valid where `problems` holds no error; else only `id`, the parts that
+    could be read, and the problems can be relied on."""
 
     id: str
     source: Source
     position: Position
-    """Where the entry's key stands."""
+    """Position of the entry's key."""
     command: str = ""
     args: tuple[str, ...] = ()
     url: str = ""
-    """Of an MCP server that is reached over HTTP; then there is no command."""
+    """Address of an MCP server that is reached over HTTP; then there is no command."""
     headers: dict[str, str] = {}
-    """With `url`. `${NAME}` stands for a declared secret."""
+    """Headers of the requests to `url`. `${NAME}` stands for a declared secret."""
     cwd: Anchor = Anchor.APP
     env: dict[str, str] = {}
     pass_env: tuple[str, ...] = ()
@@ -88,43 +89,43 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     limits: Limits = Limits()
     seal_in_place: bool = False
     tools: tuple[ToolClaim, ...] = ()
-    """Of an MCP server: what it was found to offer, as capabilities; nothing in the value that was read."""
+    """The tools that it offers. For an MCP server they are added when the server has listed them."""
     picked: tuple[ToolClaim, ...] | None = None
-    """Of an MCP server: those of its tools that are taken, by its own names; None for all."""
+    """For an MCP server: the tools that are used, by the server's own names; None for all."""
     upgrade: UpgradeState = UpgradeState.IDLE
     raw: JsonObject = {}
-    """The entry as written, without comments: what trust is given to."""
+    """The entry as it is written, without comments. Trust is given to this value."""
     digest: str = ""
     """SHA-256 over id and the canonical form of `raw`."""
     problems: tuple[Diagnostic, ...] = ()
     text: str = ""
-    """The entry as it stands in the file, from its key on: remedies find the line of a key in it."""
+    """The entry's text in the file, from its key on; remedies find the lines of keys in it."""
 
     @property
     def valid(self) -> bool:
-        """Whether nothing about the entry is an error."""
+        """Whether the entry has no errors."""
         return not any(problem.severity is Severity.ERROR for problem in self.problems)
 
     @property
     def tool_names(self) -> tuple[str, ...]:
-        """Names of all tools claimed, in the order of the file."""
+        """The names of the tools it offers, in the order of the file."""
         return tuple(claim.name for claim in self.tools)
 
 
 class Registry(Value, frozen=True, kw_only=True):
-    """Everything the registry files of one app root declare, layers already merged."""
+    """Everything that the registry files of one app root declare, with their layers merged."""
 
     app_root: str
     config_dir: str
     workspace: str
     entries: tuple[SidecarEntry, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
-    """Findings about files as wholes; those about one entry are in its `problems`."""
+    """Diagnostics of whole files; those of an entry are in its `problems`."""
     files: tuple[str, ...] = ()
     """Paths of the files that were read."""
     digest: str = ""
-    """Over the bytes of all files: equal digests, equal registries."""
+    """Digest over the bytes of all files; registries with equal digests are equal."""
 
     def entry(self, sidecar: str) -> SidecarEntry | None:
-        """The entry with that id."""
+        """Return the entry with that id."""
         return next((entry for entry in self.entries if entry.id == sidecar), None)

@@ -1,4 +1,4 @@
-"""The stability snapshot: is a tool well, and if not, why, and what can a person do."""
+"""The stability snapshot of a tool or sidecar: whether it works, and if not, why, and what you can do."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from flycore.model.enums import (
 
 
 class Reason(Value, frozen=True, kw_only=True):
-    """Why a dimension is not well. `remedy` is the next action a person can take."""
+    """Why a dimension is not healthy. `remedy` is the next action that a person can take."""
 
     code: ReasonCode
     dimension: str
     message: str
     remedy: str
     fix: Fix | None = None
-    """The remedy as something that can be done at once, where it is one of those."""
+    """The remedy as a fix that can be carried out at once, where there is one."""
 
 
 class PathEvidence(Value, frozen=True, kw_only=True):
-    """What following the command showed."""
+    """How the command was resolved."""
 
     mode: str
     base: Anchor
@@ -66,19 +66,19 @@ class ToolProbe(Value, frozen=True, kw_only=True):
 
 
 class ProbeEvidence(Value, frozen=True, kw_only=True):
-    """A probe's answer. Ages and durations are evidence, not identity."""
+    """The answer of a probe. Its time and duration are not compared between catalogs."""
 
     at: float = 0.0
     """Unix time of the answer, seconds."""
     duration_ms: int = 0
     stderr_tail: str = ""
     note: str = ""
-    """Of an MCP server: what it calls itself, and how many tools it offers."""
+    """For an MCP server: its own name, and how many tools it offers."""
     tools: dict[str, ToolProbe] = {}
 
 
 class RuntimeEvidence(Value, frozen=True, kw_only=True):
-    """The last call that moved the runtime dimension."""
+    """The last call that changed the runtime dimension."""
 
     at: float = 0.0
     code: str = ""
@@ -87,23 +87,24 @@ class RuntimeEvidence(Value, frozen=True, kw_only=True):
 
 
 class PermissionReport(Value, frozen=True, kw_only=True):
-    """One declared permission and whether the operating system holds the tool to it."""
+    """One declared permission, and whether the operating system enforces it."""
 
     name: str
     """`network`, `files read`, `files write`, `secrets`, `desktop`, `limits`."""
     declared: str
     enforced: bool
     why: str
-    """By which mechanism it is enforced, or why it cannot be here."""
+    """The mechanism that enforces it, or why it cannot be enforced here."""
 
 
 def group_equal_reports(reports: Iterable[PermissionReport]) -> tuple[tuple[PermissionReport, ...], ...]:
-    """The reports in their order, those beside each other together that are held, or not, for one reason."""
+    """Return the reports in their order, with neighbours grouped that are enforced, or not, for one
+    reason."""
     return tuple(tuple(group) for _, group in groupby(reports, lambda report: (report.enforced, report.why)))
 
 
 class SandboxReport(Value, frozen=True, kw_only=True):
-    """The level a call gets on this machine, permission by permission."""
+    """The level that a call gets on this machine, with each permission."""
 
     level: Level
     mechanism: str
@@ -111,7 +112,7 @@ class SandboxReport(Value, frozen=True, kw_only=True):
 
 
 class Evidence(Value, frozen=True, kw_only=True):
-    """What each dimension rests on."""
+    """The evidence for each dimension."""
 
     violations: tuple[Diagnostic, ...] = ()
     path: PathEvidence | None = None
@@ -122,7 +123,8 @@ class Evidence(Value, frozen=True, kw_only=True):
 
 
 class Stability(Value, frozen=True, kw_only=True):
-    """One snapshot. A dimension that was not looked at, because an earlier one failed, is None."""
+    """The snapshot of a sidecar or tool. A dimension is None where it was not looked at because an earlier
+    one failed."""
 
     discovery: Discovery
     manifest: Manifest | None = None

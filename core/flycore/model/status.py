@@ -1,4 +1,4 @@
-"""What a kernel says of itself."""
+"""The status of a kernel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flycore.model.enums import KernelRole, Risk
 
 
 class Status(Value, frozen=True, kw_only=True):
-    """One kernel at one moment."""
+    """The state of one kernel at one moment."""
 
     app_root: str
     pid: int
@@ -17,29 +17,30 @@ class Status(Value, frozen=True, kw_only=True):
     """`console`, `serve` or `provisional`."""
     version: str
     approver: bool
-    """Whether a console can decide."""
+    """Whether a console that can decide is open."""
     consoles: int = 0
-    """How many consoles can."""
+    """Number of consoles that can decide."""
     clients: int
-    """How many connections there are."""
+    """Number of connections."""
     agents: int = 0
-    """How many of them may call: all but viewers, which consoles and commands such as `status` are."""
+    """Number of connections that may call. Consoles and commands such as `status` may not."""
     waiting: int
     running: int
     leases: int
     policy_ok: bool
     sandbox: str
-    """One sentence on what confinement this machine gives now."""
+    """One sentence that says how this machine can confine programs now."""
     waiting_trust: int
     hands_on: bool = False
-    """Whether a computer.* call runs, or ran less than two seconds ago."""
+    """Whether a `computer.*` call runs, or ended less than two seconds ago."""
     waiting_risk: Risk | None = None
     """The highest risk among the requests that wait."""
     notify_problem: str = ""
-    """Why `notify.command` last did not do its work."""
+    """Why `notify.command` failed the last time."""
     anchor_problem: str = ""
-    """Why the audit log could not leave its last anchor; without anchors nobody sees that its end was cut."""
+    """Why the audit log could not write its last anchor. Without anchors, nobody can see that lines at its
+    end were removed."""
     panic: bool = False
     """Whether everything is stopped until a person releases it."""
     listening: tuple[str, ...] = ()
-    """Addresses of the doors besides the Unix socket, such as `ws://127.0.0.1:8787/ws`."""
+    """Addresses of the doors other than the Unix socket, such as `ws://127.0.0.1:8787/ws`."""

@@ -1,4 +1,4 @@
-"""What an MCP server offers, and how it is: plain values, everything in them on the server's own word."""
+"""Values for the tools that an MCP server offers. Everything in them is what the server itself says."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from flycore.model.json import Json, JsonObject, digest
 
 
 class ToolDefinition(Value, frozen=True, kw_only=True):
-    """A tool as the server describes it. Equal digests, equal descriptions."""
+    """A tool as the server describes it. Definitions with equal digests are equal."""
 
     name: str
     """The server's own name."""
@@ -15,11 +15,12 @@ class ToolDefinition(Value, frozen=True, kw_only=True):
     input_schema: JsonObject
     output_schema: JsonObject = {}
     destructive: bool = False
-    """Whether it says of itself that it may destroy something; that it only reads is not believed."""
+    """Whether the server says that the tool may destroy something. Its word that a tool only reads is not
+    used."""
 
     @property
     def shown(self) -> JsonObject:
-        """Everything about it, for a difference."""
+        """The whole definition without the name, for a difference."""
         return {
             "description": self.description,
             "inputSchema": self.input_schema,
@@ -28,42 +29,42 @@ class ToolDefinition(Value, frozen=True, kw_only=True):
         }
 
     def digest(self) -> str:
-        """SHA-256 over name and description, 64 hex digits."""
+        """Return the SHA-256 over the name and the definition, 64 hex digits."""
         return digest([self.name, self.shown])
 
 
 class UnreadableTool(Value, frozen=True, kw_only=True):
-    """A tool that cannot be offered, and why, as a sentence without its subject."""
+    """A tool that cannot be offered. `why` is a sentence without its subject."""
 
     name: str
     why: str
 
 
 class McpToolList(Value, frozen=True, kw_only=True):
-    """What a server said it offers."""
+    """The tools that a server listed."""
 
     tools: tuple[ToolDefinition, ...] = ()
     refused: tuple[UnreadableTool, ...] = ()
     more: str = ""
-    """Why not all of it was read; empty where it was."""
+    """Why the list was not read to its end; empty where it was."""
 
 
 class McpToolOffer(Value, frozen=True, kw_only=True):
-    """What of a listing may be used. Every tool is in one of them."""
+    """Which tools of a listing may be used."""
 
     accepted: tuple[ToolDefinition, ...] = ()
-    """Those a person's trust covers, as they were when it was given."""
+    """The trusted definitions, as they were when a person trusted them."""
     waiting: dict[str, tuple[str, ...]] = {}
-    """Of the server's names, those that wait for a person: the difference to what was trusted, as lines
-    `- /pointer: before` and `+ /pointer: after`."""
+    """The tools that wait for a person, by the server's name: the difference from the trusted definition, as
+    lines `- /pointer: before` and `+ /pointer: after`."""
     new: tuple[str, ...] = ()
-    """Those of `waiting` that were never trusted in any form."""
+    """The names in `waiting` that were never trusted in any form."""
     gone: tuple[str, ...] = ()
-    """Those of `accepted` that the server offers no longer."""
+    """The names in `accepted` that the server no longer offers."""
     refused: tuple[UnreadableTool, ...] = ()
 
 
 def listing_digest(tools: tuple[ToolDefinition, ...]) -> str:
-    """One digest over a set of definitions, whatever their order."""
+    """Return one digest over a set of definitions, whatever their order."""
     found: list[Json] = [*sorted(tool.digest() for tool in tools)]
     return digest(found)

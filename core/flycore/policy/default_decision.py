@@ -43,7 +43,7 @@ def objections(capability: Capability, entry: SidecarEntry, facts: CallFacts) ->
     believed = capability.known or entry.source is Source.USER
     rated = capability.known or facts.user_risk is not None
     trusted_program = facts.bundled_unmodified and not entry.delegates
-    facts = (
+    conditions = (
         (capability.read_only and believed, "it is not known to be read-only"),
         (facts.risk is Risk.LOW and rated, "its risk is not known to be low"),
         (not permissions.network, "it may use the network"),
@@ -52,7 +52,7 @@ def objections(capability: Capability, entry: SidecarEntry, facts: CallFacts) ->
         (_plain_environment(entry), "its entry sets environment variables, which may change what runs"),
         (facts.level is Level.ENFORCED or trusted_program, _program_objection(facts)),
     )
-    return tuple(sentence for holds, sentence in facts if not holds)
+    return tuple(sentence for holds, sentence in conditions if not holds)
 
 
 def _plain_environment(entry: SidecarEntry) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from flycore.model.approval import MatchedRule, RuleTerms
 from flycore.model.enums import Decision, Risk
-from flycore.policy.rule_file import expiry_of, put_back, read_rules, remove_rule, rule_fault, write_rule
+from flycore.policy.rule_file import expiry_of, restore_rule, read_rules, remove_rule, rule_fault, write_rule
 from flycore.registry.jsonc.parse import read_jsonc
 
 NOW = 1_800_000_000.0
@@ -71,7 +71,7 @@ def test_one_rule_is_taken_out_and_every_comment_stays(path: Path, which: int) -
     ):
         assert comment in text
     assert not any(item.severity.value == "error" for item in read_jsonc(text, "x")[2])
-    assert put_back(path, removed) == ""
+    assert restore_rule(path, removed) == ""
     assert path.read_text() == FILE
 
 
@@ -117,7 +117,7 @@ def test_undo_after_a_further_change_puts_the_rule_at_the_end(path: Path) -> Non
     first = read_rules(path)[0]
     removed = remove_rule(path, first.where, first.digest)
     path.write_text(path.read_text() + "\n// more\n")
-    assert put_back(path, removed) == ""
+    assert restore_rule(path, removed) == ""
     assert because(path) == ["two", "three", "one"]
 
 
