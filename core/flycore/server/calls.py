@@ -52,7 +52,7 @@ class ConnectionCalls:
         """Start a call in `group`. The call can be cancelled once this returns."""
         # A kernel that gives up the root starts no call and does not answer: the peer, who saw no progress
         # when the connection ends, knows that the call did not start and sends it to the next kernel.
-        if self._kernel.yielding:
+        if self._kernel.has_yielded:
             return
         wait_ms = wanted.inline_wait_ms
         wait_ms = self._kernel.inline_wait_ms if wait_ms is None else wait_ms

@@ -180,7 +180,7 @@ async def serve_http(
         group.start_soon(watch_tokens, kernel.bus, tokens, counted)
         await group.start(server.serve_on, listener)
         try:
-            with kernel.door_open(address):
+            with kernel.show_address(address):
                 yield address
         finally:
             # The kernel stops first, so that the answers to its calls can still be sent. Half-open

@@ -301,11 +301,11 @@ def change_tokens(kernel: Kernel, kind: str, payload: JsonObject, caller: Caller
         if kind == "token.add":
             wanted = msgspec.convert(payload, m.TokenAdd)
             store.add(
-                wanted.name, wanted.digest, before_write=lambda: kernel.token_changed(wanted.name, "made", by)
+                wanted.name, wanted.digest, before_write=lambda: kernel.record_token_change(wanted.name, "made", by)
             )
             return Outcome(accepted=True)
         name = msgspec.convert(payload, m.TokenRevoke).name
-        if not store.revoke(name, before_write=lambda: kernel.token_changed(name, "revoked", by)):
+        if not store.revoke(name, before_write=lambda: kernel.record_token_change(name, "revoked", by)):
             return Outcome(accepted=False, why_not=f"there is no token {name[:40]}")
     except (TokenRefused, AuditUnwritable) as refused:
         return Outcome(accepted=False, why_not=str(refused))

@@ -141,7 +141,7 @@ async def serve_tcp(
         )
         group.start_soon(watch_tokens, kernel.bus, tokens, counted)
         try:
-            with kernel.door_open(address):
+            with kernel.show_address(address):
                 yield address
         finally:
             await kernel.stop()

@@ -201,7 +201,7 @@ ROWS = [
     ),
     ("no tools", '"bad": «{"command": "x"}', W, "no-tools", "", "tools"),
     ("tool twice", '+"tools": ["file.hash", «"file.hash"]', W, "tool-twice", "/tools/1", "keep one"),
-    ("claimed before", '+\n«"tools": ["web.search"]', W, "tool-conflict", "/tools", "take web.search"),
+    ("claimed before", '+\n«"tools": ["web.search"]', W, "tool-conflict", "/tools", "remove web.search"),
     ("single quotes", '"bad": {"command": «\'x\', "tools": ["file.hash"]}', W, "json5-only", "", "double"),
     ("unquoted key", '"bad": {«command: "x", "tools": ["file.hash"]}', W, "json5-only", "", '"command"'),
     ("hexadecimal", '+"timeoutMs": «0xFF', W, "json5-only", "", "decimal"),

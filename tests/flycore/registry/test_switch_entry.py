@@ -182,11 +182,11 @@ def test_the_starter_is_written_once_and_never_over_anything(tmp_path: Path) -> 
     registry = load_registry(places, known=frozenset(KNOWN), environ={})
     assert registry.diagnostics == ()
     file.write_text("mine")
-    assert "there already" in write_starter(places)
+    assert "already exists" in write_starter(places)
     assert file.read_text() == "mine"
     file.unlink()
     file.symlink_to(tmp_path / "elsewhere")
-    assert "there already" in write_starter(places)
+    assert "already exists" in write_starter(places)
     assert not (tmp_path / "elsewhere").exists()
 
 
