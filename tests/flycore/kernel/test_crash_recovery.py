@@ -91,7 +91,7 @@ def test_a_kernel_that_a_stray_has_started_spares_itself_and_its_ancestors() -> 
         "import anyio, sys\n"
         "from flycore.kernel.crash_recovery import end_leftover_processes\n"
         "ended = anyio.run(end_leftover_processes, (sys.argv[1],))\n"
-        "print(ended.processes, ended.left)\n"
+        "print(ended.processes, ended.still_running)\n"
     )
     inner = (
         f"import subprocess, sys; subprocess.run([sys.executable, '-c', {code!r}, {session!r}], check=True)"
