@@ -301,7 +301,9 @@ def change_tokens(kernel: Kernel, kind: str, payload: JsonObject, caller: Caller
         if kind == "token.add":
             wanted = msgspec.convert(payload, m.TokenAdd)
             store.add(
-                wanted.name, wanted.digest, before_write=lambda: kernel.record_token_change(wanted.name, "made", by)
+                wanted.name,
+                wanted.digest,
+                before_write=lambda: kernel.record_token_change(wanted.name, "made", by),
             )
             return Outcome(accepted=True)
         name = msgspec.convert(payload, m.TokenRevoke).name
