@@ -168,9 +168,9 @@ def test_a_full_disk_stops_the_run_and_leaves_nothing(source: Path, store: Path)
 HOLD = """
 import sys
 from pathlib import Path
-from flycore.sandbox.content_store import hold
+from flycore.sandbox.content_store import store_copy
 sys.stdin.readline()
-print(hold(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
+print(store_copy(Path(sys.argv[1]), sys.argv[2], sys.argv[3]))
 """
 
 
