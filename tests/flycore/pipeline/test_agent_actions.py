@@ -238,7 +238,7 @@ async def test_what_cannot_be_read_is_said_and_never_waited_for(root: Root) -> N
     (root.folder / "link").symlink_to("real")
     edit = {"edits": [{"old": "a", "new": "b"}]}
     async with kernel_of(root) as kernel:
-        for name, why in (("pipe", "no regular file"), ("bytes", "UTF-8"), (".", "no regular file")):
+        for name, why in (("pipe", "not a regular file"), ("bytes", "UTF-8"), (".", "not a regular file")):
             ask = await asked_for(kernel, {"path": str(root.folder / name), **edit})
             assert ask.request.subject.preview is not None
             assert why in ask.request.subject.preview.unread
