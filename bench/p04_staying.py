@@ -171,7 +171,7 @@ async def _runner(job: ProcessJsonJob, calls: int) -> Figures:
     pool = ProcessPool(time.monotonic, lambda _: True)
 
     async def call() -> None:
-        async with pool.slot(KEY, instances=1, idle_ms=60_000, waits=print) as place:
+        async with pool.slot(KEY, instances=1, idle_ms=60_000, on_wait=print) as place:
             outcome = await place.call(job)
         if outcome.status is not Status.SUCCESS:
             raise RuntimeError(outcome.message)

@@ -60,7 +60,7 @@ class Pool:
     async def call(self, code: str, key: ProcessKey | None = None, **fields: Any) -> RunOutcome:
         idle_ms, instances = fields.pop("idle_ms", 60_000), fields.pop("instances", 1)
         on_event = fields.pop("on_event", None)
-        hold = self.pool.slot(key or KEY, instances=instances, idle_ms=idle_ms, waits=self.waited.append)
+        hold = self.pool.slot(key or KEY, instances=instances, idle_ms=idle_ms, on_wait=self.waited.append)
         async with hold as place:
             return await place.call(self.sidecar(LOOP % code, **fields), on_event)
 
