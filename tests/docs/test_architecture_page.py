@@ -19,7 +19,7 @@ LEAST_PLACES = 40
 
 
 def places(page: str) -> list[tuple[str, str]]:
-    """The (path, qualified name or "") that a page names in backticks; paths are relative to the repository."""
+    """The (path, qualified name or "") that a page names in backticks. Paths begin at the repository."""
     text = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
     found = []
     for code in CODE.findall(text):

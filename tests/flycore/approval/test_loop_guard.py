@@ -9,10 +9,10 @@ import pytest
 from flycore.approval.loop_guard import (
     CONTINUE,
     END,
-    MAX_QUESTIONS,
-    PAUSE_SECONDS,
     MAX_CALLERS,
     MAX_CALLS,
+    MAX_QUESTIONS,
+    PAUSE_SECONDS,
     STOP,
     Attempt,
     LoopGuard,

@@ -10,7 +10,7 @@ import pytest
 
 from flycore.model.approval import MatchedRule, RuleTerms
 from flycore.model.enums import Decision, Risk
-from flycore.policy.rule_file import expiry_of, restore_rule, read_rules, remove_rule, rule_fault, write_rule
+from flycore.policy.rule_file import expiry_of, read_rules, remove_rule, restore_rule, rule_fault, write_rule
 from flycore.registry.jsonc.parse import read_jsonc
 
 NOW = 1_800_000_000.0

@@ -26,7 +26,7 @@ def root(tmp_path: Path) -> Root:
 
 def log_until_an_anchor_is_due(kernel: Kernel) -> None:
     for number in range(ANCHOR_EVERY):
-        kernel.token_changed(f"t{number}", "made", "a test")
+        kernel.record_token_change(f"t{number}", "made", "a test")
 
 
 async def anchor_checks(kernel: Kernel) -> list[tuple[CheckState, str, str]]:
@@ -58,7 +58,7 @@ async def test_it_is_reported_everywhere_until_an_anchor_is_left(root: Root) -> 
         assert f"warn  anchors: {problem}" in (await run_sync(desk.run, "doctor")).stdout
 
         folder.unlink()
-        kernel.token_changed("last", "made", "a test")
+        kernel.record_token_change("last", "made", "a test")
         assert kernel.status().anchor_problem == ""
         assert await anchor_checks(kernel) == []
         assert (await run_sync(desk.document, "audit", "verify"))["anchorProblem"] == ""

@@ -255,7 +255,9 @@ def _seals(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
         words = " ".join(strict_text(part) for part in argv)
         sealed = "sealed with the program above" if seal == request.seal else _seal(seal)
         plural = "s" if len(names) > 1 else ""
-        yield from _lines("", f"delegate{plural} {', '.join(names)}: {words} · {sealed}", CardStyle.SEAL, room)
+        yield from _lines(
+            "", f"delegate{plural} {', '.join(names)}: {words} · {sealed}", CardStyle.SEAL, room
+        )
 
 
 def _seal(seal: Seal) -> str:

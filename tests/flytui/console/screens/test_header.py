@@ -37,7 +37,9 @@ def test_a_log_without_anchors_is_a_problem_in_the_header(width: int) -> None:
     desk = ConsoleState(client=world(), approver=world(), title="/srv/shop")
     desk.status = anyio.run(world().status)
     assert "anchors" not in "".join(text_of(row) for row in header_lines(desk, "Catalog", width))
-    desk.status = msgspec.structs.replace(desk.status, anchor_problem="no anchor can be written to /srv: File exists")
+    desk.status = msgspec.structs.replace(
+        desk.status, anchor_problem="no anchor can be written to /srv: File exists"
+    )
     spans = [part for row in header_lines(desk, "Catalog", width) for part in row]
     assert [part.tone for part in spans if part.text == "log without anchors"] == [Tone.WARN]
 
