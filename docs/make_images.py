@@ -25,7 +25,6 @@ from neutral import MIDDAY, NeutralClient
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from flycore.client.protocol import Approver
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
@@ -34,6 +33,7 @@ from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Choice, Effective, KernelRole, RequestState
 from flycore.model.json import Json
 from flycore.registry.paths import RootPaths, find_paths
+from flycore.rpc.methods import Approver
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.forms.form_screen import FormScreen

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from flycore.client.connect import connect as connect
-    from flycore.client.protocol import Client as Client
     from flycore.model.call import Progress as Progress
     from flycore.model.call import ToolResult as ToolResult
     from flycore.model.catalog import Catalog as Catalog
@@ -31,13 +30,14 @@ if TYPE_CHECKING:
     from flycore.model.errors import RootBusy as RootBusy
     from flycore.model.events import Event as Event
     from flycore.model.events import EventClass as EventClass
+    from flycore.rpc.methods import Client as Client
 
 __version__ = "0.1.0"
 """The kernel's version, which `compatibleCore` ranges are checked against."""
 
 _HOMES = {
     "Catalog": "flycore.model.catalog",
-    "Client": "flycore.client.protocol",
+    "Client": "flycore.rpc.methods",
     "Code": "flycore.model.enums",
     "ConnectionLost": "flycore.model.errors",
     "Event": "flycore.model.events",

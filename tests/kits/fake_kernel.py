@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 import anyio
 import msgspec
 
-from flycore.client.protocol import OnProgress
 from flycore.model.approval import (
     Answer,
     ApprovalRequest,
@@ -19,7 +18,7 @@ from flycore.model.approval import (
     StandingRule,
 )
 from flycore.model.audit import Metrics
-from flycore.model.call import Activity, Progress, ToolResult
+from flycore.model.call import Activity, Picture, Progress, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
 from flycore.model.enums import (
@@ -31,9 +30,9 @@ from flycore.model.enums import (
 )
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.picture import Picture
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status as KernelStatus
+from flycore.rpc.methods import OnProgress
 from kits.values import (
     NO_METRICS,
     NOW,

@@ -6,7 +6,7 @@ import msgspec
 
 from flycore.model.approval import ApprovalRequest, Checks, MatchedRule, Subject
 from flycore.model.audit import Metrics
-from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
+from flycore.model.call import Activity, Caller, CallError, Picture, Progress, ToolResult
 from flycore.model.catalog import Capability, CapabilityView, Catalog, SidecarView
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import (
@@ -32,7 +32,6 @@ from flycore.model.enums import (
     VersionState,
 )
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.picture import Picture
 from flycore.model.program import Seal
 from flycore.model.question import Option, Question, TrustItem
 from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim

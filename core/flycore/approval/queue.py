@@ -16,8 +16,7 @@ from flycore.approval.denials import DenialCache
 from flycore.approval.desktop_control import DesktopControl
 from flycore.approval.grants import Grant, GrantStore
 from flycore.approval.leases import LeaseChange, LeaseStore, OnLeaseChange
-from flycore.approval.request_states import Transition, check_request, rejected_decision
-from flycore.approval.request_store import Limits, RequestStore
+from flycore.approval.requests import Limits, RequestStore, Transition, check_request, rejected_decision
 from flycore.approval.tickets import TicketStore
 from flycore.approval.waiters import (
     FOREVER,

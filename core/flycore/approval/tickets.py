@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.approval.request_states import check_request, new_confirmation_code
+from flycore.approval.requests import check_request, new_confirmation_code
 from flycore.approval.waiters import DedupKey, Ticket
 from flycore.model.approval import Ask
 from flycore.model.base import Value

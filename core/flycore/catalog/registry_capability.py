@@ -1,19 +1,65 @@
-"""Describes the tools of a registry as capabilities.
+"""Compares the permissions of an entry with the limit in your settings, `security.max_permissions`.
 
-A registry may have come with a clone, so it can only raise the risk of a tool. For a name that the kernel
-knows, the kernel's schemas, texts and groups stay; risk, approval classes and limits can only become
-stricter.
+The limit has the form of an entry's `permissions`. What it does not name, it does not allow; an empty limit
+allows nothing, and a limit that cannot be read counts as empty.
 """
 
 from __future__ import annotations
+
+import posixpath
 
 import msgspec
 
 from flycore.catalog.builtin import KNOWN, family_of
 from flycore.model.catalog import Capability, RiskRule
 from flycore.model.enums import Layer, Risk
-from flycore.model.json import JsonObject
-from flycore.model.sidecar import ToolClaim
+from flycore.model.json import Json, JsonObject
+from flycore.model.sidecar import Permissions, ToolClaim
+
+
+def excess_permissions(permissions: Permissions, ceiling: JsonObject | None) -> tuple[str, ...]:
+    """Return the declared permissions that the limit does not allow, in words; none where there is no
+    limit."""
+    if ceiling is None:
+        return ()
+    fs = ceiling.get("fs")
+    files = fs if isinstance(fs, dict) else {}
+    found = []
+    if permissions.network and ceiling.get("network") is not True:
+        found.append("network")
+    for name, paths in (("read", permissions.read), ("write", permissions.write)):
+        allowed = _strings(files.get(name))
+        found += [f"files {name} {path}" for path in paths if not any(_below(path, top) for top in allowed)]
+    secrets = _strings(ceiling.get("secrets"))
+    found += [f"secret {name}" for name in permissions.secrets if name not in secrets]
+    if permissions.desktop and ceiling.get("desktop") is not True:
+        found.append("desktop")
+    return tuple(found)
+
+
+def _strings(value: Json) -> tuple[str, ...]:
+    return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list) else ()
+
+
+def _below(path: str, top: str) -> bool:
+    """Return whether a declared path lies at or below a path of the limit, by their names alone."""
+    if path == top or top == "/":
+        return True
+    # A `${…}` is filled in from a call's input and may lead anywhere, so only the same text or "/" allows it.
+    if "${" in path:
+        return False
+    path, top = posixpath.normpath(path), posixpath.normpath(top)
+    if top == ".":
+        return not path.startswith(("/", "~")) and path.split("/")[0] != ".."
+    return path == top or path.startswith(f"{top}/")
+
+
+# Describes the tools of a registry as capabilities.
+#
+# A registry may have come with a clone, so it can only raise the risk of a tool. For a name that the kernel
+# knows, the kernel's schemas, texts and groups stay; risk, approval classes and limits can only become
+# stricter.
+
 
 UNKNOWN_RISK = Risk.MEDIUM
 """The lowest risk of a tool that only a registry describes."""

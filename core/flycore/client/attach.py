@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import flycore
-from flycore.client.protocol import Approver, Client, OnProgress
 from flycore.client.remote import RemoteApprover, RemoteClient, connect_unix
 from flycore.kernel.console_pairing import TRIES, VALID_SECONDS
 from flycore.model.call import ToolResult
 from flycore.model.errors import ConnectionLost, NotPaired, OtherVersion, ProtocolError
 from flycore.model.json import JsonObject
 from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Approver, Client, OnProgress
 from flycore.rpc.proxies import ForwardingClient
 
 CLIENT_NAME = "flytui console"

@@ -10,7 +10,6 @@ from pathlib import Path
 import anyio
 
 from flycore.client.local import CONSOLE_DOOR, LocalClient
-from flycore.client.protocol import Approver, Client
 from flycore.client.reconnecting import POLL_SECONDS, ReconnectingClient
 from flycore.client.remote import connect_unix
 from flycore.kernel.compose import open_kernel
@@ -27,6 +26,7 @@ from flycore.model.errors import (
     single_exception,
 )
 from flycore.registry.paths import RootPaths, find_paths
+from flycore.rpc.methods import Approver, Client
 from flycore.server.unix import serve_unix
 
 WaitCallback = Callable[[int, float, str], None]

@@ -15,7 +15,6 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from flycore.approval.callers import identify_peer
 from flycore.client.local import LocalClient
-from flycore.client.protocol import Client, OnProgress
 from flycore.client.remote import BACKLOG, connect_unix
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.lock import LASTING_ROLES, RootLock
@@ -25,6 +24,7 @@ from flycore.model.errors import ConnectionLost, KernelUnreachable, RootBusy, si
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client, OnProgress
 from flycore.rpc.proxies import ForwardingClient
 from flycore.server.unix import UNIX_DOOR, serve_unix
 

@@ -20,9 +20,9 @@ from flycore.discovery.diagnostics import (
 )
 from flycore.discovery.search_folder import SearchFolder
 from flycore.model.described import Binding, Described, DescribedState, Origin, SourceKind
+from flycore.model.diagnostics import nearest
 from flycore.model.events import EventClass
 from flycore.model.json import Json, JsonObject, pointer_join
-from flycore.model.suggest import nearest
 from flycore.registry.source_text import SourceText
 
 BUILTIN_FILE = "kits.jsonc"

@@ -29,7 +29,7 @@ class ApproverDeps(NamedTuple):
 
 
 class KernelApprover:
-    """The approver of one console, for `flycore.client.protocol.Approver`.
+    """The approver of one console, for `flycore.rpc.methods.Approver`.
 
     `who` names the console to other consoles and in log lines on requests, `by` in all other log lines.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Container
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,13 +14,16 @@ import anyio.to_thread
 from flycore.audit.projection import MOST_VALUE_CHARS, CallRecord, Projection
 from flycore.model.approval import Checks, Subject
 from flycore.model.audit import Metrics
-from flycore.model.call import Activity, CallError, ToolResult
+from flycore.model.call import Activity, Artifact, CallError, Picture, ToolResult
 from flycore.model.caller import parse_caller_key
 from flycore.model.clock import Clock
 from flycore.model.enums import Code, Level, Phase, Status
 from flycore.model.events import Event, EventClass, Publish
 from flycore.model.json import Json, canonical_json, digest
 from flycore.pipeline.activity import FINISHED_KEPT
+from flycore.registry.paths import RootPaths
+from flycore.runners.images import MAX_IMAGE_BYTES, decode_image
+from flysafe.beneath import read_beneath
 
 NOT_ENDED = "the kernel ended before this call did"
 
@@ -160,3 +164,45 @@ class CallHistory:
         day = today.replace(hour=0, minute=0, second=0, microsecond=0)
         since = f"{day.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
         return self._projection.past_decisions(subject.caller, subject.tool, digest(subject.input), since)
+
+
+# The reader of images that calls made, for clients that may see the call.
+
+
+class ArtifactImages:
+    """The images among the artifacts of a root's calls."""
+
+    def __init__(self, places: RootPaths) -> None:
+        self._places = places
+        # One image is decoded at a time, as a small file can become a large image: many readers at once could
+        # fill the memory.
+        self._turn = anyio.Lock()
+
+    async def read(self, call: Activity, index: int, owners: tuple[str, ...]) -> Picture | None:
+        """Read an artifact of the call as an image; None if it is not there or is no image.
+
+        `owners` are the calls whose artifact folders it may lie in: the call and its steps.
+        """
+        artifacts = call.result.artifacts if call.result is not None else ()
+        if not 0 <= index < len(artifacts):
+            return None
+        async with self._turn:
+            return await anyio.to_thread.run_sync(self._read, owners, artifacts[index])
+
+    def _read(self, owners: tuple[str, ...], artifact: Artifact) -> Picture | None:
+        data = self._bytes(owners, artifact.path)
+        return decode_image(data) if data is not None else None
+
+    def _bytes(self, owners: tuple[str, ...], path: str) -> bytes | None:
+        """Read the file, which must lie in the artifact folder of one of the calls or in the project."""
+        artifacts_dir = self._places.artifacts_dir
+        for anchor, within in (*((artifacts_dir, owner) for owner in owners), (self._places.app_root, "")):
+            start = os.path.realpath(anchor)
+            if not path.startswith(os.path.join(start, within, "")):
+                continue
+            # Checked again, and through no link: the path was valid when the call ended, not now.
+            try:
+                return read_beneath(Path(start), os.path.relpath(path, start), MAX_IMAGE_BYTES)
+            except OSError:
+                return None
+        return None

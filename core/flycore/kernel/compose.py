@@ -50,13 +50,13 @@ from flycore.pipeline.context import (
     AdmissionContext,
     AskContext,
     JudgeContext,
+    LiveLimits,
     PipelineContext,
     RunContext,
     SlotContext,
 )
 from flycore.pipeline.prepare import masks_for
 from flycore.pipeline.slots import key_is_current
-from flycore.pipeline.state import LiveLimits
 from flycore.pipeline.targets.window import X11Desktop
 from flycore.registry.paths import RootPaths
 from flycore.runners.pool import ProcessPool

@@ -16,10 +16,9 @@ import anyio.to_thread
 import flycore
 from flycore.audit.events import TOKEN_CHANGED, token_changed
 from flycore.catalog.build import over_quota
-from flycore.kernel.artifact_images import ArtifactImages
 from flycore.kernel.background import BackgroundProcesses
 from flycore.kernel.bus import Bus
-from flycore.kernel.call_history import CallHistory
+from flycore.kernel.call_history import ArtifactImages, CallHistory
 from flycore.kernel.connections import ConnectionInfo, Connections
 from flycore.kernel.console_pairing import ConsolePairing
 from flycore.kernel.doctor import check_up
@@ -30,13 +29,12 @@ from flycore.kernel.questions import QuestionRegistry
 from flycore.kernel.standing_permissions import StandingPermissions
 from flycore.model.approval import Ask, Lease, Outcome, StandingRule, highest_waiting
 from flycore.model.audit import Metrics
-from flycore.model.call import Activity, CallRequest, ToolResult
+from flycore.model.call import Activity, CallRequest, Picture, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
 from flycore.model.enums import KernelRole
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.model.picture import Picture
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
 from flycore.pipeline.call import OnCancellable, OnProgress

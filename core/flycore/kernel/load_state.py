@@ -21,9 +21,9 @@ from flycore.catalog.build import CatalogFacts, build_catalog
 from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN
 from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
 from flycore.catalog.mcp_capabilities import with_mcp_tools
-from flycore.catalog.permission_limit import excess_permissions
 from flycore.catalog.plan_capabilities import plan_names
 from flycore.catalog.probes import ProbeFinding
+from flycore.catalog.registry_capability import excess_permissions
 from flycore.catalog.runtime import RuntimeFinding
 from flycore.model.catalog import Capability
 from flycore.model.described import Described
@@ -32,10 +32,8 @@ from flycore.model.enums import Kind
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.upstream import McpToolOffer
-from flycore.pipeline.state import (
-    RootEnvironment as RootEnvironment,  # importers of this module have it from here
-)
-from flycore.pipeline.state import RootState
+from flycore.pipeline.context import RootEnvironment as RootEnvironment
+from flycore.pipeline.context import RootState
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import Policy, denying_rules, load_policy
 from flycore.policy.files import SystemFile

@@ -17,8 +17,8 @@ import anyio.abc
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from flycore.catalog.permission_limit import excess_permissions
 from flycore.catalog.probes import ProbeFinding
+from flycore.catalog.registry_capability import excess_permissions
 from flycore.kernel.bus import Bus
 from flycore.kernel.load_state import RootEnvironment
 from flycore.kernel.probe_runner import seal_and_materialise

@@ -15,7 +15,7 @@ import anyio
 import msgspec
 
 from flycore.approval.queue import ApprovalQueue
-from flycore.approval.request_states import Transition
+from flycore.approval.requests import Transition
 from flycore.audit import events as audit_events
 from flycore.kernel.bus import Recorder
 from flycore.model.approval import Outcome

@@ -15,8 +15,8 @@ from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.resolve import anchor_folder
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, probe_sidecar
+from flycore.sandbox.digests import PACKAGES
 from flycore.sandbox.environment import child_environment, declared_secrets
-from flycore.sandbox.package_files import PACKAGES
 from flycore.sandbox.seals import SealBrokenError, materialise, seal_program
 from flycore.sandbox.secret_masks import Masks
 

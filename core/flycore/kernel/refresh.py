@@ -40,7 +40,7 @@ from flycore.model.json import JsonObject
 from flycore.model.question import TrustItem
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.upstream import McpToolList
-from flycore.pipeline.state import CurrentState, RootState
+from flycore.pipeline.context import CurrentState, RootState
 from flycore.policy.evaluate import Policy
 from flycore.registry.paths import RootPaths
 from flycore.registry.watch import FileStamps, file_stamps, watch_files

@@ -7,10 +7,9 @@ from collections.abc import Iterable
 import msgspec
 
 from flycore.model.base import Value
-from flycore.model.call import Caller, PlanStep
+from flycore.model.call import Caller, Picture, PlanStep
 from flycore.model.enums import Choice, Code, Decision, LeaseScope, Level, RequestState, Risk
 from flycore.model.json import JsonObject, digest
-from flycore.model.picture import Picture
 from flycore.model.program import Seal, SealedDelegate
 from flycore.model.stability import PermissionReport
 

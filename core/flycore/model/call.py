@@ -1,4 +1,4 @@
-"""Call values: the request, its progress and its result, in the same shape for every door."""
+"""A small picture as a value, of the size that a terminal can show."""
 
 from __future__ import annotations
 
@@ -6,6 +6,28 @@ from flycore.model.base import Value
 from flycore.model.caller import Caller as Caller
 from flycore.model.enums import Code, Level, Phase, Status
 from flycore.model.json import Json, JsonObject
+
+MOST_WIDTH = 320
+MOST_HEIGHT = 200
+
+
+class Picture(Value, frozen=True, kw_only=True):
+    """Pixels, row by row from the top, three bytes each (red, green, blue). On the wire `rgb` is base64."""
+
+    width: int
+    height: int
+    rgb: bytes
+
+    def __post_init__(self) -> None:
+        """Check the size. Raises ValueError where it is out of range or does not match the pixels."""
+        if not (0 < self.width <= MOST_WIDTH and 0 < self.height <= MOST_HEIGHT):
+            raise ValueError(f"a picture is at most {MOST_WIDTH}×{MOST_HEIGHT} pixels and at least one")
+        if len(self.rgb) != self.width * self.height * 3:
+            raise ValueError("a picture has three bytes a pixel")
+
+
+# Call values: the request, its progress and its result, in the same shape for every door.
+
 
 EXIT_BY_CODE: dict[str, int] = {
     Code.INVALID_INPUT: 2,

@@ -23,7 +23,7 @@ from flycore.model.call import Caller
 from flycore.model.catalog import Capability
 from flycore.model.enums import Decision, Risk
 from flycore.model.json import JsonObject
-from flycore.pipeline.state import RootState
+from flycore.pipeline.context import RootState
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import (
     Policy,

@@ -20,6 +20,7 @@ from flycore.model.approval import Preview, Subject, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller, CallRequest
 from flycore.model.catalog import Capability, CapabilityView
+from flycore.model.diagnostics import nearest
 from flycore.model.enums import (
     Anchor,
     Code,
@@ -37,21 +38,18 @@ from flycore.model.json import JsonObject, digest
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport
-from flycore.model.suggest import nearest
 from flycore.pipeline.call import Rejection, denied, failed
-from flycore.pipeline.context import JudgeContext
-from flycore.pipeline.state import RootEnvironment, RootState
+from flycore.pipeline.context import JudgeContext, RootEnvironment, RootState
 from flycore.pipeline.targets.file import read_file_target
 from flycore.pipeline.targets.window import accepts_unchecked, take_preview
 from flycore.policy.evaluate import evaluate
 from flycore.registry.resolve import at_url
 from flycore.runners.one_shot import RunOutcome
+from flycore.sandbox.digests import PACKAGES, UnsealableError
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import report
-from flycore.sandbox.package_files import PACKAGES
 from flycore.sandbox.seals import seal_address, seal_by_name, seal_program
 from flycore.sandbox.secret_masks import Masks
-from flycore.sandbox.tree_digest import UnsealableError
 
 CALLABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 MOST_NAMED = 20

@@ -9,9 +9,8 @@ from flycore.approval.desktop_control import controls_desktop
 from flycore.model.enums import Kind, Phase
 from flycore.model.json import digest
 from flycore.pipeline.call import Call
-from flycore.pipeline.context import Slot, SlotContext
+from flycore.pipeline.context import RootState, Slot, SlotContext
 from flycore.pipeline.prepare import Prepared
-from flycore.pipeline.state import RootState
 from flycore.runners.mcp.call import McpCall
 from flycore.runners.pool import ProcessKey
 

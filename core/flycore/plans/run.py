@@ -29,12 +29,11 @@ from flycore.pipeline.call import (
     failed,
     record_call,
 )
-from flycore.pipeline.context import PipelineContext
+from flycore.pipeline.context import PipelineContext, RootState
 from flycore.pipeline.pipeline import run_call, run_guarded
 from flycore.pipeline.prepare import Prepared, callable_view
 from flycore.pipeline.result import rejected
 from flycore.pipeline.slots import enter_group
-from flycore.pipeline.state import RootState
 from flycore.pipeline.validate import NO_JSON, input_rejection, is_json, validate_input
 from flycore.plans.definitions import PLANS
 from flycore.plans.expand import Step, expand, step_violations

@@ -18,9 +18,9 @@ from flycore.model.base import Value
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Decision, Risk
 from flycore.model.json import Json, JsonObject, canonical_json, digest
+from flycore.policy.conditions import matches
 from flycore.policy.default_decision import DEFAULT
 from flycore.policy.files import MAX_BYTES, SCHEMA_VERSION, PolicyFile, read_policy
-from flycore.policy.patterns import matches
 from flycore.policy.rules import Rule, RuleLayer
 from flycore.registry.jsonc.edit import edited, insert_last, remove
 from flycore.registry.jsonc.parse import read_jsonc

@@ -17,17 +17,19 @@ from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.policy.conditions import (
+    MAX_PATTERN,
     Match,
     PolicyCall,
     combine_matches,
     match_caller,
     match_input,
     match_time,
+    matches,
+    nearest_patterns,
     optional_fields,
     read_expiry,
     schema_faults,
 )
-from flycore.policy.patterns import MAX_PATTERN, matches, nearest_patterns
 
 KEYS = ("tool", "caller", "when", "decision", "because", "match", "not_match", "expires")
 EXAMPLE_KEYS = ("tool", "input", "caller")

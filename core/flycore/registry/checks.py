@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
+from flycore.model.diagnostics import nearest
 from flycore.model.enums import Kind, Source
 from flycore.model.json import Json, pointer_join
-from flycore.model.suggest import nearest
 from flycore.registry.mcp_checks import check_mcp_server
 from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret
 from flycore.registry.schema import known_keys, nested_keys, refuse_retrieval, tool_keys

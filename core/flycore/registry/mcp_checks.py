@@ -6,8 +6,8 @@ import re
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
+from flycore.model.diagnostics import nearest
 from flycore.model.json import Json, pointer_join
-from flycore.model.suggest import nearest
 from flycore.registry.names import looks_secret
 from flycore.registry.schema import upstream_tool_keys
 from flycore.registry.source_text import EntryFindings

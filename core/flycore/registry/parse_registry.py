@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.diagnostics import Diagnostic, Position, Severity, nearest
 from flycore.model.enums import Source
 from flycore.model.json import Json, pointer_join
 from flycore.model.sidecar import SidecarEntry
-from flycore.model.suggest import nearest
 from flycore.registry.entry import EntrySource, parse_entry, sorted_json
 from flycore.registry.jsonc.parse import index_findings, parse_jsonc
 from flycore.registry.jsonc.spans import Span, plain_entries

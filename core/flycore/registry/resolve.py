@@ -16,10 +16,10 @@ from pathlib import Path
 
 import msgspec
 
+from flycore.model.diagnostics import nearest
 from flycore.model.enums import Anchor, PathState, ReasonCode
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
-from flycore.model.suggest import nearest
 from flycore.registry.source_text import key_position
 from flycore.registry.stat_cache import FileStat, recall, remember, stat_file
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of

@@ -10,10 +10,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from flycore.model.base import Value
-from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.diagnostics import Diagnostic, Position, Severity, nearest
 from flycore.model.enums import Level, Risk
 from flycore.model.json import Json, JsonObject, pointer_join
-from flycore.model.suggest import nearest
 from flycore.registry.jsonc.parse import finding, read_jsonc
 from flycore.registry.jsonc.spans import SpanIndex
 from flycore.registry.paths import SETTINGS_FILE

@@ -16,13 +16,12 @@ from msgspec import UNSET, UnsetType
 from flycore.model.approval import Answer, Ask, Lease, Outcome, StandingRule
 from flycore.model.audit import Metrics
 from flycore.model.base import Value
-from flycore.model.call import Activity
+from flycore.model.call import Activity, Picture
 from flycore.model.catalog import Catalog
 from flycore.model.described import Described
 from flycore.model.diagnostics import Check
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.model.picture import Picture
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status as KernelStatus
 

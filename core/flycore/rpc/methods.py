@@ -22,12 +22,11 @@ import msgspec
 
 from flycore.model.approval import Answer, Ask, Lease, Outcome, StandingRule
 from flycore.model.audit import Metrics
-from flycore.model.call import Activity, Progress, ToolResult
+from flycore.model.call import Activity, Picture, Progress, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.model.picture import Picture
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
 from flycore.rpc import messages as m
@@ -477,3 +476,6 @@ ANSWERS: Mapping[str, type[msgspec.Struct]] = {
 def methods_of(interface: type) -> tuple[Method, ...]:
     """Return the rows of `Client` or of `Approver`."""
     return tuple(method for method in METHODS if method.interface == interface.__name__)
+
+
+# The interfaces that consoles and the command line use; `flycore.rpc.methods` declares them.

@@ -9,7 +9,7 @@ import warnings
 import zlib
 from typing import TYPE_CHECKING
 
-from flycore.model.picture import MOST_HEIGHT, MOST_WIDTH, Picture
+from flycore.model.call import MOST_HEIGHT, MOST_WIDTH, Picture
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -14,8 +14,7 @@ import anyio
 
 from flycore.model.enums import Code, Status
 from flycore.model.json import JsonObject
-from flycore.runners.child.epoll import epoll_reader_of
-from flycore.runners.child.pipes import LineWriter, PipeReader, TailBuffer
+from flycore.runners.child.pipes import LineWriter, PipeReader, TailBuffer, epoll_reader_of
 from flycore.runners.child.process_tree import become_subreaper, end_tree, forget, reap_descendants, register
 from flycore.runners.child.run import LEFTOVER_GRACE_S, TERM_GRACE_S, RunLimits
 from flycore.runners.child.spawn import SpawnSpec, spawn

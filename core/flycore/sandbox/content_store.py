@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flycore.sandbox.tree_digest import copy_digest, copy_tree
+from flycore.sandbox.digests import copy_digest, copy_tree
 from flysafe.atomic import private_folder
 
 KEPT_SECONDS = 30 * 86_400.0

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flycore.model.json import digest
-from flycore.sandbox.file_digests import file_digest
+from flycore.sandbox.digests import file_digest
 
 NAME = "flytui"
 SCRIPT = "flytui-sidecar"

@@ -19,10 +19,15 @@ from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import SidecarEntry
 from flycore.sandbox.content_store import SealBrokenError, store_copy
+from flycore.sandbox.digests import (
+    file_digest,
+    is_single_file,
+    lies_beneath,
+    package_of,
+    path_in_copy,
+    tree_digest,
+)
 from flycore.sandbox.distribution import SIDECARS, Distribution, find_distribution
-from flycore.sandbox.file_digests import file_digest
-from flycore.sandbox.package_files import is_single_file, lies_beneath, package_of, path_in_copy
-from flycore.sandbox.tree_digest import tree_digest
 
 __all__ = [
     "Distribution",

@@ -13,11 +13,10 @@ from flycore.catalog.document import without_rules
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask, StandingRule
 from flycore.model.audit import Metrics
-from flycore.model.call import Activity, Caller
+from flycore.model.call import Activity, Caller, Picture
 from flycore.model.catalog import Catalog
+from flycore.model.diagnostics import nearest
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.picture import Picture
-from flycore.model.suggest import nearest
 from flycore.rpc.messages import ToolSchema
 from flycore.rpc.methods import EVERYTHING, NARROWED, Method
 

@@ -1,4 +1,4 @@
-"""The Unix socket server: WebSocket `flyflor.ws.v1`, for programs of the same user."""
+"""Credentials of the process at the other end of a Unix socket, from the operating system."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import http
 import os
 import socket
 import stat
+import struct
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -20,9 +21,25 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.errors import UnsafeSocket
 from flycore.rpc.messages import MAX_MESSAGE_BYTES
 from flycore.server.connection_limits import PingLimitedConnection
-from flycore.server.peer_credentials import is_same_user, peer_credentials
 from flycore.server.session import Session
 from flysafe.atomic import private_folder
+
+_UCRED = struct.Struct("3i")
+
+
+def peer_credentials(sock: socket.socket) -> tuple[int, int]:
+    """Return (pid, uid) of the peer at the time when it connected, from SO_PEERCRED."""
+    pid, uid, _ = _UCRED.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _UCRED.size))
+    return pid, uid
+
+
+def is_same_user(uid: int) -> bool:
+    """Return whether this process runs as that user."""
+    return uid == os.getuid()
+
+
+# The Unix socket server: WebSocket `flyflor.ws.v1`, for programs of the same user.
+
 
 UNIX_DOOR = "socket"
 """`Caller.door` of clients over the socket, and of calls that the process of a provisional kernel makes

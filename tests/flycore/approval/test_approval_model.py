@@ -14,7 +14,7 @@ import pytest
 from flycore.approval.desktop_control import DesktopControl
 from flycore.approval.leases import LeaseChange
 from flycore.approval.queue import ApprovalQueue
-from flycore.approval.request_store import QueueLimits
+from flycore.approval.requests import QueueLimits
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.enums import Choice, RequestState, Risk
 from flycore.model.json import canonical_json

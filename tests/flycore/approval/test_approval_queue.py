@@ -11,8 +11,13 @@ import pytest
 
 from flycore.approval.desktop_control import AFTER_SECONDS, DesktopControl, controls_desktop
 from flycore.approval.queue import ApprovalQueue
-from flycore.approval.request_states import check_request, choices, new_confirmation_code
-from flycore.approval.request_store import PAUSE_SECONDS, QueueLimits
+from flycore.approval.requests import (
+    PAUSE_SECONDS,
+    QueueLimits,
+    check_request,
+    choices,
+    new_confirmation_code,
+)
 from flycore.model.approval import LETTERS, Answer, LeaseTerms
 from flycore.model.enums import Choice, Code, RequestState, Risk, SealKind
 from flycore.model.json import MASK

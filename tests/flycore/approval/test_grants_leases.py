@@ -11,7 +11,7 @@ from flycore.approval.exclusive_groups import GroupLocks
 from flycore.approval.grants import GRANT_SECONDS, GrantStore
 from flycore.approval.leases import MAX_GROWTH_BYTES, LeaseStore, scope_digest
 from flycore.approval.queue import ApprovalQueue
-from flycore.approval.request_store import QueueLimits
+from flycore.approval.requests import QueueLimits
 from flycore.model.approval import LeaseTerms, Preview
 from flycore.model.enums import Level, Risk
 

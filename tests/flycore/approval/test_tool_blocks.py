@@ -9,7 +9,7 @@ import pytest
 
 from flycore.approval.desktop_control import DesktopControl
 from flycore.approval.queue import ApprovalQueue
-from flycore.approval.request_store import QueueLimits
+from flycore.approval.requests import QueueLimits
 from flycore.approval.tool_blocks import EVERY_TOOL, ToolBlockStore
 from flycore.model.approval import Answer
 from flycore.model.enums import Choice, RequestState

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flycore.catalog.permission_limit import excess_permissions
+from flycore.catalog.registry_capability import excess_permissions
 from flycore.model.enums import Effective, ReasonCode, SandboxState, Status
 from flycore.model.sidecar import Permissions
 from kits.kernel import ECHO, Root, kernel_of, request, until

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.risk import effect_sentence, quoted_value, risk_of
+from flycore.model.diagnostics import nearest
 from flycore.model.enums import Risk
 from flycore.model.json import Json, JsonObject
-from flycore.model.suggest import nearest
 
 BLANK = msgspec.structs.replace(KNOWN["file.hash"], effects={})
 

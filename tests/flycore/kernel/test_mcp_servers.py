@@ -15,7 +15,7 @@ from flycore.kernel.mcp_status import McpStatus, McpStatusStore
 from flycore.kernel.refresh import StateRefresher
 from flycore.kernel.registry_edits import TrustedRegistry
 from flycore.model.enums import Code, Effective, ProbeState, ReasonCode, Risk, Status
-from flycore.pipeline.state import RootState
+from flycore.pipeline.context import RootState
 from kits.kernel import PATIENCE, Root, approved_call, kernel_of, request, until
 from kits.mcp_servers import NOTES, capability, connected, server_of, sidecar
 

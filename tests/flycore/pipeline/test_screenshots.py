@@ -15,8 +15,8 @@ import msgspec
 import pytest
 
 from flycore.model.approval import ApprovalRequest
+from flycore.model.call import Picture
 from flycore.model.enums import RequestState
-from flycore.model.picture import Picture
 from flycore.pipeline.targets.window import DesktopUnreadable, X11Desktop
 from flycore.pipeline.targets.x11_helper import MOST_SIZE, Box, area_round_point, scaled
 from flycore.registry.paths import TICKETS_FILE

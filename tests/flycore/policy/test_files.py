@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from flycore.model.enums import Decision
+from flycore.policy.conditions import matches, nearest_patterns
 from flycore.policy.evaluate import Policy, evaluate_general, load_policy
-from flycore.policy.patterns import matches, nearest_patterns
 
 
 @dataclass

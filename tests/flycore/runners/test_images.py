@@ -9,7 +9,7 @@ import zlib
 import pytest
 from PIL import Image, PngImagePlugin
 
-from flycore.model.picture import Picture
+from flycore.model.call import Picture
 from flycore.runners.images import MAX_IMAGE_BYTES, decode_image
 from kits.values import pixel
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from flycore.sandbox.content_store import KEPT_SECONDS, SealBrokenError, prune, store_copy
-from flycore.sandbox.tree_digest import copy_digest, tree_digest
+from flycore.sandbox.digests import copy_digest, tree_digest
 
 DAY = 86_400.0
 

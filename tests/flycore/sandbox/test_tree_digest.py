@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from flycore.sandbox import tree_digest as trees
-from flycore.sandbox.tree_digest import UnsealableError, copy_digest, copy_tree, tree_digest
+from flycore.sandbox import digests as trees
+from flycore.sandbox.digests import UnsealableError, copy_digest, copy_tree, tree_digest
 from flysafe.beneath import open_beneath
 
 Change = Callable[[Path], object]
@@ -204,7 +204,7 @@ def test_an_unchanged_tree_of_a_thousand_files_costs_only_stats(
         (root / str(folder)).mkdir(parents=True)
         for number in range(100):
             (root / str(folder) / str(number)).write_text(f"{folder} {number}")
-    monkeypatch.setattr("flycore.sandbox.file_digests._SETTLED_NS", -1)
+    monkeypatch.setattr("flycore.sandbox.digests._SETTLED_NS", -1)
     first = tree_digest(str(root))
     opened: list[str] = []
 
@@ -212,7 +212,7 @@ def test_an_unchanged_tree_of_a_thousand_files_costs_only_stats(
         opened.append(relative)
         return open_beneath(anchor, relative, flags)
 
-    monkeypatch.setattr("flycore.sandbox.tree_digest.open_beneath", counting)
+    monkeypatch.setattr("flycore.sandbox.digests.open_beneath", counting)
     assert tree_digest(str(root)) == first
     assert sorted(opened) == sorted([".", *map(str, range(10))])  # folders, and no file
     (root / "3" / "14").write_text("changed")

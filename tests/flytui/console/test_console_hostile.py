@@ -16,11 +16,10 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
 from flycore.model.approval import MatchedRule
-from flycore.model.call import Activity, Artifact
+from flycore.model.call import Activity, Artifact, Picture
 from flycore.model.catalog import SidecarView
 from flycore.model.diagnostics import Check, CheckState, Diagnostic, Fix, FixKind, Position, Severity
 from flycore.model.enums import Decision, ReasonCode
-from flycore.model.picture import Picture
 from flycore.model.question import TrustItem
 from flycore.model.stability import Reason
 from flytui.console.activity.call_screen import CallScreen

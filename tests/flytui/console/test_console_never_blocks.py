@@ -94,15 +94,15 @@ async def test_no_screen_blocks_the_loop(monkeypatch: pytest.MonkeyPatch) -> Non
 
 OUTSIDE = ("subprocess", "socket", "shutil", "tempfile", "glob", "urllib.request", "http", "requests")
 VALUES = (
-    "flycore.client.protocol",
+    "flycore.rpc.methods",
     "flycore.rpc.proxies",
     "flycore.client.audit_reader",
     "flycore.model.errors",
     "flycore.model",
     "flytui.text.card",
     "flycore.approval.leases",
-    "flycore.approval.request_states",
-    "flycore.policy.patterns",
+    "flycore.approval.requests",
+    "flycore.policy.conditions",
     "flycore.policy.rule_file",
     "flytui.text.filter_query",
     "flycore.catalog.schemas",

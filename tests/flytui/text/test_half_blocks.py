@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.style import Style
 
-from flycore.model.picture import Picture
+from flycore.model.call import Picture
 from flytui.console.widgets.lines import to_strip
 from flytui.text.half_blocks import picture_lines
 from flytui.text.lines import CellColours, StyledLine, Tone, text_of, truncated, width_of, wrap

@@ -63,7 +63,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command as click does, and name similar commands for an unknown one."""
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from flycore.model.suggest import nearest
+            from flycore.model.diagnostics import nearest
 
             near = nearest(args[0], COMMANDS)
             hint = f"Did you mean {' or '.join(near)}?" if near else "flytui --help lists them all."

@@ -6,11 +6,12 @@ import gc
 import os
 import select
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from flysafe.procfs import PROC, ProcFolder, ancestors, environment_value, process_table
 from flytui.cli.attach import attach_to_kernel
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation
@@ -19,8 +20,8 @@ from flytui.cli.terminal import find_terminal, run_tool
 from flytui.cli.terminal_programs import find_terminal_programs
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Approver, Client
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Approver, Client
     from flytui.console.doctor.terminal_checks import TerminalFacts
     from flytui.console.user_settings import ConsoleSettings
 
@@ -124,6 +125,42 @@ def read_console_settings(places: RootPaths) -> ConsoleSettings:
 
 def find_console_windows() -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Find the windows and processes of this console, which no desktop tool may touch."""
-    from flytui.cli.own_windows import find_own_windows
 
     return find_own_windows(os.environ, os.getpid(), run_tool)
+
+
+# Finds the windows and processes of a console, which no tool may touch.
+
+
+Run = Callable[[tuple[str, ...]], str | None]
+"""Runs a program and returns its output; None where it fails."""
+SCREEN = "screen"
+"""The process name of an attached client of GNU screen; its server is named SCREEN."""
+
+
+def find_own_windows(
+    environ: Mapping[str, str], pid: int, run: Run, *, proc: ProcFolder = PROC
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The window ids and the pids of the console `pid` and its ancestors, and in tmux or screen of the
+    attached clients as well. Both are sorted, and the pids never contain 0 or 1."""
+    # In tmux or screen the console is a child of the server. Its window belongs to the ancestors of a client.
+    roots = {pid, *_clients(environ, run, proc)}
+    pids = {member for root in roots for member in (root, *ancestors(root, proc))}
+    words = [environ.get("WINDOWID", ""), *(environment_value(root, "WINDOWID", proc) for root in roots)]
+    windows = {int(word) for word in words if word.isascii() and word.isdecimal()}
+    return tuple(sorted(windows - {0})), tuple(sorted(pids - {0, 1}))
+
+
+def _clients(environ: Mapping[str, str], run: Run, proc: ProcFolder) -> set[int]:
+    """The pids of the clients of tmux or screen that may show the console."""
+    tmux = environ.get("TMUX", "")
+    if tmux:
+        socket = tmux.rsplit(",", 2)[0]
+        output = run(("tmux", "-S", socket, "list-clients", "-F", "#{client_pid}"))
+        return {int(word) for word in (output or "").split() if word.isascii() and word.isdecimal()}
+    return _screen_clients(proc) if environ.get("STY") else set()
+
+
+def _screen_clients(proc: ProcFolder) -> set[int]:
+    """The pids of all attached clients of screen, which has no command that lists those of one session."""
+    return {process.pid for process in process_table(proc).values() if process.name == SCREEN}

@@ -11,9 +11,9 @@ from flytui.cli.interrupts import run_async
 from flytui.cli.output import EXIT_UNKNOWN, print_error, print_line
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.model.call import Activity
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
 
 PACE_S = 0.25
 """Seconds between two fetches of the calls. Several changes within this time are printed as one."""

@@ -7,13 +7,13 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.client.remote import RemoteClient
     from flycore.model.catalog import Catalog
     from flycore.model.enums import KernelRole
     from flycore.model.errors import RootBusy
     from flycore.offline.root import HeldRoot
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
 
 T = TypeVar("T")
 

@@ -241,7 +241,7 @@ EXIT_UNKNOWN = 3
 
 def nearest_names(catalog: Catalog, name: str, *, sidecars: bool) -> tuple[str, ...]:
     """The names of tools, and of sidecars where wanted, that are similar to a name; the nearest one first."""
-    from flycore.model.suggest import nearest
+    from flycore.model.diagnostics import nearest
 
     names = [view.capability.name for view in catalog.capabilities]
     names += [view.id for view in catalog.sidecars] if sidecars else []

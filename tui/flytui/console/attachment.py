@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
-from flycore.client.protocol import Approver, Client
+from flycore.rpc.methods import Approver, Client
 
 CODE_LETTERS = 8
 _GROUP = 4

@@ -15,7 +15,6 @@ from textual import events
 from textual.app import App
 
 from flycore.client.audit_reader import AuditReader
-from flycore.client.protocol import Approver, Client
 from flycore.model.approval import Ask, Lease, StandingRule
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
@@ -25,6 +24,7 @@ from flycore.model.events import MISSED, Event
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
+from flycore.rpc.methods import Approver, Client
 from flytui.console.attachment import AttachedKernel, LostKernel, PairingRequest
 from flytui.console.doctor.terminal_checks import TerminalFacts
 from flytui.console.fix.terminal_programs import TerminalPrograms

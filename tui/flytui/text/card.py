@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
-from flycore.approval.request_states import choices
+from flycore.approval.requests import choices
 from flycore.model.approval import ApprovalRequest, MatchedRule, Preview
 from flycore.model.base import Value
 from flycore.model.enums import Choice, Risk

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from flycore.model.picture import Picture
+from flycore.model.call import Picture
 from flytui.text.lines import CellColours, StyledLine, StyledText
 
 Rgb = tuple[int, int, int]

@@ -12,9 +12,9 @@ import msgspec
 
 from flycore.model.approval import ApprovalRequest, Preview
 from flycore.model.base import Value
+from flycore.model.call import Picture
 from flycore.model.enums import Code
 from flycore.model.json import JsonObject
-from flycore.model.picture import Picture
 from flycore.model.sidecar import Limits, SidecarEntry
 from flycore.pipeline.call import Rejection, failed
 from flycore.pipeline.targets import x11_helper

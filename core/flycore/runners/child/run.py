@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from flycore.runners.child.epoll import epoll_reader_of
-from flycore.runners.child.pipes import BoundedBuffer, PipeReader, PipeWriter, TailBuffer
+from flycore.runners.child.pipes import BoundedBuffer, PipeReader, PipeWriter, TailBuffer, epoll_reader_of
 from flycore.runners.child.process_tree import (
     ProcessTree,
     TreeEnd,

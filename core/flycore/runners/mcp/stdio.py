@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
-from flycore.runners.child.epoll import epoll_reader_of
-from flycore.runners.child.pipes import CHUNK, PipeReader, TailBuffer
+from flycore.runners.child.pipes import CHUNK, PipeReader, TailBuffer, epoll_reader_of
 from flycore.runners.child.process_tree import ProcessTree, become_subreaper, end_tree, forget, register
 from flycore.runners.child.run import LEFTOVER_GRACE_S, TERM_GRACE_S
 from flycore.runners.child.spawn import Child, SpawnSpec, spawn

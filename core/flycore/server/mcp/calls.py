@@ -19,10 +19,10 @@ from mcp_types import (
 )
 
 from flycore.model.call import ToolResult
+from flycore.model.diagnostics import nearest
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, FlyError
 from flycore.model.json import JsonObject, StrictJsonError, canonical_json, read_strict
-from flycore.model.suggest import nearest
 from flycore.rpc.methods import Client
 from flycore.server.mcp import names
 from flycore.server.mcp.images import ReadImage

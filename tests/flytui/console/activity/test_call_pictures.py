@@ -17,11 +17,10 @@ from textual.widgets import Input, TextArea
 from flycore.audit.log import AuditLog
 from flycore.client.audit_reader import AuditReader
 from flycore.model.approval import Lease, Preview, StandingRule
-from flycore.model.call import Activity, Artifact, ToolResult
+from flycore.model.call import Activity, Artifact, Picture, ToolResult
 from flycore.model.diagnostics import Check, CheckState
 from flycore.model.enums import Level, Phase, Risk, Status
 from flycore.model.json import JsonObject
-from flycore.model.picture import Picture
 from flycore.model.question import Block
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen

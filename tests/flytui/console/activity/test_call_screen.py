@@ -7,10 +7,9 @@ import json
 import msgspec
 import pytest
 
-from flycore.model.call import Activity, Artifact, CallError, Progress, ToolResult
+from flycore.model.call import Activity, Artifact, CallError, Picture, Progress, ToolResult
 from flycore.model.enums import Level, Phase, Status
 from flycore.model.json import Json
-from flycore.model.picture import Picture
 from flytui.console.activity.call_lines import call_json, matching_calls, remaining
 from flytui.console.activity.call_screen import CallScreen
 from flytui.console.activity.output_views import (

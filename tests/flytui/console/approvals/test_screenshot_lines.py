@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from flycore.model.approval import ApprovalRequest, Preview
+from flycore.model.call import Picture
 from flycore.model.enums import Risk
-from flycore.model.picture import Picture
 from flytui.console.approvals.batch_screen import split_batch
 from flytui.console.approvals.card_lines import LEAST_ROWS, body_lines, crop_lines
 from flytui.console.approvals.request_screen import RequestScreen

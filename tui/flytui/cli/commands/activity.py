@@ -12,9 +12,9 @@ from flytui.cli.kernel_query import query_kernel
 from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.model.call import Activity
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
 
 DEFAULT_CALLS = 20
 MOST_CALLS = 500

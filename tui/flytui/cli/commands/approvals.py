@@ -20,9 +20,9 @@ from flytui.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.model.approval import Ask
     from flycore.model.question import Question
+    from flycore.rpc.methods import Client
 
 WIDEST_CARD = 110
 NO_KERNEL = "no kernel runs on this root, so no request waits: flytui opens a console"

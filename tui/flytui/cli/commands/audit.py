@@ -12,9 +12,9 @@ from flytui.cli.kernel_query import query_kernel
 from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_readable_json
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.model.json import JsonObject
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
 
 DEFAULT_LINES = 20
 MOST_LINES = 10_000

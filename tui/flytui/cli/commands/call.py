@@ -15,9 +15,9 @@ from flytui.cli.output import print_json
 from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.model.call import ToolResult
     from flycore.model.json import JsonObject
+    from flycore.rpc.methods import Client
     from flytui.cli.call_input import Pairs
 
 TO_THE_END_MS = 7 * 24 * 3_600_000

@@ -12,11 +12,11 @@ from flytui.cli.kernel_query import query_kernel, read_catalog
 from flytui.cli.output import print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.model.approval import Lease
     from flycore.model.catalog import CapabilityView, Catalog, SidecarView
     from flycore.model.stability import Reason, Stability
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
     from flytui.text.filter_query import Query
 
 HEADINGS = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "WHY / FIX")

@@ -17,7 +17,7 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import at_terminal, print_json, print_line
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Approver, Client
+    from flycore.rpc.methods import Approver, Client
     from flytui.cli.demo_root import DemoRoot
     from flytui.cli.documents import DemoCall
 

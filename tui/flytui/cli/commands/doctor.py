@@ -15,9 +15,9 @@ from flytui.cli.output import at_terminal, print_json, print_line, print_strict
 from flytui.cli.terminal import find_terminal, terminal_size
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.model.diagnostics import Check
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
 
 EXIT_ERRORS = 5
 

@@ -24,10 +24,10 @@ from flytui.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.model.approval import Lease, StandingRule
     from flycore.model.question import Block
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
 
 EXIT_REFUSED = 4
 SHOWN_DIGEST = 12

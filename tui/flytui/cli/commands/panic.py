@@ -11,9 +11,9 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import ask_yes_no, can_ask, count_of, print_error, print_json, print_line
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.model.errors import RootBusy
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
     from flytui.cli.documents import PanicDocument
 
 EXIT_NOT_RELEASED = 4

@@ -46,7 +46,7 @@ def _check_tool(catalog: Catalog, tool: str) -> PreflightTool:
 
     view = catalog.capability(tool)
     if view is None:
-        from flycore.model.suggest import nearest
+        from flycore.model.diagnostics import nearest
 
         near = nearest(tool, [known.capability.name for known in catalog.capabilities])
         return PreflightTool(tool=tool, known=False, effective=Effective.UNAVAILABLE, nearest=near)

@@ -11,8 +11,8 @@ from flytui.cli.kernel_query import query_kernel
 from flytui.cli.output import clock_time, print_json, print_line
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.model.status import Status
+    from flycore.rpc.methods import Client
     from flytui.cli.documents import StatusDocument
 
 

@@ -11,13 +11,13 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import ask_yes_no, can_ask, print_error, print_json, print_line, print_strict
 
 if TYPE_CHECKING:
-    from flycore.client.protocol import Client
     from flycore.client.remote import RemoteClient
     from flycore.model.errors import RootBusy
     from flycore.model.question import TrustItem
     from flycore.model.status import Status
     from flycore.offline.trust import PendingTrust
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
 
 EXIT_NOT_TRUSTED = 4
 

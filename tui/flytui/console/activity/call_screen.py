@@ -9,9 +9,8 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from flycore.model.call import Activity
+from flycore.model.call import Activity, Picture
 from flycore.model.errors import FlyError
-from flycore.model.picture import Picture
 from flytui.console.activity.call_lines import call_json, call_lines, input_text, state_line
 from flytui.console.activity.output_views import (
     CallView,

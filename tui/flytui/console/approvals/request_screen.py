@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from flycore.approval.request_states import choices
+from flycore.approval.requests import choices
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
 from flycore.model.enums import Choice, RequestState
 from flycore.model.errors import FlyError

@@ -29,7 +29,7 @@ from flycore.model.approval import (
 from flycore.model.enums import Choice, Decision, LeaseScope, Risk
 from flycore.model.errors import FlyError
 from flycore.model.json import JsonObject
-from flycore.policy.patterns import MAX_PATTERN
+from flycore.policy.conditions import MAX_PATTERN
 from flycore.policy.rule_file import rule_fault
 from flytui.console.approvals.card_lines import readiness
 from flytui.console.approvals.terms_form import (

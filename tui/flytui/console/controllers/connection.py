@@ -14,8 +14,8 @@ import anyio
 from anyio.abc import TaskGroup
 from textual.app import App
 
-from flycore.client.protocol import Approver, Client
 from flycore.model.errors import FlyError, KernelUnreachable, RootBusy
+from flycore.rpc.methods import Approver, Client
 from flycore.rpc.proxies import DeferredClient
 from flytui.console.attachment import AttachedKernel, LostKernel, OpenAttachment
 from flytui.console.controllers.notifications import Notifications

@@ -1,8 +1,4 @@
-"""Digests and copies of whole folders: every file, folder and link below a root.
-
-A copy has fixed modes: folders 0500, programs 0500, other files 0400, owned by this user. A digest is over
-these modes, so that the digest of a source and that of its unchanged copy are equal.
-"""
+"""Digests of files, read through a descriptor and remembered by the facts that `stat` returns."""
 
 from __future__ import annotations
 
@@ -11,14 +7,99 @@ import hashlib
 import marshal
 import os
 import stat
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 
-from flycore.sandbox.file_digests import Identity, identity, known_digest, read_through, remember, settled
+from flycore.model.enums import Anchor
+from flycore.model.program import ResolvedProgram
 from flysafe.beneath import open_beneath
+
+Identity = tuple[int, int, int, int, int]
+"""Device, inode, size, mtime and ctime in nanoseconds."""
+
+_CHUNK = 1 << 20
+_MOST_REMEMBERED = 8_192
+_SETTLED_NS = 100_000_000
+"""The digest of a file that changed this recently is not remembered: it could change again within one tick of
+the file system's clock, and the change would not show."""
+
+_remembered: dict[Identity, str] = {}
+
+
+def identity(about: os.stat_result) -> Identity:
+    """The facts that change whenever the content of the file does."""
+    return about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns
+
+
+def file_digest(path: str) -> tuple[Identity, str]:
+    """The identity and SHA-256 of a regular file; a link at the end of `path` is not followed.
+
+    Raises OSError where the file cannot be read, is not a regular file, or changes while it is read.
+    """
+    about = os.stat(path, follow_symlinks=False)
+    known = _remembered.get(identity(about))
+    if known is not None and stat.S_ISREG(about.st_mode):
+        return identity(about), known
+    descriptor = open_regular(path)
+    try:
+        return remember(descriptor, read_through(descriptor, path, lambda _: None))
+    finally:
+        os.close(descriptor)
+
+
+def open_regular(path: str) -> int:
+    """A descriptor for reading a regular file. Raises OSError for a link and for any other kind of file."""
+    # O_NONBLOCK: opening a FIFO without a writer would otherwise wait for ever.
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(None, "is not a regular file", path)
+    return descriptor
+
+
+def read_through(descriptor: int, path: str, take: Callable[[bytes], object]) -> str:
+    """The SHA-256 of all bytes, which are also passed to `take`. Raises OSError where the file changes
+    meanwhile."""
+    before = identity(os.fstat(descriptor))
+    sha = hashlib.sha256()
+    while chunk := os.read(descriptor, _CHUNK):
+        sha.update(chunk)
+        take(chunk)
+    if identity(os.fstat(descriptor)) != before:
+        raise OSError(None, "changed while it was read", path)
+    return sha.hexdigest()
+
+
+def known_digest(about: Identity) -> str | None:
+    """The digest of the file with that identity; None where it is not remembered."""
+    return _remembered.get(about)
+
+
+def remember(descriptor: int, sha: str) -> tuple[Identity, str]:
+    """Remember the digest that was just read through `descriptor`, and return it with the file's identity."""
+    now = identity(os.fstat(descriptor))
+    if settled(now):
+        if len(_remembered) >= _MOST_REMEMBERED:
+            _remembered.clear()
+        _remembered[now] = sha
+    return now, sha
+
+
+def settled(about: Identity) -> bool:
+    """Whether the last change is so long ago that a further one would show in the file's times."""
+    # ctime decides: a program can set mtime to any value, but that moves ctime to the present.
+    return time.time_ns() - about[4] > _SETTLED_NS
+
+
+# Digests and copies of whole folders: every file, folder and link below a root.
+#
+# A copy has fixed modes: folders 0500, programs 0500, other files 0400, owned by this user. A digest is over
+# these modes, so that the digest of a source and that of its unchanged copy are equal.
+
 
 MOST_MEMBERS = 50_000
 MOST_BYTES = 4 << 30
@@ -33,7 +114,7 @@ _NONE: Identity = (0, 0, 0, 0, 0)
 """The identity of a folder, whose times say nothing about its tree, and of the file in place of a cache."""
 _EMPTY = hashlib.sha256().hexdigest()
 _MOST_TREES = 256
-_remembered: dict[tuple[str, bool], tuple[bytes, str]] = {}
+_tree_digests: dict[tuple[str, bool], tuple[bytes, str]] = {}
 """By root and whether it was read as a source: the fingerprint of the listing, and the digest."""
 
 
@@ -233,7 +314,7 @@ def _digested(root: str, members: list[Member], *, source: bool) -> str:
     """The digest of the members; a remembered one where they are those that it was made of."""
     facts = [(member.path, member.mode, member.identity, member.link) for member in members]
     fingerprint = hashlib.sha256(marshal.dumps(facts, 2)).digest()
-    known = _remembered.get((root, source))
+    known = _tree_digests.get((root, source))
     if known is not None and known[0] == fingerprint:
         return known[1]
     shaped = _as_copied(root, members) if source else members
@@ -244,9 +325,9 @@ def _digested(root: str, members: list[Member], *, source: bool) -> str:
         os.close(anchor)
     # A file that changed a moment ago could change again without a new time: such a tree is not remembered.
     if all(settled(member.identity) for member in members):
-        if len(_remembered) >= _MOST_TREES:
-            _remembered.clear()
-        _remembered[root, source] = fingerprint, digest
+        if len(_tree_digests) >= _MOST_TREES:
+            _tree_digests.clear()
+        _tree_digests[root, source] = fingerprint, digest
     return digest
 
 
@@ -268,3 +349,50 @@ def _digest(members: list[Member], content: Callable[[Member], str]) -> str:
             sha.update(b"%d:" % len(part))
             sha.update(part)
     return sha.hexdigest()
+
+
+# The package folder that a program belongs to, and the paths of its files in a copy of that folder.
+
+
+PACKAGES = "tools/packages"
+"""The folder below the app root in which each package has a folder of its own."""
+
+
+def package_of(program: ResolvedProgram, packages: Path) -> str:
+    """The real folder of the package that the program belongs to; empty where it belongs to none.
+
+    Raises UnsealableError for a command that names a package and leads, by a link, out of it.
+    """
+    folder = os.path.realpath(packages)
+    if program.base is Anchor.APP:
+        package, _, inside = os.path.normpath(program.declared).removeprefix(PACKAGES + "/").partition("/")
+        if inside and os.path.normpath(program.declared).startswith(PACKAGES + "/"):
+            root = os.path.realpath(os.path.join(folder, package))
+            if lies_beneath(program.path, root):
+                return root
+            raise UnsealableError(errno.EXDEV, "leads out of its package", program.path)
+    if not lies_beneath(program.path, folder):
+        return ""
+    package, _, inside = program.path[len(folder) + 1 :].partition("/")
+    return os.path.join(folder, package) if inside else ""
+
+
+def lies_beneath(path: str, folder: str) -> bool:
+    """Whether the path lies below the folder. Both must be real paths, without links."""
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+def is_single_file(path: str) -> bool:
+    """Whether the file is the only one in its folder, so that a copy of the folder is complete."""
+    folder, name = os.path.split(path)
+    with os.scandir(folder) as entries:
+        return all(entry.name in (name, CACHE) for entry in entries)
+
+
+def path_in_copy(path: str, held: Iterable[tuple[str, str]]) -> str:
+    """The path in the copy of the folder that it lies below; unchanged where it lies below none. `held` has
+    each folder with its copy."""
+    for root, copy in held:
+        if lies_beneath(path, root):
+            return copy + path[len(root) :]
+    return path
