@@ -1,4 +1,4 @@
-"""The states of an approval request, the transitions between them, and the check of an answer.
+"""Approval requests: their states and transitions, the check of an answer, and the bounded list of them.
 
     waiting ── approve, lease, rule ──▶ approved
        ├────── deny, block, panic ────▶ denied

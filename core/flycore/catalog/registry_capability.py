@@ -1,7 +1,11 @@
-"""Compares the permissions of an entry with the limit in your settings, `security.max_permissions`.
+"""Describes the tools of a registry as capabilities, and compares an entry's permissions with your limit.
 
-The limit has the form of an entry's `permissions`. What it does not name, it does not allow; an empty limit
-allows nothing, and a limit that cannot be read counts as empty.
+A registry may have come with a clone, so it can only raise the risk of a tool. For a name that the kernel
+knows, the kernel's schemas, texts and groups stay; risk, approval classes and limits can only become
+stricter.
+
+The limit in your settings, `security.max_permissions`, has the form of an entry's `permissions`. What it does
+not name, it does not allow; an empty limit allows nothing, and a limit that cannot be read counts as empty.
 """
 
 from __future__ import annotations
@@ -52,13 +56,6 @@ def _below(path: str, top: str) -> bool:
     if top == ".":
         return not path.startswith(("/", "~")) and path.split("/")[0] != ".."
     return path == top or path.startswith(f"{top}/")
-
-
-# Describes the tools of a registry as capabilities.
-#
-# A registry may have come with a clone, so it can only raise the risk of a tool. For a name that the kernel
-# knows, the kernel's schemas, texts and groups stay; risk, approval classes and limits can only become
-# stricter.
 
 
 UNKNOWN_RISK = Risk.MEDIUM

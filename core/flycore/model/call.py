@@ -1,4 +1,7 @@
-"""A small picture as a value, of the size that a terminal can show."""
+"""Call values: the request, its progress and its result, in the same shape for every door.
+
+A picture of what a call made is small: it has the size that a terminal can show.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +27,6 @@ class Picture(Value, frozen=True, kw_only=True):
             raise ValueError(f"a picture is at most {MOST_WIDTH}×{MOST_HEIGHT} pixels and at least one")
         if len(self.rgb) != self.width * self.height * 3:
             raise ValueError("a picture has three bytes a pixel")
-
-
-# Call values: the request, its progress and its result, in the same shape for every door.
 
 
 EXIT_BY_CODE: dict[str, int] = {

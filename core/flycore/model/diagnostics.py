@@ -1,4 +1,7 @@
-"""Finds the known names that a person may have meant by a mistyped one."""
+"""Values for problems and what to do about them: diagnostics of files, fixes, and the checks of Doctor.
+
+`nearest` finds the known names that a person may have meant by a mistyped one.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,6 @@ def nearest(name: str, names: Iterable[str], *, count: int = 3) -> tuple[str, ..
     for candidate in sorted(names):
         spelled.setdefault(candidate[:LONGEST].casefold(), candidate)
     return tuple(spelled[close] for close in get_close_matches(wanted, spelled, n=count, cutoff=0.6))
-
-
-# Values for problems and what to do about them: diagnostics of files, fixes, and the checks of Doctor.
 
 
 class Severity(StrEnum):

@@ -1,4 +1,8 @@
-"""The state of one root: the environment, fixed while a kernel runs, and the state that is replaced."""
+"""What the steps of a call work with: the state of the root, and the dependencies of each kind of step.
+
+The environment of a root is fixed while a kernel runs. Its state is replaced as a whole when something
+changes. A step is handed the value of its kind, so that its signature shows what it can do.
+"""
 
 from __future__ import annotations
 
@@ -135,10 +139,6 @@ class LiveLimits:
     def high_risk_per_session(self) -> int:
         """How many high-risk calls one process of a caller may make."""
         return self._state.latest.settings.high_risk_per_session
-
-
-# The dependencies of a call's steps, one value for each kind of step, so that a signature shows what it can
-# do.
 
 
 class Slot(Protocol):

@@ -1,4 +1,9 @@
-"""The name patterns of rules. They are case-sensitive; `*` stands for any characters, the rest for itself."""
+"""The conditions of a rule: name patterns, the caller, the input and the expiry.
+
+Each condition matches, does not match, or is *unknown*. It is unknown where the catalog describes a tool that
+nobody has called yet, and where the caller could not be identified. Name patterns are case-sensitive; `*`
+stands for any characters, and every other character for itself.
+"""
 
 from __future__ import annotations
 
@@ -58,12 +63,6 @@ def nearest_patterns(pattern: str, names: frozenset[str]) -> tuple[str, ...]:
         return (near,)
     families = {f"{name.partition('.')[0]}.*" for name in names if "." in name}
     return nearest(pattern, sorted(families if "*" in pattern else names))
-
-
-# The conditions of a rule besides the tool's name: the caller, the input and the expiry.
-#
-# Each condition matches, does not match, or is *unknown*. It is unknown where the catalog describes a tool
-# that nobody has called yet, and where the caller could not be identified.
 
 
 PLAIN_KEYWORDS = frozenset(

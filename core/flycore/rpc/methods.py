@@ -476,6 +476,3 @@ ANSWERS: Mapping[str, type[msgspec.Struct]] = {
 def methods_of(interface: type) -> tuple[Method, ...]:
     """Return the rows of `Client` or of `Approver`."""
     return tuple(method for method in METHODS if method.interface == interface.__name__)
-
-
-# The interfaces that consoles and the command line use; `flycore.rpc.methods` declares them.

@@ -1,4 +1,7 @@
-"""Digests of files, read through a descriptor and remembered by the facts that `stat` returns."""
+"""Digests of files and of whole folders, and the files of the package that a program belongs to.
+
+A file is read through a descriptor, and its digest is remembered by the facts that `stat` returns.
+"""
 
 from __future__ import annotations
 

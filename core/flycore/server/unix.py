@@ -1,4 +1,7 @@
-"""Credentials of the process at the other end of a Unix socket, from the operating system."""
+"""The Unix socket server: WebSocket `flyflor.ws.v1`, for programs of the same user.
+
+The operating system tells the credentials of the process at the other end.
+"""
 
 from __future__ import annotations
 
@@ -36,9 +39,6 @@ def peer_credentials(sock: socket.socket) -> tuple[int, int]:
 def is_same_user(uid: int) -> bool:
     """Return whether this process runs as that user."""
     return uid == os.getuid()
-
-
-# The Unix socket server: WebSocket `flyflor.ws.v1`, for programs of the same user.
 
 
 UNIX_DOOR = "socket"

@@ -1,4 +1,7 @@
-"""Watches the descriptors of all children through one epoll, which is one descriptor of the event loop."""
+"""Our ends of a child's pipes, read and written on the event loop, and the buffers for what is read.
+
+The descriptors of all children are watched through one epoll, which is one descriptor of the event loop.
+"""
 
 from __future__ import annotations
 
@@ -59,9 +62,6 @@ def epoll_reader_of(loop: asyncio.AbstractEventLoop) -> EpollReader:
     if reactor is None:
         reactor = _reactors[loop] = EpollReader(loop)
     return reactor
-
-
-# Our ends of a child's pipes, read and written on the event loop, and the buffers for what is read.
 
 
 FIRST_READ = 65_536
