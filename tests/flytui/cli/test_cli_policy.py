@@ -71,7 +71,7 @@ def test_check_file_reads_it_as_what_it_is(ruled: Desk, place: str, ignored: boo
     found = ruled.document("policy", "check", path)
     assert [layer["layer"] for layer in found["layers"]] == ["project" if ignored else "user"]
     assert found["layers"][0]["rules"] == (0 if ignored else 1)
-    assert any("tighten" in item["message"] for item in found["diagnostics"]) is ignored
+    assert bool(found["diagnostics"]) is ignored
 
 
 def test_check_of_no_file_is_wrong_use(ruled: Desk) -> None:
