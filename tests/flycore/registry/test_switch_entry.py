@@ -17,6 +17,7 @@ from flycore.model.enums import Source
 from flycore.registry.edits import starter_entries, starter_text, switch_entry, switch_in_text, write_starter
 from flycore.registry.load import load_registry
 from flycore.registry.paths import REGISTRY_FILE, find_paths
+from flysafe.text import safe_text
 
 GAPS = st.sampled_from(["", " ", "\n", "\r\n  ", "\t", '/* } ", */', "// ' { ,\n", "\n  // why\n  "])
 VALUES = st.sampled_from(
@@ -78,7 +79,8 @@ def test_only_the_switch_changes(
 
 
 def spelled(reason: str) -> str:
-    return json.dumps(reason, ensure_ascii=not reason.isprintable())
+    visible = json.dumps(reason, ensure_ascii=False)
+    return visible if visible.isprintable() and safe_text(visible) == visible else json.dumps(reason)
 
 
 def inserted(old: str, new: str) -> list[str]:
