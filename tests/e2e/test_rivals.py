@@ -104,7 +104,7 @@ def test_a_killed_console_leaves_an_unknown_outcome_and_the_next_one_starts(root
         result = json.loads(out)
         assert waiting.returncode == 7
         assert (result["status"], result["error"]["code"]) == ("unknown", "outcome-unknown")
-        assert "look before you call again" in result["error"]["hint"]
+        assert "check before you call again" in result["error"]["hint"]
         _, err = plain.communicate(timeout=60)
         assert plain.returncode == 7
         assert "outcome-unknown" in err

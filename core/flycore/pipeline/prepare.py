@@ -298,8 +298,7 @@ async def prepare(
 
     `earlier` is the target as it was when the call arrived.
     """
-    # The state is read once: registry, settings and policy of one moment belong together, and another state
-    # may replace them while this function waits.
+    # Read once: another state may replace this one while the function waits, and its parts belong together.
     root_state, entry = context.state.latest, target.entry
     sealed = agent_program(entry) if target.decided else await seal_entry(context.root, root_state, target)
     if isinstance(sealed, Rejection):

@@ -134,7 +134,7 @@ async def test_nothing_is_switched_on_while_a_tool_has_its_hands_on(
 ) -> None:
     async with kernel_of(root) as kernel:
         assert (await kernel.approver.enable("own", False, "")).accepted
-        monkeypatch.setattr(kernel.approver._revocations, "hands", lambda: True)
+        monkeypatch.setattr(kernel.approver._revocations, "desktop_controlled", lambda: True)
         assert not (await kernel.approver.enable("own", True, "")).accepted
         assert not (await kernel.approver.write_starter()).accepted
         assert effective(kernel) is Effective.DISABLED

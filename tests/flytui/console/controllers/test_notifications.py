@@ -20,7 +20,7 @@ from kits.console import app_of, until
 from kits.fake_kernel import world
 from kits.values import request_of
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 PATHS = [str(ROOT / name) for name in ("core", "tui", "sidecars", "tests")]
 DEADLINE_S = 60
 CHILD = """
