@@ -16,6 +16,10 @@ from typing import NamedTuple
 
 PROC = "/proc"
 MAX_ANCESTORS = 64
+_MAX_LINEAGE = 4096
+"""Most processes of a lineage. A process can put itself below any number of others, so a lineage that is
+longer counts as unknown."""
+_LINEAGE_ATTEMPTS = 5
 _MAX_READ = 1 << 22
 """Most bytes of one file. By default the kernel's limit for arguments and environment together is lower."""
 _PAGE = 4096
@@ -160,6 +164,28 @@ def ancestors(pid: int, proc: ProcFolder = PROC) -> tuple[int, ...]:
         found.append(current.parent)
         current = read_process(current.parent, proc)
     return tuple(found)
+
+
+def lineage(pid: int, proc: ProcFolder = PROC) -> tuple[Process, ...] | None:
+    """Return the process and all its ancestors, nearest first, without pid 1.
+
+    None where they cannot be told: the process ended, or it has too many ancestors. `ancestors` stops short
+    in these cases, which suits a display; this function suits decisions.
+    """
+    # A parent that ends during the walk leaves a gap, and its child gets another parent: the walk begins
+    # anew. A process that makes that happen each time stays unknown.
+    for _ in range(_LINEAGE_ATTEMPTS):
+        found: dict[int, Process] = {}
+        current = pid
+        while current > 1 and current not in found and len(found) < _MAX_LINEAGE:
+            process = read_process(current, proc)
+            if process is None:
+                break
+            found[current] = process
+            current = process.parent
+        if current <= 1:
+            return tuple(found.values())
+    return None
 
 
 def ancestor_names(pid: int, proc: ProcFolder = PROC) -> tuple[str, ...]:

@@ -118,6 +118,12 @@ def safe_lines(text: str) -> list[str]:
     return [safe_text(line) for line in text.split("\n")]
 
 
+def safe_block(text: str) -> str:
+    """Return the text as `safe_text` does, but keep its lines and tabs: for an agent, not for a terminal."""
+    lines = text.replace("\r\n", "\n").split("\n")
+    return "\n".join("\t".join(safe_text(part) for part in line.split("\t")) for line in lines)
+
+
 def strict_text(text: str) -> str:
     """Return `safe_text` of a text that a person approves, with look-alikes and long gaps as tokens too.
 

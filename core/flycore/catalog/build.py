@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,7 +15,7 @@ from flycore.catalog.mcp_capabilities import mcp_capability, missing_names, untr
 from flycore.catalog.plan_capabilities import plan_capability, plan_names
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.reasons import quota_limited
-from flycore.catalog.registry_capability import capability_from_spec
+from flycore.catalog.registry_capability import capability_from_spec, greater_risk
 from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.snapshot import (
     SidecarFacts,
@@ -22,10 +23,11 @@ from flycore.catalog.snapshot import (
     missing_stability,
     sidecar_stability,
     tool_variant_key,
+    with_tools,
 )
 from flycore.model.catalog import Capability, CapabilityView, Catalog, SidecarView
 from flycore.model.described import Described
-from flycore.model.enums import Decision, Kind, Level, SandboxState, Source
+from flycore.model.enums import Decision, Effective, Kind, Level, SandboxState, Source
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.stability import SandboxReport, Stability
@@ -86,10 +88,14 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
     """Return the catalog: every sidecar of the registry, every tool that one offers, and every known tool
     that none offers."""
     winners = _offering_sidecars(facts.registry)
+    users = _user_claims(facts.registry)
     sidecars: list[SidecarView] = []
     views: dict[str, CapabilityView] = {}
     for entry in facts.registry.entries:
-        capabilities = dict(_offered_tools(entry, winners))
+        capabilities = {
+            name: _as_risky_as(capability, entry, users)
+            for name, capability in _offered_tools(entry, winners)
+        }
         known = _facts_of(facts, entry, capabilities)
         whole = sidecar_stability(known)
         for name, stability in _tool_stabilities(known, capabilities, whole):
@@ -101,13 +107,16 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
                 decision=known.policy(name)[0],
                 because=known.policy(name)[1],
             )
+        tools = [views[name].stability for name in capabilities]
         sidecars.append(
             SidecarView(
                 id=entry.id,
                 entry=entry,
                 trusted=known.trusted,
-                stability=whole,
+                stability=with_tools(whole, tools),
                 changed=facts.changed.get(entry.id, ()),
+                tool_count=len(tools),
+                available_tools=sum(tool.effective is Effective.AVAILABLE for tool in tools),
             )
         )
     line = _first_line(facts.registry)
@@ -152,6 +161,24 @@ def _offered_tools(entry: SidecarEntry, winners: Mapping[str, str]) -> Iterator[
         except (KeyError, msgspec.ValidationError):
             if claim.name in KNOWN:
                 yield claim.name, KNOWN[claim.name]
+
+
+def _user_claims(registry: Registry) -> dict[str, Capability]:
+    """Return the tools that the user's own entries describe and an entry of the project took over."""
+    taken = {name for entry in registry.entries for name in entry.took_over}
+    found: dict[str, Capability] = {}
+    for entry in (*registry.entries, *registry.replaced) if taken else ():
+        described = entry.source is Source.USER and entry.kind is not Kind.MCP
+        for claim in entry.tools if described else ():
+            if claim.name in taken and claim.name not in found:
+                with suppress(KeyError, msgspec.ValidationError):
+                    found[claim.name] = capability_from_spec(claim, entry.id)
+    return found
+
+
+def _as_risky_as(capability: Capability, entry: SidecarEntry, users: Mapping[str, Capability]) -> Capability:
+    own = users.get(capability.name) if entry.took_over else None
+    return capability if own is None else greater_risk(capability, own)
 
 
 def _facts_of(

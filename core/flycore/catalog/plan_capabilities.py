@@ -53,7 +53,11 @@ def plan_capability(
 def _stability(name: str, over: list[CapabilityView], denied: str, *, blocked: bool) -> Stability:
     missing = [view for view in over if not view.stability.effective.usable]
     if missing:
-        return Stability(discovery=Discovery.MISSING, reasons=tuple(_needs(name, missing)))
+        # The ladder stops where that of the first missing tool stops, so that it shows what blocks the plan.
+        first = missing[0].stability
+        # A plan whose tool is switched off, or offered by nothing, is not switched off itself.
+        own = first if first.discovery is Discovery.CONFIGURED else Stability(discovery=Discovery.MISSING)
+        return msgspec.structs.replace(own, reasons=tuple(_needs(name, missing)))
     known = Stability(discovery=Discovery.CONFIGURED, manifest=Manifest.VALID)
     if denied or blocked:
         why = reasons.blocked(name) if blocked else reasons.policy_denied(name, denied)

@@ -44,6 +44,8 @@ SENTENCE = 400
 """Characters that are kept of a sentence of a sidecar."""
 STDERR = 4_096
 """Characters that are kept of the end of a sidecar's error output."""
+LONGEST_PROTOCOL = 40
+"""Characters that are kept of the name of a protocol."""
 SLOW_SHARE = 0.5
 """A healthy answer that took more than this share of its time limit counts as slow."""
 _STATES = {state.value: state for state in ProbeState} | {"available": ProbeState.HEALTHY}
@@ -66,6 +68,8 @@ class ProbeAnswer:
     stderr_tail: str = ""
     timed_out: bool = False
     crashed: bool = False
+    program_changed: bool = False
+    """Whether it was not asked, because its program changed since a person accepted it."""
 
 
 def read_answer(entry: SidecarEntry, answer: ProbeAnswer, *, timeout_ms: int, at: float) -> ProbeFinding:
@@ -76,6 +80,7 @@ def read_answer(entry: SidecarEntry, answer: ProbeAnswer, *, timeout_ms: int, at
         duration_ms=answer.duration_ms,
         stderr_tail=answer.stderr_tail[-STDERR:],
         tools=_tools(entry, answer.fields.get("tools")),
+        protocol=_text(answer.fields.get("protocol"))[:LONGEST_PROTOCOL],
     )
     state, reason = _judge_answer(entry, answer, timeout_ms)
     return ProbeFinding(state=state, reason=reason, evidence=evidence)
@@ -84,6 +89,8 @@ def read_answer(entry: SidecarEntry, answer: ProbeAnswer, *, timeout_ms: int, at
 def _judge_answer(
     entry: SidecarEntry, answer: ProbeAnswer, timeout_ms: int
 ) -> tuple[ProbeState, Reason | None]:
+    if answer.program_changed:
+        return ProbeState.DEGRADED, _changed_finding(entry)
     if answer.timed_out:
         return ProbeState.UNAVAILABLE, _timed_out(entry, timeout_ms)
     if answer.crashed or not answer.ok:
@@ -145,6 +152,15 @@ def _degraded_finding(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
         dimension="probe",
         message=_text(answer.fields.get("reason")) or f"{entry.id} says that it works in part",
         remedy=_text(answer.fields.get("remedy")) or _excerpt(entry),
+    )
+
+
+def _changed_finding(entry: SidecarEntry) -> Reason:
+    return Reason(
+        code=ReasonCode.PROGRAM_CHANGED,
+        dimension="probe",
+        message=f"the program of {entry.id} changed since you trusted it, so it was not probed",
+        remedy="make a call and approve it on its card, if the change is wanted",
     )
 
 

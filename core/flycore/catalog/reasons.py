@@ -7,6 +7,7 @@ make every snapshot a new one.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 
 import msgspec
@@ -16,6 +17,7 @@ from flycore.catalog.fixes import NO_MACHINE, Machine, edit_fix, of_program
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Diagnostic, Fix, FixKind
 from flycore.model.enums import RUNNABLE_KINDS, ReasonCode, RuntimeState, UpgradeState
+from flycore.model.errors import StateUnwritable
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason, RuntimeEvidence
@@ -206,6 +208,20 @@ def delegate_missing(
     )
 
 
+def dialect_unknown(entry: SidecarEntry, tool: str) -> Reason:
+    """Return the reason for an acting tool of a foreign program that may read other fields than flytui's."""
+    return Reason(
+        code=ReasonCode.DIALECT_UNKNOWN,
+        dimension="probe",
+        message=f"it is not known which fields {entry.id} reads for {tool}: it may ignore some of the "
+        "input, and answer success without having acted",
+        remedy=f'give {tool} in "tools" at {where(entry, "tools")} the inputSchema that its program reads: '
+        f'{{"name": "{tool}", "inputSchema": {{…}}}}. If it reads the fields that flytui inspect {tool} '
+        'shows, let its probe answer "protocol": "process-json/1"',
+        fix=edit_fix(entry, "tools", f"describe {tool} as its program reads it"),
+    )
+
+
 def runtime_failed(entry: SidecarEntry, state: RuntimeState, evidence: RuntimeEvidence | None) -> Reason:
     """Return the reason for a sidecar whose last call failed through a fault of its own."""
     remedy = (
@@ -321,6 +337,21 @@ def quota_limited(why: str) -> Reason:
         message=f"the quota of calls is used up for now: {why}",
         remedy='wait until a call is free again, or raise "quota" in config.jsonc',
     )
+
+
+_STATE_REMEDIES = {
+    errno.EROFS: "mount that file system for writing, or set XDG_STATE_HOME to a folder that can be written",
+    errno.ENOSPC: "make room there, or set XDG_STATE_HOME to a folder on another disk",
+    errno.EDQUOT: "make room in your quota, or set XDG_STATE_HOME to a folder on another disk",
+    errno.EMFILE: "close programs, or raise the limit of descriptors (`ulimit -n`)",
+}
+
+
+def state_unwritable(path: str, error: OSError) -> StateUnwritable | None:
+    """Return why no kernel can run where the root's state cannot be written, with the remedy; None for an
+    error of another kind."""
+    remedy = _STATE_REMEDIES.get(error.errno or 0)
+    return None if remedy is None else StateUnwritable(path, error.strerror or str(error), remedy)
 
 
 _UPGRADES = {

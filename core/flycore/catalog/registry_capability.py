@@ -1,8 +1,9 @@
 """Describes the tools of a registry as capabilities, and compares an entry's permissions with your limit.
 
 A registry may have come with a clone, so it can only raise the risk of a tool. For a name that the kernel
-knows, the kernel's schemas, texts and groups stay; risk, approval classes and limits can only become
-stricter.
+knows, the kernel's groups stay; risk, approval classes and limits can only become stricter. Its schemas and
+texts stay, too, unless the entry describes the tool itself: a foreign program may read other fields, and an
+input of ours could then end in a success without the act.
 
 The limit in your settings, `security.max_permissions`, has the form of an entry's `permissions`. What it does
 not name, it does not allow; an empty limit allows nothing, and a limit that cannot be read counts as empty.
@@ -13,12 +14,14 @@ from __future__ import annotations
 import posixpath
 
 import msgspec
+from msgspec.structs import replace
 
 from flycore.catalog.builtin import KNOWN, family_of
 from flycore.model.catalog import Capability, RiskRule
+from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Layer, Risk
-from flycore.model.json import Json, JsonObject
-from flycore.model.sidecar import Permissions, ToolClaim
+from flycore.model.json import Json, JsonObject, escape_key
+from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim
 
 
 def excess_permissions(permissions: Permissions, ceiling: JsonObject | None) -> tuple[str, ...]:
@@ -71,8 +74,8 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
 
     name: str
     description: str = ""
-    input_schema: JsonObject = {}
-    output_schema: JsonObject = {}
+    input_schema: JsonObject | None = None
+    output_schema: JsonObject | None = None
     approval_class: str | list[str] | None = None
     risk: Risk | None = None
     read_only: bool | None = None
@@ -91,7 +94,7 @@ def capability_from_spec(claim: ToolClaim, sidecar: str) -> Capability:
         return KNOWN[claim.name]
     spec = msgspec.convert(claim.spec, _Spec)
     if claim.name in KNOWN:
-        return _stricter_risk(KNOWN[claim.name], spec)
+        return _stricter_risk(_self_described(KNOWN[claim.name], spec), spec)
     return _new(claim.name, spec, sidecar)
 
 
@@ -107,8 +110,8 @@ def _new(name: str, spec: _Spec, sidecar: str) -> Capability:
         effect="",
         risk=_raised_risk(UNKNOWN_RISK, spec.risk),
         approval_class=_classes(spec) or UNKNOWN_CLASS,
-        input_schema=spec.input_schema,
-        output_schema=spec.output_schema,
+        input_schema=spec.input_schema or {},
+        output_schema=spec.output_schema or {},
         read_only=bool(spec.read_only),
         exclusive=spec.exclusive,
         tags=tuple(spec.tags),
@@ -117,9 +120,73 @@ def _new(name: str, spec: _Spec, sidecar: str) -> Capability:
     )
 
 
+def describes_itself(claim: ToolClaim) -> bool:
+    """Return whether the entry gives the input schema of a tool that the kernel knows."""
+    return claim.name in KNOWN and claim.spec is not None and isinstance(claim.spec.get("inputSchema"), dict)
+
+
+def _self_described(own: Capability, spec: _Spec) -> Capability:
+    """Return a known capability with the schemas and the description of the entry, where it gives them."""
+    if spec.input_schema is None:
+        return own if spec.output_schema is None else replace(own, output_schema=spec.output_schema)
+    # Templates, examples and risks by input speak of fields that this program may not have. So the effect is
+    # told without them, and the risk is the highest that the kernel's table gives to any input.
+    risks = (own.risk, *(rule.risk for rule in own.risk_when))
+    return replace(
+        own,
+        description=spec.description or own.description,
+        summary=f"{own.summary} (as its entry describes it)",
+        effect="",
+        effects={},
+        examples=(),
+        risk=max(risks, key=lambda risk: risk.rank),
+        risk_when=(),
+        input_schema=spec.input_schema,
+        output_schema=spec.output_schema or {},
+        known=False,
+    )
+
+
+def own_schema_findings(entry: SidecarEntry) -> tuple[Diagnostic, ...]:
+    """Return a note for each known tool whose entry gives a schema of its own, with where the two differ."""
+    found = []
+    for number, claim in enumerate(entry.tools):
+        if not describes_itself(claim) or claim.spec is None:
+            continue
+        differences = _differences(KNOWN[claim.name].input_schema, claim.spec["inputSchema"])
+        found.append(
+            Diagnostic(
+                severity=Severity.INFO,
+                rule="own-schema",
+                message=f"{claim.name} is a known tool, and the entry's own inputSchema is in force for it: "
+                + differences,
+                remedy="nothing, if its program reads these fields; else remove inputSchema",
+                pointer=f"/sidecars/{escape_key(entry.id)}/tools/{number}/inputSchema",
+                position=entry.position,
+            )
+        )
+    return tuple(found)
+
+
+def _differences(known: JsonObject, own: Json) -> str:
+    declared = own if isinstance(own, dict) else {}
+    parts = []
+    for key, word in (("properties", "fields"), ("required", "required fields")):
+        ours, theirs = _strings_or_keys(known.get(key)), _strings_or_keys(declared.get(key))
+        if added := [name for name in theirs if name not in ours]:
+            parts.append(f"its {word} {', '.join(added)} are not those of the known tool")
+        if missing := [name for name in ours if name not in theirs]:
+            parts.append(f"the {word} {', '.join(missing)} of the known tool are missing")
+    return "; ".join(parts) or "it has the same fields"
+
+
+def _strings_or_keys(value: Json) -> tuple[str, ...]:
+    return tuple(value) if isinstance(value, dict) else _strings(value)
+
+
 def _stricter_risk(own: Capability, spec: _Spec) -> Capability:
     """Return a known capability made stricter as the registry says."""
-    return msgspec.structs.replace(
+    return replace(
         own,
         risk=_raised_risk(own.risk, spec.risk),
         risk_when=tuple(
@@ -137,6 +204,25 @@ def _raised_risk(risk: Risk, declared: Risk | None) -> Risk:
     if declared is None or not declared.at_least(risk):
         return risk
     return HIGHEST_DECLARED if declared.at_least(HIGHEST_DECLARED) else declared
+
+
+def greater_risk(capability: Capability, other: Capability) -> Capability:
+    """Return the capability with the greater of both risks for every input. `other` describes the same
+    tool."""
+    floors = [rule.risk for rule in other.risk_when]
+    rules, base = capability.risk_when, other.risk
+    if [rule.when for rule in rules] != [rule.when for rule in other.risk_when]:
+        # Which rule of the other one an input meets is not known here, so its greatest risk counts.
+        base = max((base, *floors), key=lambda risk: risk.rank)
+        floors = [base] * len(rules)
+    return replace(
+        capability,
+        risk=max(capability.risk, base, key=lambda risk: risk.rank),
+        risk_when=tuple(
+            RiskRule(when=rule.when, risk=max(rule.risk, floor, key=lambda risk: risk.rank))
+            for rule, floor in zip(rules, floors, strict=True)
+        ),
+    )
 
 
 def _classes(spec: _Spec) -> tuple[str, ...]:

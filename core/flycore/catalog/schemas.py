@@ -11,11 +11,13 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from flycore.model.base import Value
 from flycore.model.json import Json, JsonObject, canonical_json, digest, escape_key, pointer_keys
+from flycore.model.large_values import LARGE_VALUES, weight
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
@@ -34,15 +36,17 @@ _ONLY_NAMED = frozenset(("$defs", "definitions"))
 """Schemas below these keys of the root count only where a reference leads to them."""
 
 
-def too_costly(schema: Json) -> bool:
-    """Return whether following every `$ref` within the document visits its parts too many times."""
+def visits_of(schema: Json) -> int | None:
+    """Return the visits of subschemas that one part of a value takes at most; None where following every
+    `$ref` within the document visits its parts too many times."""
     # A reference back to one of its own parents counts once: how often that is followed depends on the value,
     # not on the schema.
     costs = _SchemaCosts(schema)
     try:
-        return costs.visits(schema) > MOST_VISITS + costs.parts
+        visits = costs.visits(schema)
     except RecursionError:
-        return True
+        return None
+    return visits if visits <= MOST_VISITS + costs.parts else None
 
 
 def patterns(schema: Json) -> frozenset[str]:
@@ -125,8 +129,15 @@ def _children(part: Json) -> Iterator[Json]:
 EXCERPT = 40
 """Characters of a value that a message may quote."""
 MESSAGE = 300
-VIOLATIONS = 200
-"""Violations that are listed; further ones are only counted."""
+VIOLATIONS = 100
+"""Violations that are listed."""
+MOST_VISITS_HERE = 200_000
+"""Visits of subschemas, over all parts of a value, that a check in this process may take; they take some
+20 milliseconds, in which nothing else runs."""
+PLAIN_CHARACTERS = 4_096
+"""Characters of a string that cost as much as one visit, where no pattern looks at them."""
+MOST_LISTED_HERE = 5_000
+"""The same for listing violations, of which each takes some microseconds."""
 KEPT = 4_096
 """Validators that are kept; beyond, the least recently used is dropped."""
 KEPT_PATTERNS = 512
@@ -169,6 +180,15 @@ def check_input(schema: JsonObject, value: JsonObject) -> tuple[JsonObject, tupl
     return filled, _check(schema, filled)
 
 
+def needs_process(schema: JsonObject, value: Json) -> bool:
+    """Return whether a check of the value is done in a process of its own, and so must not be made on an
+    event loop."""
+    try:
+        return _check_is_costly(_validator(schema), value)
+    except UnusableSchema:
+        return False
+
+
 def check_output(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
     """Return the violations of an output; none where the schema is empty."""
     return _check(schema, value) if schema else ()
@@ -185,7 +205,13 @@ def check_schema(schema: JsonObject) -> tuple[str, ...]:
 
 def accepts(schema: JsonObject, value: Json) -> bool:
     """Return whether the schema accepts the value; False for a schema that cannot be used."""
-    return not _check(schema, value)
+    try:
+        held = _validator(schema)
+        if _check_is_costly(held, value):
+            return not _check(schema, value)
+        return held.validator.is_valid(value)
+    except (UnusableSchema, ValueError, TypeError, RecursionError):
+        return False
 
 
 def fill_defaults(schema: Json, value: Json) -> Json:
@@ -227,34 +253,70 @@ def _fill_object(schema: JsonObject, value: JsonObject) -> JsonObject:
     return filled
 
 
-_validators: OrderedDict[str, Validator] = OrderedDict()
-_weights: dict[str, int] = {}
-"""The number of patterns of each validator that has any, by the schema's digest."""
+class _HeldValidator(NamedTuple):
+    """A validator, with what one part of a value costs it."""
+
+    validator: Validator
+    visits: int
+    patterns: int
+
+
+_validators: OrderedDict[str, _HeldValidator] = OrderedDict()
 _lock = threading.Lock()
-"""Guards the two dictionaries above: schemas are read in several threads."""
-_by_object: dict[int, tuple[JsonObject, Validator]] = {}
+"""Guards the dictionary above: schemas are read in several threads."""
+_by_object: dict[int, tuple[JsonObject, _HeldValidator]] = {}
 """The validators by the id of the schema object, without computing a digest. The schema is stored beside its
 validator, so that its id is not reused. No schema object is ever changed."""
 
 
+def _check_is_costly(held: _HeldValidator, value: Json, most: int = MOST_VISITS_HERE) -> bool:
+    """Return whether a check may take more than `most` visits, or the value is large."""
+    # A pattern runs over every character, in linear time but up to 100 times slower than the rest.
+    per_characters = max(1, 64 // held.patterns) if held.patterns else PLAIN_CHARACTERS
+    limit = min(LARGE_VALUES, max(1, most // held.visits))
+    return weight(value, limit, per_characters) >= limit
+
+
 def _check(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
     try:
-        validator = _validator(schema)
-        if validator.is_valid(value):
-            return ()
-        found = [_violation(error) for error in validator.iter_errors(value)]
+        held = _validator(schema)
+        if not _check_is_costly(held, value):
+            if held.validator.is_valid(value):
+                return ()
+            # Listing costs far more than checking: each violation has its path and a copy of its value.
+            if not _check_is_costly(held, value, MOST_LISTED_HERE):
+                return list_violations(schema, value)
+        from flycore.catalog.check_process import check_in_process  # it imports this module
+
+        return check_in_process(schema, value)
     except UnusableSchema as problem:
         return (Violation(pointer="", message=f"the tool's own schema cannot be used: {problem}"[:MESSAGE]),)
     except (ValueError, TypeError, RecursionError) as problem:
         return (Violation(pointer="", message=f"cannot be checked: {type(problem).__name__}"),)
-    listed = tuple(dict.fromkeys(found[:VIOLATIONS]))
-    if len(found) > VIOLATIONS:
-        more = Violation(pointer="", message=f"and {len(found) - VIOLATIONS} more")
-        return (*listed, more)
-    return listed
 
 
-def _validator(schema: JsonObject) -> Validator:
+def first_violation(schema: JsonObject, value: Json) -> Violation | None:
+    """Return one violation of the value, None where it fits. Raises UnusableSchema, and what the validator
+    raises for a value that is not JSON."""
+    import jsonschema_rs
+
+    try:
+        _validator(schema).validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return _violation(error)
+    return None
+
+
+def list_violations(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
+    """Return the first violations of the value. Raises like `first_violation`."""
+    errors = _validator(schema).validator.iter_errors(value)
+    listed = tuple(dict.fromkeys(_violation(error) for error in islice(errors, VIOLATIONS)))
+    if next(errors, None) is None:
+        return listed
+    return (*listed, Violation(pointer="", message=f"and more: only the first {VIOLATIONS} are listed"))
+
+
+def _validator(schema: JsonObject) -> _HeldValidator:
     held = _by_object.get(id(schema))
     if held is not None:
         return held[1]
@@ -265,7 +327,7 @@ def _validator(schema: JsonObject) -> Validator:
     return validator
 
 
-def _by_digest(schema: JsonObject) -> Validator:
+def _by_digest(schema: JsonObject) -> _HeldValidator:
     try:
         key = digest(schema)
     except (ValueError, TypeError, RecursionError) as problem:
@@ -277,38 +339,38 @@ def _by_digest(schema: JsonObject) -> Validator:
             return known
     # Built outside the lock, since that may take milliseconds; two threads may build the same one, and the
     # second replaces the first.
-    made, count = _build(schema), len(patterns(schema))
+    made = _build(schema)
     with _lock:
-        if count and sum(_weights.values()) + count > KEPT_PATTERNS:
+        if (
+            made.patterns
+            and sum(held.patterns for held in _validators.values()) + made.patterns > KEPT_PATTERNS
+        ):
             _drop_patterns()
         _validators[key] = made
-        if count:
-            _weights[key] = count
         if len(_validators) > KEPT:
-            oldest, _ = _validators.popitem(last=False)
-            _weights.pop(oldest, None)
+            _validators.popitem(last=False)
     return made
 
 
 def _drop_patterns() -> None:
     """Drop every validator that has patterns."""
-    for key in _weights:
+    for key in [key for key, held in _validators.items() if held.patterns]:
         del _validators[key]
-    _weights.clear()
     _by_object.clear()
 
 
-def _build(schema: JsonObject) -> Validator:
+def _build(schema: JsonObject) -> _HeldValidator:
     import jsonschema_rs
 
     if schema.get("$schema", DIALECT) != DIALECT:
         raise UnusableSchema(f"its $schema is not {DIALECT}")
-    if too_costly(schema):
+    visits, count = visits_of(schema), len(patterns(schema))
+    if visits is None:
         raise UnusableSchema("its references repeat its parts too many times")
-    if len(patterns(schema)) > MOST_PATTERNS:
+    if count > MOST_PATTERNS:
         raise UnusableSchema(f"it has more than {MOST_PATTERNS} patterns")
     try:
-        return jsonschema_rs.Draft202012Validator(
+        validator = jsonschema_rs.Draft202012Validator(
             schema,
             retriever=_refuse,
             mask=_MASK,
@@ -318,6 +380,7 @@ def _build(schema: JsonObject) -> Validator:
         raise UnusableSchema(_message(problem)[:MESSAGE]) from problem
     except (ValueError, TypeError, jsonschema_rs.ReferencingError) as problem:
         raise UnusableSchema(str(problem).splitlines()[0][:MESSAGE]) from problem
+    return _HeldValidator(validator, visits, count)
 
 
 def _refuse(address: str) -> Json:

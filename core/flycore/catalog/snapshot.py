@@ -15,7 +15,7 @@ here is a function of facts that are handed in. What the table of the dimensions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -23,8 +23,10 @@ from fnmatch import fnmatchcase
 import msgspec
 
 from flycore.catalog import reasons
+from flycore.catalog.builtin import KNOWN
 from flycore.catalog.fixes import NEEDED, NO_MACHINE, Machine, of_probe
 from flycore.catalog.probes import ProbeFinding
+from flycore.catalog.registry_capability import describes_itself
 from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.version import check_versions
 from flycore.model.catalog import Capability
@@ -104,6 +106,10 @@ DELEGATE_TOOLS: Mapping[str, str] = {
     "task": "task.background",
 }
 """The tools that need each delegate. A delegate that is absent here serves the tool of its own name."""
+ACTING_CLASSES = frozenset(("write", "execute", "computer", "message"))
+"""Approval classes of tools that do something: a success without the act would deceive the agent."""
+OWN_PROTOCOLS = frozenset(("process-json/1",))
+"""What the answer to a probe may name as `protocol`: its program reads the fields of known tools."""
 MANIFEST_REASONS = 5
 """Problems of an entry that become reasons. All of them are in the evidence."""
 
@@ -169,7 +175,8 @@ def sidecar_stability(facts: SidecarFacts, tool: str | None = None) -> Stability
         result = check(facts, tool)
         states[dimension] = result.state
         evidence.update(result.evidence)
-        why.extend(result.reasons)
+        # What stops the tool comes first: callers are told the first reason, and the others only limit it.
+        why = [*result.reasons, *why] if result.breaks else [*why, *result.reasons]
         if result.breaks:
             break
     found = Stability(discovery=Discovery.CONFIGURED)
@@ -177,6 +184,22 @@ def sidecar_stability(facts: SidecarFacts, tool: str | None = None) -> Stability
         found, **states, reasons=tuple(why), evidence=msgspec.structs.replace(Evidence(), **evidence)
     )
     return msgspec.structs.replace(found, effective=effective(found))
+
+
+def with_tools(whole: Stability, tools: Sequence[Stability]) -> Stability:
+    """Return the snapshot of a sidecar that is as well as its tools: available where all of them are,
+    degraded where some are, unavailable where none is, with the reasons of the first tool that is not."""
+    if not tools or not whole.effective.usable:
+        return whole
+    unwell = [tool for tool in tools if tool.effective is not Effective.AVAILABLE]
+    if not unwell:
+        return whole
+    any_usable = any(tool.effective.usable for tool in tools)
+    return msgspec.structs.replace(
+        whole,
+        effective=Effective.DEGRADED if any_usable else Effective.UNAVAILABLE,
+        reasons=whole.reasons or unwell[0].reasons,
+    )
 
 
 def tool_variant_key(facts: SidecarFacts, tool: str) -> Hashable:
@@ -190,6 +213,7 @@ def tool_variant_key(facts: SidecarFacts, tool: str) -> Hashable:
         tool in facts.blocked,
         tool if tool in facts.changed_tools or tool in facts.gone_tools else None,
         NEEDED.get(tool),
+        tool if _dialect_unknown(facts, tool) else None,
         _weaker_than_required(facts, tool),
     )
 
@@ -272,9 +296,22 @@ def _tool_result(facts: SidecarFacts, tool: str) -> tuple[ProbeState, Reason] | 
         return ProbeState.UNAVAILABLE, reasons.offered_no_longer(tool, facts.entry.id)
     probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
     if probed is None or probed.status not in (ProbeState.DEGRADED, ProbeState.UNAVAILABLE):
+        if _dialect_unknown(facts, tool):
+            return ProbeState.DEGRADED, reasons.dialect_unknown(facts.entry, tool)
         return None
     reason = _tool_reason(facts.entry, tool, probed)
     return probed.status, of_probe(facts.entry, reason, tool, facts.bundled, facts.machine)
+
+
+def _dialect_unknown(facts: SidecarFacts, tool: str) -> bool:
+    """Return whether the tool acts on fields of ours in a foreign program that may not know them."""
+    known = KNOWN.get(tool)
+    if known is None or known.read_only or ACTING_CLASSES.isdisjoint(known.approval_class) or facts.bundled:
+        return False
+    evidence = facts.probe.evidence if facts.probe is not None else None
+    if evidence is not None and evidence.protocol in OWN_PROTOCOLS:
+        return False
+    return not any(describes_itself(claim) for claim in facts.entry.tools if claim.name == tool)
 
 
 def _tool_reason(entry: SidecarEntry, tool: str, probed: ToolProbe) -> Reason:

@@ -10,12 +10,14 @@ from flycore.model.base import Value
 from flycore.model.call import Caller, Picture, PlanStep
 from flycore.model.enums import Choice, Code, Decision, LeaseScope, Level, RequestState, Risk
 from flycore.model.json import JsonObject, digest
-from flycore.model.program import Seal, SealedDelegate
+from flycore.model.program import Seal, SealedDelegate, first_partial
 from flycore.model.stability import PermissionReport
 
 LETTERS = "cfgijkmoqsxyz"
 """The letters of confirmation codes: those that are not keys of the card."""
 LEASE_MINUTES = (5, 15, 60)
+MAX_PARTIAL_MINUTES = 15
+"""The longest lease on a program whose seal is partial."""
 UNTIL_LEFT = 0
 """Stands in place of minutes for a lease that lasts until the caller's process has ended."""
 
@@ -138,6 +140,8 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     """Unix time in seconds."""
     difference: tuple[str, ...] = ()
     """What has changed since an earlier approval of the same call became invalid."""
+    notices: tuple[str, ...] = ()
+    """What is known to be doubtful about the tool, such as a dialect that nobody has described."""
     group: str = ""
     """The tool's exclusive group, for which a lease may be made."""
     host: str = ""
@@ -160,6 +164,16 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     diff: tuple[str, ...] = ()
     """How the call changes the file, as `flycore.pipeline.targets.file` writes it. It follows from the input
     and the file, which are part of what is approved."""
+
+    @property
+    def seals(self) -> tuple[Seal, ...]:
+        """The seals of the program and of its delegates."""
+        return (self.seal, *(delegate.seal for delegate in self.delegates))
+
+    @property
+    def partial(self) -> str:
+        """The first reason why one of the seals is partial; empty where all are complete."""
+        return first_partial(self.seals)
 
     def without_crops(self, why: str) -> ApprovalRequest:
         """Return the request without pictures of the screen and lines of files, which are for the person

@@ -117,6 +117,10 @@ class ToolResult(Value, frozen=True, kw_only=True):
     sidecar: str | None
     call_id: str
     output: Json = None
+    text: str | None = None
+    """The text of an MCP server's answer, which agents get as it is; None for every other tool."""
+    structured: bool = True
+    """Whether the tool gave a structured output. Where it gave only text, the output was made from that."""
     error: CallError | None = None
     artifacts: tuple[Artifact, ...] = ()
     duration_ms: int = 0

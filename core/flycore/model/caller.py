@@ -10,12 +10,15 @@ UNKNOWN_PROGRAM = "unknown"
 """The program's name where the program behind a connection cannot be identified."""
 _MOST_DIGITS = 20
 """Digits of a process id or a start time; a longer number is not part of a key."""
+SIDECAR_PREFIX = "sidecar "
+"""The beginning of `Caller.program` for a process that a kernel started."""
 
 
 class Caller(Value, frozen=True, kw_only=True):
     """A caller: the door that the call came through, and the program behind it, as the transport shows them.
 
-    For the Unix socket the program is the nearest ancestor that is neither a shell nor flytui.
+    For the Unix socket the program is the nearest ancestor that is neither a shell nor flytui. A process that
+    a kernel started is the sidecar that it was started for: `program` is `sidecar ID`.
     """
 
     door: str
@@ -29,6 +32,21 @@ class Caller(Value, frozen=True, kw_only=True):
     pid."""
     claims: str = ""
     """What the client says of itself. It is shown as unverified, and no rule matches it."""
+    within: str = ""
+    """For a sidecar: the call that it makes this one in, and that call's caller, in words."""
+    parent_call_id: str = ""
+    """For a sidecar: the id of that call; empty where it is not known."""
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether the caller is a process that a kernel started. No lease and no rule for a caller covers
+        it."""
+        return not self.executable and self.program.startswith(SIDECAR_PREFIX)
+
+    @property
+    def is_program(self) -> bool:
+        """Whether the caller is an identified program that no kernel started."""
+        return self.program != UNKNOWN_PROGRAM and not self.is_sidecar
 
     @property
     def key(self) -> str:
@@ -36,11 +54,8 @@ class Caller(Value, frozen=True, kw_only=True):
         return f"{self.door}:{self.executable or self.program}:{self.pid}:{self.started}"
 
     def __str__(self) -> str:
-        return (
-            f"{self.program} (pid {self.pid}) via {self.door}"
-            if self.pid
-            else f"{self.program} via {self.door}"
-        )
+        program = f"{self.program} (pid {self.pid})" if self.pid else self.program
+        return f"{program} via {self.door}" + (f", within {self.within}" if self.within else "")
 
 
 def parse_caller_key(key: str) -> Caller:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from flycore.model.base import Value
 from flycore.model.described import Described
 from flycore.model.diagnostics import Diagnostic
-from flycore.model.enums import Layer, Risk
+from flycore.model.enums import Effective, Layer, Risk
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Stability
@@ -70,6 +70,18 @@ class SidecarView(Value, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
     """Difference from `entry` to the declared value that waits for trust, as lines `- /pointer: before` and
     `+ /pointer: after`; empty where nothing waits."""
+    tool_count: int = 0
+    """How many tools it offers."""
+    available_tools: int = 0
+    """How many of them are available."""
+
+    @property
+    def state_text(self) -> str:
+        """Its state in one word; where only some of its tools are available, also how many."""
+        state = self.stability.effective
+        if state is not Effective.DEGRADED or self.available_tools == self.tool_count:
+            return state.value
+        return f"{state.value} ({self.available_tools} of {self.tool_count})"
 
 
 class CapabilityView(Value, frozen=True, kw_only=True):

@@ -59,6 +59,8 @@ class Anchor(StrEnum):
     APP = "app"
     CONFIG = "config"
     WORKSPACE = "workspace"
+    EMPTY = "empty"
+    """A folder without files, as a working folder. Commands start from the folder of the registry's kind."""
 
 
 class ProbeMode(StrEnum):
@@ -169,8 +171,10 @@ class ReasonCode(StrEnum):
     PROBE_UNAVAILABLE = "probe-unavailable"
     PROBE_DEGRADED = "probe-degraded"
     PROBE_SLOW = "probe-slow"
+    PROGRAM_CHANGED = "program-changed"
     PROBE_TIMEOUT = "probe-timeout"
     TOOL_UNAVAILABLE = "tool-unavailable"
+    DIALECT_UNKNOWN = "dialect-unknown"
     DELEGATE_MISSING = "delegate-missing"
     SECRET_MISSING = "secret-missing"  # noqa: S105 - a reason code, not a secret
     RUNTIME_FAILED = "runtime-failed"
@@ -204,6 +208,7 @@ class SealKind(StrEnum):
     BUNDLED = "bundled"
     SYSTEM = "system"
     FILE = "file"
+    FOLDER = "folder"
     PACKAGE = "package"
     NAME = "name"
 
@@ -245,6 +250,8 @@ class Code(StrEnum):
     PANIC = "panic"
     WITHDRAWN = "withdrawn"
     OUTCOME_UNKNOWN = "outcome-unknown"
+    STATE_UNWRITABLE = "state-unwritable"
+    """No kernel can be opened: its files cannot be written."""
 
 
 class KernelRole(StrEnum):
@@ -317,3 +324,16 @@ class QuestionKind(StrEnum):
     """A caller repeats a call that fails."""
     PANIC = "panic"
     """Everything is stopped until a person releases it."""
+    POLICY = "policy"
+    """A looser rule that no console of this kernel wrote is in the user's policy file."""
+    NESTED = "nested"
+    """A program works on a root that lies within this one."""
+
+
+class RootPermission(StrEnum):
+    """Whether programs may work on a root that lies within another one, if they do not name it."""
+
+    ALLOWED = "allowed"
+    REFUSED = "refused"
+    UNDECIDED = "undecided"
+    """No person has answered yet."""

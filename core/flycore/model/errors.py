@@ -9,6 +9,7 @@ FlyError
 ├── NotPaired           the console was given no say
 ├── ProtocolError       the peer speaks something else, or refuses
 ├── AuditUnwritable     the log cannot take a line
+├── StateUnwritable     the folder of the root's state cannot be written
 └── TokenRefused        no token can be made or taken away like that
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flycore.model.enums import KernelRole
+from flycore.model.enums import Code, KernelRole
 
 
 class FlyError(Exception):
@@ -81,6 +82,14 @@ class AuditUnwritable(FlyError):
     def __init__(self, path: str, cause: str) -> None:
         self.path, self.cause = path, cause
         super().__init__(f"audit log {path}: {cause}")
+
+
+class StateUnwritable(FlyError):
+    """The state folder of a root cannot be written, so that no kernel can run on it."""
+
+    def __init__(self, path: str, cause: str, remedy: str) -> None:
+        self.path, self.cause, self.remedy = path, cause, remedy
+        super().__init__(f"{Code.STATE_UNWRITABLE}: {path}: {cause}; {remedy}")
 
 
 class TokenRefused(FlyError):

@@ -30,11 +30,16 @@ MASK_ESCAPED = r"\u2022\u2022\u2022"
 """How canonical JSON spells `MASK`."""
 MAX_DEPTH = 64
 MAX_DIGITS = 20
+MAX_VALUES = 250_000
+"""Values in one document. Each takes up to a hundred times its text in memory, and time in every step."""
+MAX_CONTAINERS = 50_000
+"""Objects and arrays in one document, which cost the most."""
 
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _ONE_BRACKET = bytes.maketrans(b"{}", b"[]")
+_NOT_COUNTED = bytes(byte for byte in range(256) if byte not in b",[{")
 
 _ascii = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 _unicode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False).encode
@@ -92,10 +97,18 @@ class StrictJsonError(ValueError):
         super().__init__(reason)
 
 
-def read_strict(data: bytes, *, max_depth: int = MAX_DEPTH, max_digits: int = MAX_DIGITS) -> Json:
+def read_strict(
+    data: bytes,
+    *,
+    max_depth: int = MAX_DEPTH,
+    max_digits: int = MAX_DIGITS,
+    max_values: int = MAX_VALUES,
+    max_containers: int = MAX_CONTAINERS,
+) -> Json:
     """Return the document in `data`. Raises StrictJsonError, and no other exception."""
     if data.startswith(b"\xef\xbb\xbf"):
         raise StrictJsonError("starts with a byte order mark")
+    check_counts(data, max_values, max_containers)
     _check_depth(data, max_depth)
     try:
         text = data.decode("utf-8")
@@ -110,6 +123,29 @@ def read_strict(data: bytes, *, max_depth: int = MAX_DEPTH, max_digits: int = MA
     if _SURROGATE_ESCAPE.search(data):
         _check_surrogates(value)
     return value
+
+
+def check_counts(data: bytes, max_values: int = MAX_VALUES, max_containers: int = MAX_CONTAINERS) -> None:
+    """Raise StrictJsonError for a document of more values, or more objects and arrays. Nothing is decoded."""
+    containers = data.count(b"[") + data.count(b"{")
+    if containers <= max_containers and data.count(b",") + containers < max_values:
+        return
+    # Strings may hold those characters, too. They are removed only where that decides.
+    left = _STRING.sub(b"", data).translate(None, _NOT_COUNTED)
+    containers = left.count(b"[") + left.count(b"{")
+    if containers > max_containers:
+        raise StrictJsonError(f"holds more than {max_containers:,} objects and arrays")
+    # A value stands after each comma, and at most one more at the beginning of each object and array.
+    if left.count(b",") + containers >= max_values:
+        raise StrictJsonError(f"holds more than {max_values:,} values")
+
+
+def may_hold_more(text: str, max_values: int) -> bool:
+    """Return whether a text of JSON with comments may hold more values. Commas in comments count as well."""
+    if text.count(",") + text.count("[") + text.count("{") < max_values:
+        return False
+    left = _STRING.sub(b"", text.encode("utf-8", "surrogatepass"))
+    return sum(map(left.count, (b",", b"[", b"{"))) >= max_values
 
 
 def _check_depth(data: bytes, limit: int) -> None:

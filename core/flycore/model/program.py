@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flycore.model.base import Value
 from flycore.model.enums import Anchor, PathState, ReasonCode, SealKind
+from flycore.model.json import digest
 
 
 class ResolvedProgram(Value, frozen=True, kw_only=True):
@@ -36,25 +39,57 @@ class ResolvedProgram(Value, frozen=True, kw_only=True):
     """Absolute path of a file that exists and lacks only the permission to be executed."""
 
 
+class SealedPart(Value, frozen=True, kw_only=True):
+    """A file or folder besides the program that its seal covers."""
+
+    path: str
+    why: str
+    """What makes it a part: `argument`, `folder`, `working folder`, or the name of a variable."""
+    digest: str
+
+
 class Seal(Value, frozen=True, kw_only=True):
     """What was sealed of a program, and how it is kept from changing."""
 
     kind: SealKind
     digest: str
-    """Digest over the program's bytes (for a copy, those of its whole folder) and its interpreter's identity;
-    for `bundled`, over the distribution."""
+    """Digest over the program's bytes (for a copy, those of its whole folder), its interpreter's identity and
+    all parts; for `bundled`, over the distribution."""
     program: str
     """Path of the sealed file."""
     note: str = ""
-    """A sentence for the card, such as `may load other files, not sealed`."""
+    """A sentence for the card, such as `editable: runs from its source folder`."""
+    partial: tuple[str, ...] = ()
+    """Why the program may run something that the seal does not hold, in words; empty for a complete seal."""
+    parts: tuple[SealedPart, ...] = ()
+    """What else the seal covers."""
+    surroundings: str = ""
+    """For a partial seal: the digest of the working folder. A lease ends when it changes; an approval of one
+    call does not, because other work goes on in that folder."""
     leasable: bool = True
-    """Whether a lease may permit further calls. False where the program cannot be kept from changing, so that
-    each call is asked."""
+    """Whether a lease may permit further calls. False where a change of what may run would not be noticed, so
+    that each call is asked."""
     copy: bool = False
     """Whether the call runs a private copy."""
     copies: tuple[tuple[str, str], ...] = ()
     """Folders that run from the content store: the path, and the digest of everything below it."""
     editable: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether the program can run nothing that the seal does not hold."""
+        return not self.partial
+
+
+def first_partial(seals: Iterable[Seal]) -> str:
+    """Return the first reason why one of the seals is partial; empty where all are complete."""
+    return next((reason for seal in seals for reason in seal.partial), "")
+
+
+def surroundings_of(seals: Iterable[Seal]) -> str:
+    """Return one digest of the working folders that partial seals depend on; empty where there are none."""
+    found = sorted({seal.surroundings for seal in seals if seal.surroundings})
+    return digest([*found]) if found else ""
 
 
 class SealedDelegate(Value, frozen=True, kw_only=True):

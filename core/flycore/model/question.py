@@ -5,6 +5,9 @@ from __future__ import annotations
 from flycore.model.base import Value
 from flycore.model.enums import QuestionKind
 
+ABOUT_PROGRAMS = (QuestionKind.LOOP, QuestionKind.NESTED, QuestionKind.POLICY)
+"""Kinds of questions that a program causes while it works. A console shows them at once."""
+
 
 class Option(Value, frozen=True, kw_only=True):
     """One of the one to three answers that a person can choose."""

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+
+import msgspec
+
 from flycore.model.base import Value
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
-from flycore.model.json import JsonObject
+from flycore.model.json import Json, JsonObject
 
 DEFAULT_TIMEOUT_MS = 30_000
 DEFAULT_MAX_OUTPUT_BYTES = 1_048_576
+DEFAULT_MEMORY_BYTES = 536_870_912
+DEFAULT_MAX_INPUT_BYTES = 1_048_576
 DEFAULT_PROBE_TIMEOUT_MS = 2_000
 DEFAULT_IDLE_MS = 60_000
+
+
+OWN_PROGRAM = "flytui-sidecar"
+"""The command that starts the sidecars of this distribution."""
+_ADDRESS = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]{0,31}://")
+
+
+def _addresses(value: Json) -> Iterator[str]:
+    """Return the strings in the value that begin like an address."""
+    if isinstance(value, str):
+        if _ADDRESS.match(value):
+            yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _addresses(item)
 
 
 class Delegate(Value, frozen=True, kw_only=True):
@@ -38,7 +60,8 @@ class Permissions(Value, frozen=True, kw_only=True):
 
 
 class Limits(Value, frozen=True, kw_only=True):
-    """Resource limits of the child process; None leaves the system's own limit."""
+    """Resource limits of the child process; None leaves the system's own limit, but for memory: without a
+    limit of its own a program may write to `DEFAULT_MEMORY_BYTES` of it."""
 
     cpu_seconds: int | None = None
     memory_bytes: int | None = None
@@ -80,6 +103,7 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     delegates: dict[str, Delegate] = {}
     timeout_ms: int = DEFAULT_TIMEOUT_MS
     max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES
+    max_input_bytes: int = DEFAULT_MAX_INPUT_BYTES
     package_id: str | None = None
     package_version: str | None = None
     protocol_version: str | None = None
@@ -88,10 +112,15 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     permissions: Permissions = Permissions()
     limits: Limits = Limits()
     seal_in_place: bool = False
+    restarts_on_cancel: bool = False
+    """For an MCP server: whether it is restarted where it does not end a cancelled call."""
     tools: tuple[ToolClaim, ...] = ()
     """The tools that it offers. For an MCP server they are added when the server has listed them."""
     picked: tuple[ToolClaim, ...] | None = None
     """For an MCP server: the tools that are used, by the server's own names; None for all."""
+    took_over: dict[str, str] = {}
+    """For an entry of a project: the tools that it took over from the user's own registry, with the ids of
+    the entries that offer them there. `id.*` stands for the tools of an MCP server."""
     upgrade: UpgradeState = UpgradeState.IDLE
     raw: JsonObject = {}
     """The entry as it is written, without comments. Trust is given to this value."""
@@ -102,14 +131,40 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     """The entry's text in the file, from its key on; remedies find the lines of keys in it."""
 
     @property
+    def command_anchor(self) -> Anchor:
+        """The folder that relative commands start from."""
+        if self.cwd is not Anchor.EMPTY:
+            return self.cwd
+        return Anchor.CONFIG if self.source is Source.USER else Anchor.APP
+
+    @property
     def valid(self) -> bool:
         """Whether the entry has no errors."""
         return not any(problem.severity is Severity.ERROR for problem in self.problems)
 
     @property
+    def config_address(self) -> str:
+        """The first address in the config of one of flytui's own programs; empty where there is none."""
+        # What other programs do with their config is not known. The own ones send to the addresses in it.
+        own = self.command.rpartition("/")[2] == OWN_PROGRAM
+        return next(_addresses(self.config), "") if own else ""
+
+    @property
+    def effective_permissions(self) -> Permissions:
+        """What the program may use in effect: an address in its config is a permission for the network."""
+        if self.permissions.network or not self.config_address:
+            return self.permissions
+        return msgspec.structs.replace(self.permissions, network=True)
+
+    @property
     def tool_names(self) -> tuple[str, ...]:
         """The names of the tools it offers, in the order of the file."""
         return tuple(claim.name for claim in self.tools)
+
+    def takes_over(self, tool: str) -> bool:
+        """Whether this entry took that tool over from the user's own registry."""
+        # The id of an MCP server may hold dots, and the last part of its tools' names holds none.
+        return tool in self.took_over or f"{tool.rpartition('.')[0]}.*" in self.took_over
 
 
 class Registry(Value, frozen=True, kw_only=True):
@@ -119,6 +174,8 @@ class Registry(Value, frozen=True, kw_only=True):
     config_dir: str
     workspace: str
     entries: tuple[SidecarEntry, ...] = ()
+    replaced: tuple[SidecarEntry, ...] = ()
+    """The user's entries whose ids the project has, too."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Diagnostics of whole files; those of an entry are in its `problems`."""
     files: tuple[str, ...] = ()

@@ -75,6 +75,8 @@ class ProbeEvidence(Value, frozen=True, kw_only=True):
     note: str = ""
     """For an MCP server: its own name, and how many tools it offers."""
     tools: dict[str, ToolProbe] = {}
+    protocol: str = ""
+    """The protocol that the answer names, such as `process-json/1`."""
 
 
 class RuntimeEvidence(Value, frozen=True, kw_only=True):

@@ -28,6 +28,8 @@ class Status(Value, frozen=True, kw_only=True):
     running: int
     leases: int
     policy_ok: bool
+    waiting_rules: int = 0
+    """Looser rules of the user's policy file, or removals of stricter ones, that wait for a person."""
     sandbox: str
     """One sentence that says how this machine can confine programs now."""
     waiting_trust: int
@@ -44,3 +46,8 @@ class Status(Value, frozen=True, kw_only=True):
     """Whether everything is stopped until a person releases it."""
     listening: tuple[str, ...] = ()
     """Addresses of the doors other than the Unix socket, such as `ws://127.0.0.1:8787/ws`."""
+    loop_pauses: int = 0
+    """How often the kernel's event loop stood still for more than 100 milliseconds."""
+    longest_pause_ms: int = 0
+    latest_pause: str = ""
+    """The length and the place of the latest such pause; empty where there was none."""

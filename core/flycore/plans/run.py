@@ -17,6 +17,7 @@ from flycore.model.call import CallRequest, PlanStep, Progress, ToolResult
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.json import JsonObject
+from flycore.model.large_values import is_large, run_aside
 from flycore.pipeline.authorize import admission_refusal, panic_rejection, quota_rejection
 from flycore.pipeline.call import (
     Call,
@@ -34,12 +35,12 @@ from flycore.pipeline.pipeline import run_call, run_guarded
 from flycore.pipeline.prepare import Prepared, callable_view
 from flycore.pipeline.result import rejected
 from flycore.pipeline.slots import enter_group
-from flycore.pipeline.validate import NO_JSON, input_rejection, is_json, validate_input
+from flycore.pipeline.validate import NO_JSON, input_rejection, is_json, validated
 from flycore.plans.definitions import PLANS
 from flycore.plans.expand import Step, expand, step_violations
 from flycore.plans.report import FinishedStep, artifacts_of, output_of, step_reports, warnings_of
 from flycore.policy.conditions import PolicyCall
-from flycore.policy.evaluate import denying_rules
+from flycore.policy.evaluate import conditions_are_costly, denying_rules
 from flycore.sandbox.environment import declared_secrets
 from flycore.sandbox.secret_masks import Masks
 
@@ -102,9 +103,9 @@ class _PlanRun:
         root_state = context.judge.state.latest
         self.masks = _masks(root_state, call.request.tool, context.judge.root.environ)
         # In the order of the steps of a call: validate, record, policy, admit, quota, slot.
-        stop = self._checked(root_state)
-        self._arrival = record_call(context.audit, call, self._input, self.masks, "")
-        stop = stop or self._refusal()
+        stop = await self._checked(root_state)
+        self._arrival = await record_call(context.audit, call, self._input, self.masks, "")
+        stop = stop or await self._refusal()
         if stop is not None:
             return self.ended(
                 stop if stop.code == Code.POLICY else admission_refusal(context.admission, call) or stop
@@ -125,32 +126,33 @@ class _PlanRun:
                     await enter_group(context.slots, call, group, stack)
                 return await self._run_steps()
 
-    def _checked(self, root_state: RootState) -> Rejection | None:
+    async def _checked(self, root_state: RootState) -> Rejection | None:
         """Fill in defaults, expand the steps, and check each against the tool that it calls; the rejection
         where one does not fit."""
         given = self._call.request.input
-        if not is_json(given):
+        if not await run_aside(is_large(given), is_json, given):
             return failed(Code.INVALID_INPUT, NO_JSON)
         self._input = given
         view = callable_view(root_state, self._call.request.tool, self._context.judge.blocks)
         if isinstance(view, Rejection):
             return view
-        checked = validate_input(view.capability, given, self.masks)
+        checked = await validated(view.capability, given, self.masks)
         if isinstance(checked, Rejection):
             return checked
-        self._input, steps = checked, expand(view.capability.name, checked)
+        aside = is_large(checked)
+        self._input, steps = checked, await run_aside(aside, expand, view.capability.name, checked)
         capabilities: dict[str, Capability] = {}
         for tool in dict.fromkeys(step.tool for step in steps if step.tool):
             atomic = callable_view(root_state, tool, self._context.judge.blocks)
             if isinstance(atomic, Rejection):
                 return atomic
             capabilities[tool] = atomic.capability
-        if found := step_violations(steps, capabilities):
+        if found := await run_aside(aside, step_violations, steps, capabilities):
             return input_rejection(view.capability, found, self.masks)
         self._steps = steps
         return None
 
-    def _refusal(self) -> Rejection | None:
+    async def _refusal(self) -> Rejection | None:
         """Why the plan may not go on: everything is stopped, a person has blocked the tool, or a rule denies
         it."""
         judge, request = self._context.judge, self._call.request
@@ -161,7 +163,10 @@ class _PlanRun:
         if isinstance(view, Rejection):
             return view
         about = PolicyCall(tool=request.tool, input=self._input, caller=request.caller, now=judge.clock.now())
-        denies = denying_rules(root_state.policy, about)
+        aside = is_large(self._input) or conditions_are_costly(
+            root_state.policy, view.capability, self._input
+        )
+        denies = await run_aside(aside, denying_rules, root_state.policy, about)
         if not denies:
             return None
         judge.note_rules(denies)
@@ -171,7 +176,7 @@ class _PlanRun:
         """Run the steps in order, until one does not succeed."""
         for number, step in enumerate(self._steps, 1):
             # A person may stop everything, block the tool or change the rules between two steps.
-            if (barred := self._refusal()) is not None:
+            if (barred := await self._refusal()) is not None:
                 return self.ended(barred)
             at = PlanStep(plan=self._call.request.tool, number=number, of=len(self._steps))
             if not step.tool:
@@ -256,11 +261,11 @@ class _PlanRun:
 
 
 def _masks(root_state: RootState, tool: str, environ: Mapping[str, str]) -> Masks:
-    """Masks over the secrets of every sidecar that the plan may call."""
+    """Masks over the secrets of the root, and of every sidecar that the plan may call."""
     secrets: dict[str, str] = {}
     for name in root_state.index[tool].capability.over:
         view = root_state.index.get(name)
         entry = root_state.entries.get(view.sidecar or "") if view is not None else None
         if entry is not None:
             secrets |= declared_secrets(entry.permissions, environ)[0]
-    return Masks(secrets)
+    return root_state.masks_with(secrets)

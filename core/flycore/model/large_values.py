@@ -1,0 +1,78 @@
+"""Large values: what counts as large, and the worker threads in which work on them is done.
+
+Whatever takes longer than some milliseconds on the event loop holds up every other caller. A value is large
+by its text or by the number of its parts, since a small text can hold many values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, TypeVarTuple
+
+import anyio
+import anyio.to_thread
+from anyio.lowlevel import RunVar
+
+LARGE_BYTES = 65_536
+"""Bytes of text, or characters of all strings together, from which on a value is large."""
+LARGE_VALUES = 5_000
+"""Parts of a value from which on it is large: its strings, numbers, objects, arrays, and keys."""
+THREADS = 2
+"""Threads that work on large values at once. Each of them competes with the event loop for the interpreter,
+so that more would only slow it down."""
+
+ResultT = TypeVar("ResultT")
+Ts = TypeVarTuple("Ts")
+
+_limiter: RunVar[anyio.CapacityLimiter] = RunVar("flycore.large_values")
+
+
+def is_large_text(data: bytes) -> bool:
+    """Whether a JSON text is large, or may hold many values. It is not parsed: each comma and bracket counts,
+    those in strings as well."""
+    return len(data) >= LARGE_BYTES or (
+        len(data) >= LARGE_VALUES and sum(map(data.count, (b",", b"[", b"{"))) >= LARGE_VALUES
+    )
+
+
+def is_large(value: object) -> bool:
+    """Whether a JSON value is large. It is walked through only as far as it is small."""
+    return weight(value, LARGE_VALUES, LARGE_BYTES // LARGE_VALUES) >= LARGE_VALUES
+
+
+def weight(value: object, most: int, characters: int) -> int:
+    """Return the number of parts of a JSON value, `characters` of a string counting as one more; some number
+    of at least `most` where there are that many."""
+    counted = 0
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        counted += 1
+        if isinstance(part, str):
+            counted += len(part) // characters
+        elif isinstance(part, dict):
+            counted += len(part) + sum(map(len, part)) // characters if len(part) < most else most
+            if counted < most:
+                waiting.extend(part.values())
+        elif isinstance(part, list):
+            # The length alone tells of a long array; its items are not looked at.
+            counted += len(part) if len(part) >= most else 0
+            if counted < most:
+                waiting.extend(part)
+        if counted >= most:
+            return counted
+    return counted
+
+
+async def run_aside(large: bool, function: Callable[[*Ts], ResultT], *args: *Ts) -> ResultT:
+    """Return what the function returns. It runs in a worker thread where `large` says so, else right here.
+
+    The function must not touch what belongs to the event loop's thread. A cancellation waits for its end.
+    """
+    if not large:
+        return function(*args)
+    limiter = _limiter.get(None)
+    if limiter is None:
+        limiter = anyio.CapacityLimiter(THREADS)
+        _limiter.set(limiter)
+    return await anyio.to_thread.run_sync(function, *args, limiter=limiter)
