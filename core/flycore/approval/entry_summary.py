@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from flycore.model.enums import Kind, PathState
 from flycore.model.json import Json
 from flycore.model.program import ResolvedProgram
-from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.model.sidecar import SidecarEntry
+from flycore.registry.loader_environment import loader_of
 
 COMMAND = ""
 """The key of the entry's own command among the resolved programs. Delegates are found by their names."""
@@ -36,15 +37,19 @@ def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> I
         yield f"delegate {_quoted(name)} {followed}"
     yield f"kind {entry.kind.value}, started in the {entry.cwd.value} folder"
     yield f"tools {_tools(entry)}"
-    yield from _permissions(entry.permissions)
+    yield from _permissions(entry)
     for name, value in sorted(entry.env.items()):
-        yield f"environment {_quoted(name)} = {_quoted(value)}"
+        reader = loader_of(name)
+        read = f", which {reader} reads to find code" if reader else ""
+        yield f"environment {_quoted(name)} = {_quoted(value)}{read}"
     if entry.pass_env:
         yield f"environment taken from flytui's: {', '.join(_quoted(name) for name in entry.pass_env)}"
     if entry.config:
         yield f"config {_quoted(entry.config)}"
+    if entry.restarts_on_cancel:
+        yield "restarted, for every caller, where it does not end a cancelled call"
     if entry.seal_in_place:
-        yield "runs in place: its files are not sealed"
+        yield "runs in place: its seal is partial"
     position = entry.position
     yield f"declared in {_quoted(position.file)} line {position.line}"
 
@@ -74,8 +79,12 @@ def _command(command: str, args: tuple[str, ...], program: ResolvedProgram | Non
     return f"{words} → {_quoted(program.path)}{through}"
 
 
-def _permissions(permissions: Permissions) -> Iterator[str]:
-    yield f"network {'yes: the whole network of this machine' if permissions.network else 'no'}"
+def _permissions(entry: SidecarEntry) -> Iterator[str]:
+    permissions = entry.permissions
+    if entry.config_address and not permissions.network:
+        yield f"network yes: its config names {_quoted(entry.config_address)}, though it declares no network"
+    else:
+        yield f"network {'yes: the whole network of this machine' if permissions.network else 'no'}"
     yield f"reads {', '.join(_quoted(path) for path in permissions.read) or 'no files'}"
     yield f"writes {', '.join(_quoted(path) for path in permissions.write) or 'no files'}"
     yield f"secrets {', '.join(_quoted(name) for name in permissions.secrets) or 'none'}"

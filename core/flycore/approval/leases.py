@@ -18,12 +18,22 @@ import anyio
 import msgspec
 
 from flycore.approval.waiters import FOREVER, wait_until
-from flycore.catalog.schemas import accepts
-from flycore.model.approval import LEASE_MINUTES, UNTIL_LEFT, ApprovalRequest, Ask, Lease, LeaseTerms, Subject
+from flycore.catalog.schemas import accepts, needs_process
+from flycore.model.approval import (
+    LEASE_MINUTES,
+    MAX_PARTIAL_MINUTES,
+    UNTIL_LEFT,
+    ApprovalRequest,
+    Ask,
+    Lease,
+    LeaseTerms,
+    Subject,
+)
 from flycore.model.call import Caller
 from flycore.model.clock import Clock
 from flycore.model.enums import Choice, LeaseScope, RequestState, Risk
 from flycore.model.json import Json, JsonObject, canonical_json, digest
+from flycore.model.program import surroundings_of
 from flycore.policy.conditions import schema_faults
 from flysafe.procfs import read_process
 
@@ -67,15 +77,27 @@ def is_caller_alive(caller: Caller) -> bool:
     return process is not None and process.started == caller.started
 
 
+def lease_durations(request: ApprovalRequest) -> tuple[int, ...]:
+    """Return the minutes for which a lease may be made for that request."""
+    # What a partial seal does not hold may change unseen, so a lease on it is short and ends by the clock.
+    if request.partial:
+        return tuple(minutes for minutes in LEASE_MINUTES if minutes <= MAX_PARTIAL_MINUTES)
+    return (*LEASE_MINUTES, *((UNTIL_LEFT,) if request.caller.pid > 0 else ()))
+
+
 def lease_fault(request: ApprovalRequest, terms: LeaseTerms | None) -> str:
     """Return why these terms make no lease for that request; empty where they do."""
     if terms is None:
         return "a lease needs its terms"
+    if request.caller.is_sidecar:
+        return "a sidecar that calls a tool itself is asked for each call: it gets no lease"
     if terms.minutes not in (*LEASE_MINUTES, UNTIL_LEFT) or not 1 <= terms.calls <= MAX_CALLS:
         minutes = ", ".join(str(number) for number in LEASE_MINUTES)
         return f"a lease is for {minutes} minutes or until the caller leaves, and 1 to {MAX_CALLS} calls"
     if terms.minutes == UNTIL_LEFT and request.caller.pid <= 0:
         return "flytui cannot see when this caller leaves: choose a number of minutes"
+    if terms.minutes not in lease_durations(request):
+        return f"its seal is partial ({request.partial}): {MAX_PARTIAL_MINUTES} minutes at most"
     if terms.scope is LeaseScope.GROUP and not request.group:
         return "this tool belongs to no group: make the lease for the tool"
     if terms.scope is LeaseScope.HOST and not request.host:
@@ -83,9 +105,9 @@ def lease_fault(request: ApprovalRequest, terms: LeaseTerms | None) -> str:
     return "" if terms.condition is None else _condition_fault(request, terms.condition)
 
 
-def scope_digest(subject: Subject, group: str = "") -> str:
+def scope_digest(subject: Subject, group: str = "", surroundings: str = "") -> str:
     """Return the digest that a lease is bound to: over caller, tool or group, seal, delegates, entry,
-    permissions, environment names and level."""
+    permissions, environment names, level, and the working folder that a partial seal depends on."""
     # Input and preview differ from call to call. Policy is evaluated again for each call and may still deny,
     # so a new version of it does not end a lease.
     about: dict[str, Json] = {"group": group} if group else {"tool": subject.tool}
@@ -99,6 +121,7 @@ def scope_digest(subject: Subject, group: str = "") -> str:
             "permissions": subject.permissions,
             "envNames": list(subject.env_names),
             "level": subject.level,
+            "surroundings": surroundings,
         }
     )
 
@@ -119,16 +142,23 @@ class HeldLease(NamedTuple):
     panic_count: int = 0
     """How often everything had been stopped when the lease was made."""
 
-    def covers(self, subject: Subject, risk: Risk, group: str) -> bool:
+    def covers(self, subject: Subject, risk: Risk, group: str, surroundings: str) -> bool:
         """Return whether the lease, while it is active, permits that call."""
         lease = self.lease
         wide = lease.scope is LeaseScope.GROUP
         return (
             lease.calls_left > 0
             and (not wide or group == lease.group)
-            and lease.scope_digest == scope_digest(subject, lease.group if wide else "")
+            and lease.scope_digest == scope_digest(subject, lease.group if wide else "", surroundings)
             and (lease.scope is not LeaseScope.HOST or page_host(subject.tool, subject.input) == lease.host)
-            and (lease.condition is None or accepts(lease.condition, subject.input))
+            # This runs on the event loop: of a value that is too large for that a person is asked.
+            and (
+                lease.condition is None
+                or (
+                    not needs_process(lease.condition, subject.input)
+                    and accepts(lease.condition, subject.input)
+                )
+            )
             and self.approved_risk.at_least(risk)
             and not _larger(input_bytes(subject.input), self.approved_bytes)
         )
@@ -159,7 +189,9 @@ class LeaseStore:
             id=secrets.token_hex(8),
             caller=request.caller,
             tool=request.tool,
-            scope_digest=scope_digest(request.subject, request.group if wide else ""),
+            scope_digest=scope_digest(
+                request.subject, request.group if wide else "", surroundings_of(request.seals)
+            ),
             from_request=request.id,
             calls_left=terms.calls - 1,
             expires_at=0.0 if forever else now + terms.minutes * 60.0,
@@ -185,10 +217,16 @@ class LeaseStore:
             return None
         return None if answer.lease is None else self.add(ask.request, answer.lease).id
 
-    def match(self, subject: Subject, risk: Risk, group: str = "") -> Lease | None:
+    def match(self, subject: Subject, risk: Risk, group: str = "", surroundings: str = "") -> Lease | None:
         """Return a lease that covers the subject and has calls left; None where a person has to be asked.
-        `group` is the tool's exclusive group. A call of higher risk than the approved one is not covered."""
-        return next((held.lease for held in self._active_leases() if held.covers(subject, risk, group)), None)
+
+        `group` is the tool's exclusive group, `surroundings` the digest of the working folder that a partial
+        seal depends on. A call of higher risk than the approved one is not covered.
+        """
+        covering = (
+            held.lease for held in self._active_leases() if held.covers(subject, risk, group, surroundings)
+        )
+        return next(covering, None)
 
     def take(self, lease_id: str) -> Lease | None:
         """Use one call of a lease. Returns the lease as it is then; None where it has ended or has no calls
@@ -345,6 +383,8 @@ def _condition_fault(request: ApprovalRequest, condition: JsonObject) -> str:
     faults = [f"{pointer or '/'}: {why}" for pointer, why in schema_faults(condition)]
     if faults:
         return f"the condition cannot be used: {'; '.join(faults)}"
+    if needs_process(condition, request.subject.input):
+        return "the input is too large for a lease with a condition"
     if not accepts(condition, request.subject.input):
         return "this call does not meet the condition itself"
     return ""

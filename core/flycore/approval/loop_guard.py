@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from flycore.model.approval import Outcome
@@ -23,6 +23,10 @@ MAX_FAILURES = 3
 """Failures of one call, or calls of one unknown tool, that pause the caller."""
 PAUSE_SECONDS = 600.0
 """Seconds that `stop` lasts, and that a question waits while no console is open."""
+NEW_SECONDS = 10.0
+"""Seconds after a change of a tool in which calls do not count that do not find it."""
+MAX_CHANGED = 1_000
+"""Changed tools that are remembered, the latest ones."""
 MAX_CALLERS = 4096
 MAX_CALLS = 64
 """Different failing calls that are counted for one caller. Beyond, the one not tried for longest is
@@ -56,6 +60,8 @@ class Attempt(Value, frozen=True, kw_only=True):
     status: Status
     code: str = ""
     message: str = ""
+    machine_fault: bool = False
+    """Whether the machine failed, not the call: the caller could not have called otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,7 @@ class LoopGuard:
         on_question_end: OnQuestion,
         is_alive: IsAlive = is_alive,
     ) -> None:
+        self._changed: OrderedDict[str, float] = OrderedDict()
         self._clock = clock
         self._console_open = console_open
         self._on_question = on_question
@@ -104,6 +111,15 @@ class LoopGuard:
         pause = self._pauses.get(caller)
         return "" if pause is None or self._resume(pause) else pause.message
 
+    def note_change(self, tools: Iterable[str]) -> None:
+        """Note that these tools have changed: a caller may not know yet that one is gone."""
+        now = self._clock.monotonic()
+        for tool in tools:
+            self._changed.pop(tool, None)
+            self._changed[tool] = now
+            if len(self._changed) > MAX_CHANGED:
+                self._changed.popitem(last=False)
+
     def record(self, attempt: Attempt) -> None:
         """Count a call that has ended, and pause its caller where it makes a loop."""
         key, unknown = attempt.caller.key, attempt.code == Code.NOT_FOUND
@@ -112,6 +128,10 @@ class LoopGuard:
             self._forget(key, call)
             return
         fails = attempt.status is Status.FAILED and attempt.code not in _NO_FAILURE
+        changed = self._changed.get(attempt.tool)
+        just_gone = unknown and changed is not None and self._clock.monotonic() < changed + NEW_SECONDS
+        if attempt.machine_fault or just_gone:
+            return
         if fails and key not in self._pauses and self._count_attempt(key, call) >= MAX_FAILURES:
             self._counts.pop(key, None)
             self._pause(attempt, unknown=unknown)

@@ -15,7 +15,13 @@ import msgspec
 from flycore.approval.denials import DenialCache
 from flycore.approval.desktop_control import DesktopControl
 from flycore.approval.grants import Grant, GrantStore
-from flycore.approval.leases import LeaseChange, LeaseStore, OnLeaseChange
+from flycore.approval.leases import (
+    LIVENESS_CHECK_SECONDS,
+    IsAlive,
+    LeaseChange,
+    LeaseStore,
+    OnLeaseChange,
+)
 from flycore.approval.requests import Limits, RequestStore, Transition, check_request, rejected_decision
 from flycore.approval.tickets import TicketStore
 from flycore.approval.waiters import (
@@ -46,6 +52,9 @@ REQUEST_CHANGED = "approval.changed"
 has another input."""
 
 
+CALLER_EXITED = "the program that asked has exited, and nobody can collect the result: it was withdrawn"
+
+
 SaveTickets = Callable[[tuple[Ticket, ...]], None]
 """Writes the tickets to the file that a restarted kernel reads. Never raises."""
 WriteStandingPermission = Callable[[ApprovalRequest, Answer, str], str]
@@ -70,6 +79,7 @@ class ApprovalQueue:
         on_lease_change: OnLeaseChange = lambda move, lease, by: None,
         save_tickets: SaveTickets = lambda tickets: None,
         on_unattended: OnUnattended = lambda ask: None,
+        is_alive: IsAlive = lambda caller: True,
     ) -> None:
         self._clock = clock
         self._publish = publish
@@ -78,6 +88,7 @@ class ApprovalQueue:
         self._report_lease_change = on_lease_change
         self._save_tickets = save_tickets
         self._on_unattended = on_unattended
+        self._is_alive = is_alive
         self._requests = RequestStore(limits)
         self._waiters = WaiterRegistry()
         self._denials = DenialCache(clock)
@@ -92,11 +103,14 @@ class ApprovalQueue:
         while True:
             # No await lies between reading the next deadline and making the event: a request that arrives
             # later sets this very event, so no deadline is missed.
-            deadline = min(self._requests.next_deadline(), self._tickets.next_end())
+            deadline = min(self._requests.next_deadline(), self._tickets.next_end(), self._next_look())
             self._changed = anyio.Event()
             await wait_until(self._clock, self._changed, deadline)
             for request_id in self._requests.overdue(self._clock.monotonic()):
                 self._finish(self._requests.expire(request_id, self._clock.now()))
+            for pending in self._waiters:
+                if self._is_abandoned(pending):
+                    self._withdraw_abandoned(pending)
             if self._tickets.sweep():
                 self._save()
 
@@ -146,6 +160,11 @@ class ApprovalQueue:
         `subject_digest` is that of the request the person saw. `by` names the console. `author`, by default
         the same, is recorded with the rule or block that the answer writes.
         """
+        pending = self._waiters.get(request_id)
+        if pending is not None and self._is_abandoned(pending):
+            # It may have exited after the last look. Nobody could collect the result of an approval.
+            self._withdraw_abandoned(pending)
+            return Outcome(accepted=False, why_not=CALLER_EXITED)
         outcome, ask = self._requests.decide(
             request_id,
             subject_digest,
@@ -217,10 +236,12 @@ class ApprovalQueue:
         """Wait until every call whose request is settled has resumed."""
         await self._waiters.all_resumed()
 
-    def use_lease(self, grant_id: str, subject: Subject, risk: Risk, group: str = "") -> Grant | None:
+    def use_lease(
+        self, grant_id: str, subject: Subject, risk: Risk, group: str = "", surroundings: str = ""
+    ) -> Grant | None:
         """Return a grant for one call, drawn from a lease that covers it; None where a person has to be
-        asked. `group` is the tool's exclusive group."""
-        lease = self.leases.match(subject, risk, group)
+        asked. `group` and `surroundings` are as for `LeaseStore.match`."""
+        lease = self.leases.match(subject, risk, group, surroundings)
         used = None if lease is None else self.leases.take(lease.id)
         return None if used is None else self.grants.issue(grant_id, subject.digest(), used.id)
 
@@ -255,6 +276,26 @@ class ApprovalQueue:
         if kept.state is RequestState.APPROVED:
             self.grants.issue(request.id, kept.request.subject_digest)
         return kept
+
+    def _next_look(self) -> float:
+        """Return when to look whether callers that are away still run, in monotonic seconds; infinite where
+        there is none."""
+        away = any(pending.tickets and not pending.waiters for pending in self._waiters)
+        return self._clock.monotonic() + LIVENESS_CHECK_SECONDS if away else FOREVER
+
+    def _is_abandoned(self, pending: WaitingRequest) -> bool:
+        """Return whether nobody can come back for the answer: only tickets wait for it, and they belong to a
+        process that has exited. A caller that is known by a token only may always come back."""
+        caller = self._requests.waiting_request(pending.request_id).request.caller
+        away = pending.tickets > 0 and not pending.waiters
+        return away and caller.pid > 0 and not self._is_alive(caller)
+
+    def _withdraw_abandoned(self, pending: WaitingRequest) -> None:
+        pending.tickets = 0  # no answer is kept: nobody could pick it up
+        ask = self._requests.withdraw(pending.request_id, self._clock.now())
+        self._finish(ask)
+        if ask is not None:
+            self._on_unattended(ask)
 
     def _deny_blocked(self, ask: Ask, by: str) -> None:
         """Apply a block to what exists already: end the tool's leases and kept answers, and deny every other

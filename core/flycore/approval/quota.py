@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
@@ -56,12 +56,19 @@ class _Usage:
     calls: deque[float] = field(default_factory=deque)
     running: int = 0
     high_risk: int = 0
+    refused: bool = False
+    """Whether the latest call was refused."""
 
 
 class Quota:
     """Counts the calls of each caller (`Caller.key`). One process of the caller is one session."""
 
-    def __init__(self, clock: Clock, limits: QuotaLimits) -> None:
+    def __init__(
+        self, clock: Clock, limits: QuotaLimits, on_change: Callable[[str, str], None] = lambda *_: None
+    ) -> None:
+        """`on_change` is called with a caller's key and the reason when its calls begin to be refused, and
+        with an empty reason at its first call after that."""
+        self._on_change = on_change
         self._clock = clock
         self._limits = limits
         self._usage: OrderedDict[str, _Usage] = OrderedDict()
@@ -74,6 +81,10 @@ class Quota:
         if refusal is None:
             usage.calls.append(now)
             usage.high_risk += risk.at_least(Risk.HIGH)
+        # Once for each change: a caller that calls on and on makes no flood of it.
+        if usage.refused != (refusal is not None):
+            usage.refused = refusal is not None
+            self._on_change(caller, refusal.message if refusal is not None else "")
         return refusal
 
     def used_up(self, caller: str) -> QuotaRefusal | None:

@@ -113,9 +113,10 @@ def choices(request: ApprovalRequest) -> tuple[Choice, ...]:
     # A call of critical risk is decided each time: no lease and no rule may allow the next one.
     if request.risk is Risk.CRITICAL:
         return (Choice.APPROVE_ONCE, Choice.DENY, Choice.BLOCK)
-    # A lease permits later runs of the same program, so it needs a seal that keeps the program the same.
-    seals = (request.seal, *(delegate.seal for delegate in request.delegates))
-    lease = (Choice.LEASE,) if all(seal.leasable for seal in seals) else ()
+    # A lease permits later runs of the same program, so it needs a seal that shows every change of it.
+    watched = all(seal.leasable for seal in request.seals)
+    safe = not request.partial or not request.risk.at_least(Risk.HIGH)
+    lease = (Choice.LEASE,) if watched and safe else ()
     return (Choice.APPROVE_ONCE, *lease, Choice.RULE, Choice.DENY, Choice.BLOCK)
 
 

@@ -12,12 +12,33 @@ from pathlib import Path
 import msgspec
 
 from flycore.approval.state_file import read_state, write_state
+from flycore.model.base import Value
 from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.json import digest
 from flycore.model.question import Block
 
 MAX_BYTES = 1_048_576
 EVERY_TOOL = "*"
 """The tool of the only block while the file cannot be relied on. Unblocking it starts a new file."""
+
+
+class _File(Value, frozen=True, kw_only=True):
+    """The content of the file. The digest is over the canonical JSON of the blocks: a name in which a bit
+    flipped would otherwise unblock its tool without a word."""
+
+    blocks: tuple[Block, ...]
+    digest: str
+
+
+def _read(data: bytes) -> tuple[Block, ...]:
+    """Return the blocks in the file. Raises msgspec.DecodeError and ValueError."""
+    # Older versions wrote a list without a digest. The next block or unblocking writes it anew.
+    if data.lstrip().startswith(b"["):
+        return msgspec.json.decode(data, type=tuple[Block, ...])
+    found = msgspec.json.decode(data, type=_File)
+    if digest([msgspec.to_builtins(block) for block in found.blocks]) != found.digest:
+        raise ValueError("its content does not match its digest")
+    return found.blocks
 
 
 class ToolBlockStore:
@@ -34,11 +55,10 @@ class ToolBlockStore:
         """Return the store with what the file holds. Never raises for the content of the file."""
         store = cls(path)
         try:
-            found = msgspec.json.decode(read_state(path, MAX_BYTES), type=tuple[Block, ...])
-            store._blocks = {block.tool: block for block in found}
+            store._blocks = {block.tool: block for block in _read(read_state(path, MAX_BYTES))}
         except FileNotFoundError:
             pass
-        except (OSError, msgspec.DecodeError, UnicodeError) as error:
+        except (OSError, msgspec.DecodeError, UnicodeError, ValueError) as error:
             store.diagnostics = (store._fault(str(error)),)
             reason = "the list of blocked tools cannot be read"
             store._blocks = {EVERY_TOOL: Block(tool=EVERY_TOOL, since=0.0, reason=reason)}
@@ -73,7 +93,7 @@ class ToolBlockStore:
             )
         kept = [msgspec.to_builtins(block) for block in blocks.values()]
         try:
-            write_state(self._path, kept, MAX_BYTES)
+            write_state(self._path, {"blocks": kept, "digest": digest(kept)}, MAX_BYTES)
         except OSError as error:
             return f"the block could not be written: {error.strerror or error}"
         self._blocks, self.diagnostics = dict(blocks), ()

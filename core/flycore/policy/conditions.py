@@ -134,7 +134,9 @@ def match_caller(pattern: str, caller: Caller | None) -> Match:
     name. What a client says of itself is not used."""
     if not pattern:
         return Match.YES
-    if caller is None:
+    # A sidecar acts for whoever called it: an allow for a program must not count for it, and a deny must not
+    # fall away.
+    if caller is None or caller.is_sidecar:
         return Match.UNKNOWN
     identity = caller.executable if "/" in pattern else caller.program
     if matches(pattern, identity):

@@ -39,7 +39,7 @@ def objections(capability: Capability, entry: SidecarEntry, facts: CallFacts) ->
     """Return why the call is not allowed by default; empty where it is."""
     # Only the kernel's own table and the user's own files are believed. Anything else that describes a tool,
     # such as a cloned registry or an MCP server, may make it look worse, never better.
-    permissions = entry.permissions
+    permissions = entry.effective_permissions
     believed = capability.known or entry.source is Source.USER
     rated = capability.known or facts.user_risk is not None
     trusted_program = facts.bundled_unmodified and not entry.delegates

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from flycore.catalog.builtin import KNOWN
 from flycore.catalog.risk import risk_of
+from flycore.catalog.schemas import needs_process
 from flycore.model.approval import MatchedRule, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
 
 DEFAULTS_VERSION = 1
 """Grows when the built-in defaults change, so that a grant given under the old ones is void."""
+TAKEN_OVER = "an entry of this project took the tool over from your own registry"
+"""Why no rule allows such a tool: rules name tools, and this one runs another program now."""
 
 
 class Policy(Value, frozen=True, kw_only=True, dict=True):
@@ -112,6 +116,11 @@ def effective_rules(matches: tuple[RuleMatch, ...]) -> tuple[MatchedRule, ...]:
     )
 
 
+def _without_vacuous_allow(item: RuleMatch) -> RuleMatch:
+    conditional = item.rule.decision is Decision.ALLOW and item.rule.when is not None
+    return item._replace(match=Match.UNKNOWN) if conditional and item.match is Match.YES else item
+
+
 class Evaluation(Value, frozen=True, kw_only=True):
     """The policy's evaluation of one call, with everything that it rests on."""
 
@@ -139,6 +148,7 @@ def evaluate(
     input: JsonObject | None,
     level: Level,
     bundled_unmodified: bool,
+    unsealed: str = "",
     user_risk: Risk | None = None,
     caller: Caller | None = None,
     now: float | None = None,
@@ -147,18 +157,42 @@ def evaluate(
 
     `input`, `caller` and `now` (Unix time in seconds) are None where they are not known; then an allow that
     depends on them does not count. `level` is the sandbox level, and `user_risk` the risk that the user's own
-    settings give the tool.
+    settings give the tool. `unsealed` says why the program may not be what it was when a person last decided;
+    then no rule allows.
     """
     matches = matching_rules(policy, PolicyCall(tool=capability.name, input=input, caller=caller, now=now))
+    if capability.name in KNOWN and not capability.known:
+        # Its entry describes the tool: a condition on the kernel's fields may fit an input without them.
+        matches = tuple(_without_vacuous_allow(item) for item in matches)
     risk = call_risk(capability, input, user_risk)
+    if taken := entry.takes_over(capability.name):
+        # What the user said of a tool was said of the program that the user's own registry names.
+        risk = max(risk, call_risk(capability, input, None), key=lambda one: one.rank)
+        user_risk = None
     facts = CallFacts(
         risk=risk,
         user_risk=user_risk,
         level=level,
-        bundled_unmodified=bundled_unmodified,
+        bundled_unmodified=bundled_unmodified and not unsealed,
     )
     default = default_rule(capability, entry, facts)
-    return Evaluation(risk=risk, matches=matches, rules=effective_rules(matches), default=default)
+    rules = effective_rules(matches)
+    if unsealed:
+        rules = tuple(_ask_for_allow(rule, unsealed) for rule in rules)
+    if taken:
+        rules = tuple(_ask_for_allow(rule, TAKEN_OVER) for rule in rules)
+    return Evaluation(risk=risk, matches=matches, rules=rules, default=default)
+
+
+MOST_CONDITIONS = 100
+"""Conditions on one input that are checked on the event loop; each takes some microseconds."""
+
+
+def conditions_are_costly(policy: Policy, capability: Capability, input: JsonObject) -> bool:
+    """Return whether `evaluate` may take so long that it must not run on an event loop."""
+    conditions = [rule.when for rule in policy.rules if rule.when is not None]
+    conditions += [rule.when for rule in capability.risk_when]
+    return len(conditions) > MOST_CONDITIONS or any(needs_process(when, input) for when in conditions)
 
 
 def call_risk(capability: Capability, input: JsonObject | None, user_risk: Risk | None) -> Risk:
@@ -226,6 +260,14 @@ def _as_ask(rule: Rule) -> MatchedRule:
     named = " and ".join(name for name, value in conditions if value not in ("", None))
     because = f"{rule.because} ({rule.decision.value}, depending on {named})"
     return msgspec.structs.replace(rule.matched(), decision=Decision.ASK, because=because)
+
+
+def _ask_for_allow(rule: MatchedRule, why: str) -> MatchedRule:
+    """Return an allow as one that asks, with the reason; any other rule as it is."""
+    if rule.decision is not Decision.ALLOW:
+        return rule
+    because = f"{rule.because} (allow, but {why})"
+    return msgspec.structs.replace(rule, decision=Decision.ASK, because=because)
 
 
 def _mention_expired(default: MatchedRule, matches: tuple[RuleMatch, ...]) -> MatchedRule:

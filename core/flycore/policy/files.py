@@ -18,7 +18,7 @@ import msgspec
 from flycore.model.base import Value
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision
-from flycore.model.json import JsonObject
+from flycore.model.json import JsonObject, may_hold_more
 from flycore.policy.rules import Rule, RuleLayer, RuleSource, parse_rules
 from flycore.registry.jsonc.parse import read_jsonc
 from flycore.registry.paths import POLICY_FILE, PROJECT_POLICY_FILE, SYSTEM_CONFIG_DIR
@@ -56,6 +56,12 @@ class PolicyFile(Value, frozen=True, kw_only=True):
 
 
 Loaded = tuple[PolicyFile, tuple[Diagnostic, ...]]
+
+
+MOST_VALUES = 100_000
+"""Values of a project's file. The place of each is looked for, which takes some 20 microseconds."""
+MOST_RULES = 1_000
+"""Rules of a project's file. A folder that was just cloned must not hold up the commands that look at it."""
 
 
 def load_system(system: SystemFile, names: frozenset[str]) -> Loaded:
@@ -114,6 +120,9 @@ def read_policy(data: bytes, layer: RuleLayer, file: str, names: frozenset[str])
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         return ask_for_everything(layer, file, f"cannot be read: byte {error.start} is not UTF-8")
+    if layer is RuleLayer.PROJECT and may_hold_more(text, MOST_VALUES):
+        what = f"holds more than {MOST_VALUES:,} values, which a project's file may not"
+        return ask_for_everything(layer, file, what)
     value, index, problems = read_jsonc(text, file)
     if index is None or not isinstance(value, dict):
         return PolicyFile(source=layer, file=file, ok=False), problems or ask_for_everything(
@@ -169,6 +178,9 @@ def _read_document(value: JsonObject, origin: RuleSource) -> Loaded:
         )
     if not isinstance(rules, list):
         return ask_for_everything(origin.layer, origin.file, "needs `rules`, a list", origin.locate)
+    if origin.layer is RuleLayer.PROJECT and len(rules) > MOST_RULES:
+        what = f"has {len(rules):,} rules, and a project's file may have {MOST_RULES:,}"
+        return ask_for_everything(origin.layer, origin.file, what, origin.locate)
     if unknown:
         return ask_for_everything(
             origin.layer, origin.file, f"has an unknown key {unknown[0]!r}", origin.locate

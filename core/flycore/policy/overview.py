@@ -41,7 +41,8 @@ def policy_overview(
         name = capability.name
         if policy.rules and matching_rules(policy, PolicyCall(tool=name, input=None, caller=None, now=now)):
             return evaluated(capability, entry)
-        key = (entry.id, capability.known, capability.read_only, capability.risk, risks.get(name))
+        kind = (capability.known, capability.read_only, capability.risk)
+        key = (entry.id, *kind, risks.get(name), entry.takes_over(name))
         if key not in summaries:
             summaries[key] = evaluated(capability, entry)
         return summaries[key]

@@ -21,6 +21,7 @@ from flycore.model.json import Json, JsonObject, canonical_json, digest
 from flycore.policy.conditions import matches
 from flycore.policy.default_decision import DEFAULT
 from flycore.policy.files import MAX_BYTES, SCHEMA_VERSION, PolicyFile, read_policy
+from flycore.policy.looser_rules import rule_key
 from flycore.policy.rules import Rule, RuleLayer
 from flycore.registry.jsonc.edit import edited, insert_last, remove
 from flycore.registry.jsonc.parse import read_jsonc
@@ -40,6 +41,8 @@ class AppendResult(Value, frozen=True, kw_only=True):
     why_not: str = ""
     where: str = ""
     """`file:line` of the rule."""
+    key: str = ""
+    """The key of the rule, as `flycore.policy.looser_rules` makes it."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """The faults of the rule where it was not written, and warnings about it where it was."""
 
@@ -90,7 +93,8 @@ def _check_rule(
     if [rule.digest_value() for rule in after.rules[:-1]] != [rule.digest_value() for rule in before.rules]:
         return _not_appended("another rule of the file would change")
     replace_text(path, text, new, mode)
-    return AppendResult(written=True, where=after.rules[-1].place, diagnostics=mine)
+    rule = after.rules[-1]
+    return AppendResult(written=True, where=rule.place, key=rule_key(rule), diagnostics=mine)
 
 
 def replace_text(path: Path, text: str, new: str, mode: int) -> None:
@@ -278,6 +282,8 @@ def rule_fault(request: ApprovalRequest, terms: RuleTerms) -> str:
     """Return why these terms make no rule for that request, as far as that is known before it is written."""
     if not matches(terms.tool, request.tool):
         return f"the rule is for {terms.tool!r}, and this call is of {request.tool!r}: it would not match"
+    if terms.caller and request.caller.is_sidecar:
+        return "no rule for a caller covers a sidecar that calls a tool itself"
     # The example of a rule with a condition quotes the input into a plain file.
     if terms.when is not None and request.input_json != canonical_json(request.subject.input):
         return "the input holds a secret, which the example of a rule with a condition would write down"
@@ -285,9 +291,11 @@ def rule_fault(request: ApprovalRequest, terms: RuleTerms) -> str:
         return "the input is too large to be the example of a rule with a condition"
     if terms.decision is not Decision.ALLOW:
         return ""
-    seals = (request.seal, *(delegate.seal for delegate in request.delegates))
-    if request.risk is Risk.CRITICAL or not all(seal.leasable for seal in seals):
-        return "flytui cannot keep this program from changing, so each of its calls is asked"
+    if request.risk is Risk.CRITICAL:
+        return "each call of critical risk is asked"
+    if request.partial or not all(seal.leasable for seal in request.seals):
+        why = request.partial or "a change of it would not be noticed"
+        return f"the rule would change nothing, because its seal is partial ({why}) and each call is asked"
     stricter = [rule for rule in request.why if rule.where != DEFAULT and rule.decision is not Decision.ALLOW]
     if stricter:
         named = ", ".join(f"{rule.where} ({rule.decision.value})" for rule in stricter)

@@ -11,6 +11,7 @@ import msgspec
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import Kind, Source
 from flycore.model.json import Json, pointer_join
+from flycore.registry.loader_environment import loader_of, may_be_passed
 from flycore.registry.mcp_checks import check_mcp_server
 from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret
 from flycore.registry.schema import known_keys, nested_keys, refuse_retrieval, tool_keys
@@ -33,7 +34,7 @@ def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[s
     if raw.get("kind") == Kind.MCP:
         check_mcp_server(raw, findings)
         return
-    for key in ("url", "headers"):
+    for key in ("url", "headers", "onCancel"):
         if key in raw:
             remedy = 'write "kind": "mcp", or remove it'
             findings.add(f"/{key}", "not-an-mcp-server", "is for the kind mcp only", remedy)
@@ -106,6 +107,21 @@ def _check_pass_env(names: Json, findings: EntryFindings) -> None:
         elif name.startswith(RESERVED_PREFIX):
             remedy = "remove it: every child is given it"
             findings.add(f"/passEnv/{number}", "reserved-name", f"{name} is set by the kernel itself", remedy)
+        elif not may_be_passed(name):
+            # What the kernel was started with is neither shown to the person who trusts the entry nor sealed.
+            remedy = f'write its value into the entry, where it is shown: "env": {{"{name}": "…"}}'
+            message = f"{name} decides which code is loaded ({loader_of(name)}), so it is not handed on"
+            findings.add(f"/passEnv/{number}", "loader-name", message, remedy)
+
+
+def _check_permissions(permissions: Json, findings: EntryFindings) -> None:
+    names = permissions.get("secrets") if isinstance(permissions, dict) else None
+    for number, name in enumerate(names) if isinstance(names, list) else ():
+        # A secret comes from the kernel's environment like a name of passEnv.
+        if isinstance(name, str) and not looks_secret(name) and not may_be_passed(name):
+            remedy = "name a variable that only the tool reads, such as BRAVE_API_KEY"
+            message = f"{name} decides which code is loaded ({loader_of(name)}), so it is no secret"
+            findings.add(f"/permissions/secrets/{number}", "loader-name", message, remedy)
 
 
 def _check_core(specifier: Json, findings: EntryFindings) -> None:
@@ -114,10 +130,21 @@ def _check_core(specifier: Json, findings: EntryFindings) -> None:
         findings.add("/compatibleCore", "version", "not a version range", remedy)
 
 
+def check_addresses(findings: EntryFindings) -> None:
+    """Warn of an address in the config of one of flytui's own programs, whose entry declares no network."""
+    findings.warn(
+        "/config",
+        "undeclared-network",
+        "names an address, but the entry declares no network: the sidecar sends nothing there",
+        'write "network": true in permissions, or take the address out of config',
+    )
+
+
 _KEY_CHECKS: dict[str, Callable[[Json, EntryFindings], None]] = {
     "cwd": _check_cwd,
     "env": _check_env,
     "passEnv": _check_pass_env,
+    "permissions": _check_permissions,
     "compatibleCore": _check_core,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import posixpath
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -11,16 +12,23 @@ import msgspec
 from flycore.model.diagnostics import Diagnostic, Position
 from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
 from flycore.model.json import Json, JsonObject, canonical_json, digest
-from flycore.model.sidecar import Delegate, Limits, Permissions, Probe, SidecarEntry, ToolClaim
-from flycore.registry.checks import check_entry, invisible_character_faults
+from flycore.model.sidecar import (
+    DEFAULT_MAX_INPUT_BYTES,
+    DEFAULT_MAX_OUTPUT_BYTES,
+    Delegate,
+    Limits,
+    Permissions,
+    Probe,
+    SidecarEntry,
+    ToolClaim,
+)
+from flycore.registry.checks import check_addresses, check_entry, invisible_character_faults
 from flycore.registry.schema import entry_validator, strict_validator, violations
 from flycore.registry.source_text import EntryFindings, SourceText
 
-BUNDLED = frozenset(
-    {"browser.cdp", "web.search", "media.local", "computer.native", "utility.local", "mock.echo"}
-)
-"""Ids of the bundled sidecars. Older registries named their delegates in `config`, which is read for these
-only, because the `config` of other sidecars is not known."""
+OWN_PROGRAM = "flytui-sidecar"
+"""Name of the program of the bundled sidecars. Older registries named their delegates in `config`, which is
+read for this program only: the same keys may mean something else to a foreign one, whatever its id is."""
 
 _COMMANDS = {
     "mouseCommand": ("mouse", "mouseArgs"),
@@ -31,13 +39,13 @@ _COMMANDS = {
 }
 
 
-def legacy_delegates(sidecar: str, config: Mapping[str, Json]) -> dict[str, tuple[str, Delegate]]:
+def legacy_delegates(command: str, config: Mapping[str, Json]) -> dict[str, tuple[str, Delegate]]:
     """Return the delegates in an older `config` by name, each with the key that it was read from.
 
     `localCommands` is an object of names, each with a command, an argument list, or `{command, args}`.
     """
     found: dict[str, tuple[str, Delegate]] = {}
-    if sidecar not in BUNDLED:
+    if posixpath.basename(command) != OWN_PROGRAM:
         return found
     for key, (name, arguments) in _COMMANDS.items():
         delegate = _delegate({"command": config.get(key), "args": config.get(arguments, [])})
@@ -64,13 +72,10 @@ def _delegate(value: Json) -> Delegate | None:
     return Delegate(command=command, args=tuple(item for item in args if isinstance(item, str)))
 
 
-_ANCHORS = {"app": Anchor.APP, "project": Anchor.APP, "config": Anchor.CONFIG, "workspace": Anchor.WORKSPACE}
+_ANCHORS = {anchor.value: anchor for anchor in Anchor} | {"project": Anchor.APP}
 _KINDS = {kind.value: kind for kind in Kind}
 _PROBES = {mode.value: mode for mode in ProbeMode if mode is not ProbeMode.DEFAULT}
-_UPGRADES = {
-    state.value: state
-    for state in (UpgradeState.APPLYING, UpgradeState.ROLLBACK_REQUIRED, UpgradeState.FAILED)
-}
+_UPGRADES = {state.value: state for state in UpgradeState}
 _NO_PERMISSIONS, _NO_LIMITS, _DEFAULT_PROBE = Permissions(), Limits(), Probe()
 
 
@@ -131,7 +136,7 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
     default = Anchor.CONFIG if source is Source.USER else Anchor.APP
     config = get("config", {})
     upstream = get("kind") == Kind.MCP
-    return SidecarEntry(
+    entry = SidecarEntry(
         id=findings.sidecar,
         source=source,
         position=written.position,
@@ -150,7 +155,8 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
         config=config,
         delegates=_delegates(raw, config, findings) if config or "delegates" in raw else {},
         timeout_ms=get("timeoutMs", 30_000),
-        max_output_bytes=get("maxOutputBytes", 1_048_576),
+        max_output_bytes=get("maxOutputBytes", DEFAULT_MAX_OUTPUT_BYTES),
+        max_input_bytes=get("maxInputBytes", DEFAULT_MAX_INPUT_BYTES),
         package_id=get("packageId"),
         package_version=get("packageVersion"),
         protocol_version=get("protocolVersion"),
@@ -159,6 +165,7 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
         permissions=_permissions(raw["permissions"]) if "permissions" in raw else _NO_PERMISSIONS,
         limits=_limits(raw["limits"]) if "limits" in raw else _NO_LIMITS,
         seal_in_place=get("seal") == "in-place",
+        restarts_on_cancel=get("onCancel") == "restart",
         tools=() if upstream else _tool_claims(raw),
         picked=_tool_claims(raw) if upstream and "tools" in raw else None,
         upgrade=_upgrade(raw),
@@ -167,6 +174,10 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
         problems=tuple(findings.problems),
         text=written.text,
     )
+    if not config or not entry.config_address or entry.permissions.network:
+        return entry
+    check_addresses(findings)
+    return msgspec.structs.replace(entry, problems=tuple(findings.problems))
 
 
 def _invalid_entry(
@@ -206,7 +217,7 @@ def _delegates(raw: dict[str, Any], config: JsonObject, findings: EntryFindings)
         name: Delegate(command=value["command"], args=tuple(value.get("args", ())))
         for name, value in raw.get("delegates", {}).items()
     }
-    for name, (key, delegate) in legacy_delegates(findings.sidecar, config).items():
+    for name, (key, delegate) in legacy_delegates(raw.get("command", ""), config).items():
         if name not in found:
             found[name] = delegate
             findings.inform(
@@ -244,8 +255,8 @@ def _limits(value: dict[str, Any]) -> Limits:
 
 
 def _upgrade(raw: dict[str, Any]) -> UpgradeState:
-    state = raw.get("upgrade")
-    return _UPGRADES.get(state, UpgradeState.IDLE) if isinstance(state, str) else UpgradeState.IDLE
+    # Any other value is a fault of the entry: an unknown state may mean that the program is half replaced.
+    return _UPGRADES[raw["upgrade"]] if "upgrade" in raw else UpgradeState.IDLE
 
 
 def restore_entry(now: SidecarEntry, raw: JsonObject, known: frozenset[str]) -> SidecarEntry:

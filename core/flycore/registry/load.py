@@ -85,11 +85,13 @@ def load_registry(
         layer for layer in (_project(places, known), _user(places, known, environ)) if layer is not None
     ]
     diagnostics = tuple(found for layer in layers for found in _add_file_findings(layer, previous))
+    entries, replaced = _merged(layers, previous)
     return Registry(
         app_root=str(places.app_root),
         config_dir=str(places.config_dir),
         workspace=str(places.workspace),
-        entries=mark_conflicts(_merged(layers, previous)),
+        entries=mark_conflicts(entries),
+        replaced=replaced,
         diagnostics=diagnostics,
         files=tuple(layer.path for layer in layers),
         digest=_digest(layers),
@@ -135,17 +137,25 @@ def _add_file_findings(layer: _RegistryLayer, previous: Registry | None) -> tupl
     )
 
 
-def _merged(layers: list[_RegistryLayer], previous: Registry | None) -> tuple[SidecarEntry, ...]:
-    """Return the project's entries, then those of the user whose ids the project does not have."""
+def in_file_order(entries: tuple[SidecarEntry, ...]) -> tuple[SidecarEntry, ...]:
+    """Return entries of one file in the order of the file."""
+    return tuple(sorted(entries, key=lambda entry: (entry.position.line, entry.position.column)))
+
+
+def _merged(
+    layers: list[_RegistryLayer], previous: Registry | None
+) -> tuple[tuple[SidecarEntry, ...], tuple[SidecarEntry, ...]]:
+    """Return the project's entries, then those of the user whose ids the project does not have; and the
+    other ones of the user."""
     merged: dict[str, SidecarEntry] = {}
+    replaced: list[SidecarEntry] = []
     for layer in layers:
         entries = layer.entries
         if entries is None:
-            kept = previous.entries if previous is not None else ()
-            entries = tuple(entry for entry in kept if entry.source is layer.source)
-        for entry in entries:
-            merged.setdefault(entry.id, entry)
-    return tuple(merged.values())
+            kept = (*previous.entries, *previous.replaced) if previous is not None else ()
+            entries = in_file_order(tuple(entry for entry in kept if entry.source is layer.source))
+        replaced += [entry for entry in entries if merged.setdefault(entry.id, entry) is not entry]
+    return tuple(merged.values()), tuple(replaced)
 
 
 def _digest(layers: list[_RegistryLayer]) -> str:

@@ -33,7 +33,7 @@ _OWN_HEADERS = frozenset(
     )
 )
 _SECRET_HEADER = ("cookie", "proxy-")
-_OF_A_PROCESS = ("command", "args", "cwd", "env", "passEnv", "limits", "seal")
+_OF_A_PROCESS = ("command", "args", "cwd", "env", "passEnv", "limits", "seal", "onCancel")
 _OF_OTHER_KINDS = ("config", "delegates", "instances", "idleMs", "probe", "protocolVersion")
 _ITSELF = re.compile(r"(?:.*[\\/])?flytui(?:\.exe)?(?:[\[@=<>~!].*)?", re.DOTALL)
 _OF_THE_INPUT = "${input."

@@ -8,16 +8,24 @@ from typing import Any
 
 from flycore.model.diagnostics import Diagnostic, Position, Severity, nearest
 from flycore.model.enums import Source
-from flycore.model.json import Json, pointer_join
+from flycore.model.json import Json, may_hold_more, pointer_join
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.entry import EntrySource, parse_entry, sorted_json
 from flycore.registry.jsonc.parse import index_findings, parse_jsonc
 from flycore.registry.jsonc.spans import Span, plain_entries
+from flycore.registry.read_file import whole_file
 from flycore.registry.source_text import EntryFindings, SourceText
 
 _ID = re.compile(r"[a-z0-9._-]{1,64}")
 _TOP_KEYS = ("$schema", "schemaVersion", "sidecars")
 _VERSIONS = (1, 2)
+MOST_ENTRIES = 1_000
+"""Entries of a project's file. A folder that was just cloned must not hold up commands that look at it."""
+MOST_TOOLS = 10_000
+"""Tools that all entries of a project's file may declare together."""
+MOST_VALUES = 100_000
+"""Values of a project's file. The place of each may be looked for, which takes some 20 microseconds."""
+_SPLIT = "remove what you do not use, or put entries of your own into your user registry"
 
 _EntryJson = dict[str, bytes]
 """The JSON of each entry with sorted keys, by sidecar id."""
@@ -30,6 +38,9 @@ def parse_registry(text: str, shown: str, source: Source, known: frozenset[str])
 
     The entries are None where the file does not parse. Findings about one entry are in the entry.
     """
+    if source is Source.PROJECT and may_hold_more(text, MOST_VALUES):
+        said = f"holds more than {MOST_VALUES:,} values, which a project's file may not"
+        return None, (whole_file(shown, "too-many", said, _SPLIT),)
     value, problem = parse_jsonc(text, shown)
     if problem is not None:
         return None, (problem,)
@@ -73,6 +84,8 @@ def _frame_problems(value: Json, file: SourceText) -> Iterator[Diagnostic]:
     if not isinstance(value.get("sidecars", {}), dict):
         remedy = 'write "sidecars": {"some.id": {"command": "…"}}'
         yield _frame_finding(file, "/sidecars", "schema", "sidecars must be an object", remedy)
+    if file.source is Source.PROJECT:
+        yield from _too_many(value, file)
     for key in value.keys() - set(_TOP_KEYS):
         near = nearest(key, _TOP_KEYS, count=1)
         remedy = f"did you mean {near[0]}?" if near else "remove it"
@@ -80,6 +93,20 @@ def _frame_problems(value: Json, file: SourceText) -> Iterator[Diagnostic]:
         yield _frame_finding(
             file, pointer, "unknown-key", f"{key} is not a known key", remedy, Severity.WARNING
         )
+
+
+def _too_many(value: dict[str, Json], file: SourceText) -> Iterator[Diagnostic]:
+    """Yield why a project's file is too large as a whole: it is read before anybody has trusted it."""
+    sidecars = _sidecars(value)
+    if len(sidecars) > MOST_ENTRIES:
+        problem = f"has {len(sidecars):,} entries, and a project's file may have {MOST_ENTRIES:,}"
+        yield whole_file(file.file, "too-many", problem, _SPLIT)
+        return
+    lists = [raw.get("tools") for raw in sidecars.values() if isinstance(raw, dict)]
+    tools = sum(len(tools) for tools in lists if isinstance(tools, list))
+    if tools > MOST_TOOLS:
+        problem = f"declares {tools:,} tools, and a project's file may declare {MOST_TOOLS:,}"
+        yield whole_file(file.file, "too-many", problem, _SPLIT)
 
 
 def _sidecars(value: Json) -> dict[str, Any]:

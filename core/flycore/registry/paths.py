@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ SETTINGS_FILE = "config.jsonc"
 TRUST_FILE = "trust.json"
 DEFINITIONS_FILE = "upstream.json"
 BLOCKS_FILE = "blocks.json"
+NESTED_ROOTS_FILE = "nested_roots.json"
+SEALS_FILE = "seals.json"
+POLICY_RULES_FILE = "policy-rules.json"
 PANIC_FILE = "panic.json"
 TICKETS_FILE = "tickets.jsonl"
 TOKENS_FILE = "tokens.json"
@@ -29,8 +33,11 @@ PROBES_FILE = "probes.json"
 AUDIT_DIR = "audit"
 ARTIFACTS_DIR = "artifacts"
 STORE_DIR = "store"
+EMPTY_DIR = "empty"
 SYSTEM_CONFIG_DIR = Path("/etc/flytui")
 """The folder of the machine, with a policy for every user."""
+RUNTIME_DIRS = Path("/run/user")
+"""Where Linux distributions keep the runtime folder of each user, which XDG_RUNTIME_DIR usually names."""
 MAX_SOCKET_PATH = 107
 """Bytes that the path of a Unix socket may have on Linux, without the NUL at its end."""
 
@@ -75,6 +82,21 @@ class RootPaths:
         return self.state_dir / BLOCKS_FILE
 
     @property
+    def nested_roots_file(self) -> Path:
+        """The file of a person's answers about the roots that lie within this one."""
+        return self.state_dir / NESTED_ROOTS_FILE
+
+    @property
+    def seals_file(self) -> Path:
+        """The file of the programs that a person accepted with trust or by an approval."""
+        return self.state_dir / SEALS_FILE
+
+    @property
+    def policy_rules_file(self) -> Path:
+        """The file of the person's policy rules that counted in the last kernel."""
+        return self.state_dir / POLICY_RULES_FILE
+
+    @property
     def audit_dir(self) -> Path:
         """The folder of the audit log, which has one file for each month."""
         return self.state_dir / AUDIT_DIR
@@ -89,6 +111,11 @@ class RootPaths:
     def artifacts_dir(self) -> Path:
         """The folder of the files that calls made, with one folder for each call."""
         return self.state_dir / ARTIFACTS_DIR
+
+    @property
+    def empty_dir(self) -> Path:
+        """The working folder of programs that start in an empty one."""
+        return self.state_dir / EMPTY_DIR
 
     @property
     def store_dir(self) -> Path:
@@ -161,9 +188,21 @@ def _user_folder(what: str, environ: Mapping[str, str]) -> Path:
 
 def _socket(key: str, environ: Mapping[str, str]) -> Path:
     name = f"{key}.sock"
-    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    runtime = environ.get("XDG_RUNTIME_DIR", "") or _default_runtime_dir()
     if os.path.isabs(runtime):
         path = Path(runtime) / APP_NAME / name
         if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
             return path
     return Path(f"/tmp/{APP_NAME}-{os.getuid()}") / name  # noqa: S108 - whoever binds it checks the owner
+
+
+def _default_runtime_dir() -> str:
+    """Return this user's folder below RUNTIME_DIRS; an empty text where there is none of this user."""
+    # Programs that start others with few variables, as clients of MCP do, lose XDG_RUNTIME_DIR.
+    folder = RUNTIME_DIRS / str(os.getuid())
+    try:
+        facts = os.lstat(folder)
+    except OSError:
+        return ""
+    private = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077
+    return str(folder) if private else ""

@@ -110,7 +110,8 @@ _PACKAGES = {
 
 
 def anchor_folder(anchor: Anchor, registry: Registry) -> Path:
-    """Return the folder where relative commands and the working directory of the child start."""
+    """Return the folder where relative commands start, and the working directory of a child that has one of
+    these."""
     if anchor is Anchor.CONFIG:
         return _folder(os.path.join(registry.config_dir, "tools"))
     return _folder(registry.workspace if anchor is Anchor.WORKSPACE else registry.app_root)
@@ -192,7 +193,7 @@ class _ProgramLookup:
         return ResolvedProgram(
             state=state,
             mode=self.mode,
-            base=self.entry.cwd,
+            base=self.entry.command_anchor,
             declared=self.command,
             reason=reason,
             message=message,
@@ -215,13 +216,13 @@ class _ProgramLookup:
         return ResolvedProgram(
             state=PathState.RESOLVED,
             mode=self.mode,
-            base=self.entry.cwd,
+            base=self.entry.command_anchor,
             declared=self.command,
             path=real,
             argv=(called, *self.args),
             interpreter=os.path.realpath(line[0]) if line else "",
             interpreter_argv=line,
-            portable=self.mode == "path" or self.entry.cwd is not Anchor.WORKSPACE,
+            portable=self.mode == "path" or self.entry.command_anchor is not Anchor.WORKSPACE,
             root_safe=True,
         )
 
@@ -232,16 +233,16 @@ def _resolve_relative(asked: _ProgramLookup, path_env: str) -> ResolvedProgram:
         instead = f"./{command}".replace("\\", "/")
         message = "is neither a bare name nor a path that starts with ./"
         return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, f'write "{instead}"')
-    folder = anchor_folder(asked.entry.cwd, asked.registry)
+    folder = anchor_folder(asked.entry.command_anchor, asked.registry)
     try:
         anchor = open_anchor(folder)
     except OSError as error:
-        message = f"its anchor, the {asked.entry.cwd} folder, cannot be opened: {error.strerror}"
+        message = f"its anchor, the {asked.entry.command_anchor} folder, cannot be opened: {error.strerror}"
         return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, "create the folder, or set cwd")
     try:
         return _beneath(asked, anchor, path_env)
     except OutsideAnchor:
-        message = f"leads out of the {asked.entry.cwd} folder"
+        message = f"leads out of the {asked.entry.command_anchor} folder"
         return asked.unreadable(message, _declare_fix(asked.entry))
     except OSError as error:
         return _missing(asked, anchor, error)
@@ -257,7 +258,7 @@ def _beneath(asked: _ProgramLookup, anchor: int, path_env: str) -> ResolvedProgr
         real = real_path_of(file)
     finally:
         os.close(file)
-    look = stat_file(status, real, asked.command, asked.args, asked.entry.cwd)
+    look = stat_file(status, real, asked.command, asked.args, asked.entry.command_anchor)
     return recall(look) or _inspect(asked, anchor, path_env, look, status)
 
 
@@ -308,7 +309,9 @@ def _missing(asked: _ProgramLookup, anchor: int, error: OSError) -> ResolvedProg
     if near:
         remedy = f"did you mean {near[0]}? Correct {_entry_place(asked.entry)}"
     return asked.unresolved(
-        ReasonCode.COMMAND_NOT_FOUND, f"there is no such file in the {asked.entry.cwd} folder", remedy
+        ReasonCode.COMMAND_NOT_FOUND,
+        f"there is no such file in the {asked.entry.command_anchor} folder",
+        remedy,
     )
 
 
@@ -368,6 +371,6 @@ def _entry_place(entry: SidecarEntry) -> str:
 
 def _declare_fix(entry: SidecarEntry) -> str:
     return (
-        f"write in {_entry_place(entry)} a path below the {entry.cwd} folder that starts with ./, "
+        f"write in {_entry_place(entry)} a path below the {entry.command_anchor} folder that starts with ./, "
         "or a bare name that is on PATH"
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flycore.model.enums import Source
 from flycore.model.json import JsonObject, pointer_join
+from flycore.registry.loader_environment import refused_pattern
 from flycore.registry.names import BUILTIN_PREFIXES, SECRET_NAME_PATTERN
 
 if TYPE_CHECKING:
@@ -58,13 +59,17 @@ def strict_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Dra
     for node in (*closed, properties["limits"], definitions["delegate"]):
         node["additionalProperties"] = False
     harmless = {"allOf": [{"$ref": "#/$defs/name"}, {"not": {"pattern": SECRET_NAME_PATTERN}}]}
-    properties["passEnv"]["items"] = properties["env"]["propertyNames"] = harmless
+    properties["env"]["propertyNames"] = harmless
+    handed_on = {"allOf": [harmless, {"not": {"pattern": refused_pattern()}}]}
+    properties["passEnv"]["items"] = permissions["properties"]["secrets"]["items"] = handed_on
     own = "app" if source is Source.PROJECT else "config"
-    properties["cwd"] = {"enum": [own, "project", "workspace"] if own == "app" else [own, "workspace"]}
+    properties["cwd"] = {
+        "enum": [own, "project", "workspace", "empty"] if own == "app" else [own, "workspace", "empty"]
+    }
     sidecar["required"] = ["tools"]
     properties["tools"] |= {"minItems": 1, "uniqueItems": True}
     properties["kind"]["enum"].remove("mcp")
-    del properties["url"], properties["headers"]
+    del properties["url"], properties["headers"], properties["onCancel"]
     tool |= {"if": {"type": "string"}, "then": {"enum": sorted(known)}}
     tool["properties"]["name"]["not"] = {"pattern": f"^(?:{'|'.join(map(re.escape, BUILTIN_PREFIXES))})"}
     of_objects = {"properties": {"type": {"const": "object"}}}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from flycore.model.call import Artifact
 from flycore.model.enums import Code, ProbeMode, Status
 from flycore.model.json import Json, JsonObject
+from flycore.model.large_values import is_large, is_large_text, run_aside
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, Limits
 from flycore.runners.artifacts import check_artifacts
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
@@ -36,13 +38,20 @@ class ProcessJsonJob:
     config: JsonObject = field(default_factory=dict)
     delegates: JsonObject = field(default_factory=dict)
     """Name of each delegate to `{"argv": […]}`, with its path resolved."""
+    sidecar: str = ""
+    """The id of the entry."""
     project_dir: str
     artifact_dir: str = ""
     timeout_ms: int = DEFAULT_TIMEOUT_MS
+    progress_timeout_ms: int = 0
+    """Longest time of a call to an MCP server that reports progress at least every `timeout_ms`; 0 where
+    progress makes no difference."""
     max_output_bytes: int = DEFAULT_MAX_OUTPUT_BYTES
     limits: Limits = field(default_factory=Limits)
     extra: JsonObject = field(default_factory=dict)
     """Further keys of the request, such as `refuse` and `target`; they replace no key of the protocol."""
+    check: Callable[[], str] | None = field(default=None, repr=False, compare=False)
+    """As in `SpawnSpec`."""
 
     @property
     def spawn_spec(self) -> SpawnSpec:
@@ -54,6 +63,8 @@ class ProcessJsonJob:
             env=self.env,
             call_id=self.call_id,
             limits=self.limits,
+            sidecar=self.sidecar,
+            check=self.check,
         )
 
 
@@ -67,6 +78,8 @@ class RunOutcome:
     hint: str = ""
     details: JsonObject = field(default_factory=dict)
     output: Json = None
+    text: str | None = None
+    structured: bool = True
     artifacts: tuple[Artifact, ...] = ()
     exit_code: int | None = None
     stderr_tail: str = ""
@@ -101,14 +114,16 @@ async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> 
     cancellation ends the process tree first and then goes on.
     """
     try:
-        request = request_line(job)
+        request = await run_aside(is_large(job.input), request_line, job)
     except ValueError:
         return NO_JSON
     feed = EventFeed(on_event)
     limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
     ended = await run_child(job.spawn_spec, request, limits, feed.take)
     feed.finish()
-    return outcome_of(job, ended, ended.stdout[feed.length :])
+    rest = ended.stdout[feed.length :]
+    outcome = await run_aside(is_large_text(rest), outcome_of, job, ended, rest)
+    return outcome.with_warnings(feed.budget.warnings)
 
 
 def request_line(job: ProcessJsonJob, *, persistent: bool = False) -> bytes:
@@ -186,7 +201,7 @@ def not_started(job: ProcessJsonJob, error: SpawnFailure) -> Answer:
         code=Code.SPAWN,
         message=error.message,
         hint=error.hint,
-        details={"program": job.executable or job.argv[0]},
+        details={"fault": error.fault} if error.fault else {"program": job.executable or job.argv[0]},
     )
 
 

@@ -7,6 +7,7 @@ JSON object with `ok`.
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -52,6 +53,53 @@ class Answer:
     warnings: tuple[str, ...] = ()
 
 
+MOST_EVENTS = 50
+"""Events of one child that are reported within `EVENT_SECONDS`; each of them is sent to the caller and to
+every console. Further ones are counted."""
+EVENT_SECONDS = 0.5
+
+
+class EventBudget:
+    """Says of each event of one child whether it is reported. `left_out` counts the others."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._until = 0.0
+        self._reported = 0
+        self.left_out = 0
+
+    def admits(self) -> bool:
+        """Count one event, and return whether it is reported."""
+        now = self._monotonic()
+        if now >= self._until:
+            self._until, self._reported = now + EVENT_SECONDS, 0
+        if self._reported >= MOST_EVENTS:
+            self.left_out += 1
+            return False
+        self._reported += 1
+        return True
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The warning that events were left out, where some were."""
+        if not self.left_out:
+            return ()
+        most = f"at most {MOST_EVENTS} are reported within {EVENT_SECONDS} seconds"
+        return (f"{self.left_out} events of the sidecar were left out: {most}",)
+
+
+def may_be_event(line: bytes) -> bool:
+    """Whether the line looks like an event. It is not parsed, which would take a hundred times as long."""
+    text = line.strip()
+    return (
+        len(line) <= LONGEST_EVENT
+        and text.startswith(b"{")
+        and text.endswith(b"}")
+        and b'"event"' in text
+        and b'"ok"' not in text
+    )
+
+
 class EventFeed:
     """Takes stdout as it arrives and reports its leading event lines at once.
 
@@ -60,6 +108,7 @@ class EventFeed:
 
     def __init__(self, on_event: OnEvent | None) -> None:
         self._on_event = on_event
+        self.budget = EventBudget()
         self._line = bytearray()
         self._done = False
         self.length = 0
@@ -86,6 +135,11 @@ class EventFeed:
             self._take(bytes(self._line), len(self._line))
 
     def _take(self, line: bytes, size: int) -> None:
+        # A child that writes events without end must not hold the event loop: what looks like one too many
+        # is not parsed.
+        if may_be_event(line) and not self.budget.admits():
+            self.length += size
+            return
         event = read_event(line)
         if event is None and line.strip():
             self._done = True

@@ -9,13 +9,22 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 
 import anyio
 
 from flycore.model.enums import Code, Status
 from flycore.model.json import JsonObject
+from flycore.model.large_values import is_large, run_aside
 from flycore.runners.child.pipes import LineWriter, PipeReader, TailBuffer, epoll_reader_of
-from flycore.runners.child.process_tree import become_subreaper, end_tree, forget, reap_descendants, register
+from flycore.runners.child.process_tree import (
+    become_subreaper,
+    end_tree,
+    forget,
+    reap_descendants,
+    register,
+    set_call_served,
+)
 from flycore.runners.child.run import LEFTOVER_GRACE_S, TERM_GRACE_S, RunLimits
 from flycore.runners.child.spawn import SpawnSpec, spawn
 from flycore.runners.one_shot import (
@@ -28,7 +37,17 @@ from flycore.runners.one_shot import (
     request_line,
     timed_out,
 )
-from flycore.runners.output import Answer, OnEvent, SidecarEvent, answer_of, exit_facts, exit_words
+from flycore.runners.output import (
+    LONGEST_EVENT,
+    Answer,
+    EventBudget,
+    OnEvent,
+    SidecarEvent,
+    answer_of,
+    exit_facts,
+    exit_words,
+    may_be_event,
+)
 from flycore.runners.protocol import AnswerLine, BusyLine, ProtocolViolation, cancel_line, read_line
 from flysafe.procfs import ticks_now
 
@@ -62,20 +81,24 @@ class Reply:
     exit_code: int | None = None
     stderr_tail: bytes = b""
     duration_ms: int = 0
+    warnings: tuple[str, ...] = ()
 
 
 class _PendingRequest:
     """A request under way. `stopped` is set when the caller need not wait any longer, `over` when the process
     works on the request no more."""
 
-    __slots__ = ("breach", "document", "end", "on_event", "over", "request_id", "stopped")
+    __slots__ = ("breach", "budget", "document", "end", "line", "on_event", "over", "request_id", "stopped")
 
     def __init__(self, request_id: str, on_event: OnEvent | None) -> None:
         self.request_id, self.on_event = request_id, on_event
         self.stopped, self.over = anyio.Event(), anyio.Event()
         self.end: End | None = None
+        self.line = b""
+        """The answer's line, where it is too long to be parsed on the event loop."""
         self.document: JsonObject | None = None
         self.breach: ProtocolViolation | None = None
+        self.budget = EventBudget()
 
     def finish(self, end: End) -> None:
         """End the request. Only the first end counts."""
@@ -99,7 +122,9 @@ class PersistentProcess:
         become_subreaper()
         mark = ticks_now()
         self._child = spawn(spec)
-        self._tree = register(self._child.popen.pid, spec.call_id, mark, persistent=True)
+        self._tree = register(
+            self._child.process.pid, spec.call_id, mark, persistent=True, sidecar=spec.sidecar
+        )
         self._reactor = epoll_reader_of(asyncio.get_running_loop())
         self._on_change = on_change
         self._line = bytearray()
@@ -125,12 +150,12 @@ class PersistentProcess:
     @property
     def pid(self) -> int:
         """The id of the process."""
-        return self._child.popen.pid
+        return self._child.process.pid
 
     @property
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal; None before `end` has returned."""
-        return self._child.popen.returncode
+        return self._child.process.returncode
 
     def ready(self) -> bool:
         """Whether it can serve a request: it runs, and what it has written until now follows the protocol."""
@@ -159,6 +184,7 @@ class PersistentProcess:
         self._errors.drain()
         self._stderr = TailBuffer()
         turn = self._request = _PendingRequest(request_id, on_event)
+        set_call_served(self._tree, request_id)
         self._received, self._limit = 0, limits.max_output_bytes
         self._stdin.send(request)
         deadline = asyncio.get_running_loop().call_later(limits.timeout_ms / 1000, turn.time_out)
@@ -172,6 +198,8 @@ class PersistentProcess:
             self._request = None
             self._received, self._limit = 0, UNREQUESTED_BYTES
             self._check_cancelled()
+        if turn.line:
+            await self._read_large(turn)
         return Reply(
             end=turn.end or End.DIED,
             document=turn.document,
@@ -179,7 +207,18 @@ class PersistentProcess:
             exit_code=_exit_code(self.pid) if turn.end is End.DIED else None,
             stderr_tail=self._stderr.data,
             duration_ms=duration_ms,
+            warnings=turn.budget.warnings,
         )
+
+    async def _read_large(self, turn: _PendingRequest) -> None:
+        """Read a long answer in a worker thread."""
+        message = await run_aside(True, read_line, turn.line, turn.request_id)
+        if isinstance(message, AnswerLine):
+            self.answered += 1
+            turn.document = message.document
+        elif isinstance(message, ProtocolViolation):
+            turn.breach, turn.end = message, End.INVALID
+            self._break(died=True)
 
     async def _cancel(self, turn: _PendingRequest) -> None:
         turn.on_event = None
@@ -228,7 +267,7 @@ class PersistentProcess:
         self._errors.close()
         self._reactor.forget(self._child.pidfd)
         os.close(self._child.pidfd)
-        self._child.popen.poll()
+        self._child.process.poll()
         forget(self._tree)
 
     def _on_exit(self) -> None:
@@ -271,6 +310,12 @@ class PersistentProcess:
 
     def _take_line(self, line: bytes) -> None:
         turn = self._request if self._request is not None and not self._request.over.is_set() else None
+        if turn is not None and len(line) > LONGEST_EVENT:
+            turn.line = line
+            turn.finish(End.ANSWERED)
+            return
+        if turn is not None and may_be_event(line) and not turn.budget.admits():
+            return
         match read_line(line, turn.request_id if turn is not None else ""):
             case AnswerLine(document) if turn is not None:
                 self.answered += 1
@@ -317,16 +362,17 @@ async def ask_process(
     """Run one call in a persistent process. Whatever the process does is an outcome. A cancellation is
     handled by `PersistentProcess.ask`."""
     try:
-        request = request_line(job, persistent=True)
+        request = await run_aside(is_large(job.input), partial(request_line, job, persistent=True))
     except ValueError:
         return NO_JSON
     limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
     reply = await instance.ask(job.call_id, request, limits, on_event)
     stderr_tail = reply.stderr_tail.decode("utf-8", "replace")
     meaning = _answer(job, reply, stderr_tail)
-    return outcome_from_answer(
+    outcome = outcome_from_answer(
         job, meaning, exit_code=reply.exit_code, stderr_tail=stderr_tail, duration_ms=reply.duration_ms
     )
+    return outcome.with_warnings(reply.warnings)
 
 
 async def call_alone(job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:

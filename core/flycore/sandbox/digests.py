@@ -19,17 +19,14 @@ from pathlib import Path
 
 from flycore.model.enums import Anchor
 from flycore.model.program import ResolvedProgram
+from flycore.sandbox.observed_files import LINKS_FOLLOWED, SETTLED_NS, note_content, note_digest, real_path
 from flysafe.beneath import open_beneath
 
 Identity = tuple[int, int, int, int, int]
 """Device, inode, size, mtime and ctime in nanoseconds."""
 
 _CHUNK = 1 << 20
-_MOST_REMEMBERED = 8_192
-_SETTLED_NS = 100_000_000
-"""The digest of a file that changed this recently is not remembered: it could change again within one tick of
-the file system's clock, and the change would not show."""
-
+_MOST_REMEMBERED = 32_768
 _remembered: dict[Identity, str] = {}
 
 
@@ -44,14 +41,18 @@ def file_digest(path: str) -> tuple[Identity, str]:
     Raises OSError where the file cannot be read, is not a regular file, or changes while it is read.
     """
     about = os.stat(path, follow_symlinks=False)
+    note_content(path, about)
     known = _remembered.get(identity(about))
     if known is not None and stat.S_ISREG(about.st_mode):
+        note_digest(path, known)
         return identity(about), known
     descriptor = open_regular(path)
     try:
-        return remember(descriptor, read_through(descriptor, path, lambda _: None))
+        found = remember(descriptor, read_through(descriptor, path, lambda _: None))
     finally:
         os.close(descriptor)
+    note_digest(path, found[1])
+    return found
 
 
 def open_regular(path: str) -> int:
@@ -73,7 +74,7 @@ def read_through(descriptor: int, path: str, take: Callable[[bytes], object]) ->
         sha.update(chunk)
         take(chunk)
     if identity(os.fstat(descriptor)) != before:
-        raise OSError(None, "changed while it was read", path)
+        raise ChangedWhileReadError(None, "changed while it was read", path)
     return sha.hexdigest()
 
 
@@ -95,7 +96,7 @@ def remember(descriptor: int, sha: str) -> tuple[Identity, str]:
 def settled(about: Identity) -> bool:
     """Whether the last change is so long ago that a further one would show in the file's times."""
     # ctime decides: a program can set mtime to any value, but that moves ctime to the present.
-    return time.time_ns() - about[4] > _SETTLED_NS
+    return time.time_ns() - about[4] > SETTLED_NS
 
 
 # Digests and copies of whole folders: every file, folder and link below a root.
@@ -111,14 +112,16 @@ CACHE = "__pycache__"
 RUNS, READS = 0o500, 0o400
 """The modes in a copy: of folders and executable files, and of all other files."""
 
-_LINKS_FOLLOWED = 40
-"""How many links one path may have: the limit of Linux."""
 _NONE: Identity = (0, 0, 0, 0, 0)
 """The identity of a folder, whose times say nothing about its tree, and of the file in place of a cache."""
 _EMPTY = hashlib.sha256().hexdigest()
 _MOST_TREES = 256
 _tree_digests: dict[tuple[str, bool], tuple[bytes, str]] = {}
 """By root and whether it was read as a source: the fingerprint of the listing, and the digest."""
+
+
+class ChangedWhileReadError(OSError):
+    """The file, or one of the folder's files, changed while it was read."""
 
 
 class UnsealableError(OSError):
@@ -180,7 +183,9 @@ def list_tree(root: str) -> list[Member]:
     """All members below `root`, sorted by path, the root itself first. No link is followed."""
     anchor = _open_root(root)
     try:
-        members = [_member(".", os.fstat(anchor))]
+        about = os.fstat(anchor)
+        note_content(root, about)
+        members = [_member(".", about)]
         waiting = ["."]
         while waiting:
             inside = _list_folder(anchor, root, waiting.pop())
@@ -210,6 +215,7 @@ def _list_folder(anchor: int, root: str, folder: str) -> list[Member]:
                 about = entry.stat(follow_symlinks=False)
                 link = os.readlink(entry.name, dir_fd=descriptor) if stat.S_ISLNK(about.st_mode) else ""
                 path = entry.name if folder == "." else f"{folder}/{entry.name}"
+                note_content(os.path.join(root, path), about)
                 members.append(_member(path, about, link))
     finally:
         os.close(descriptor)
@@ -277,7 +283,7 @@ def _stays_inside(path: str, links: dict[str, str]) -> bool:
             parts.append(name)
             continue
         followed += 1
-        if target.startswith("/") or followed > _LINKS_FOLLOWED:
+        if target.startswith("/") or followed > LINKS_FOLLOWED:
             return False
         names += target.split("/")[::-1]
     return True
@@ -307,7 +313,7 @@ def _read(anchor: int, root: str, member: Member, take: Callable[[bytes], object
     descriptor = open_beneath(anchor, member.path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         if identity(os.fstat(descriptor)) != member.identity:
-            raise OSError(None, "changed while it was read", name)
+            raise ChangedWhileReadError(None, "changed while it was read", name)
         return remember(descriptor, read_through(descriptor, name, take))[1]
     finally:
         os.close(descriptor)
@@ -366,7 +372,7 @@ def package_of(program: ResolvedProgram, packages: Path) -> str:
 
     Raises UnsealableError for a command that names a package and leads, by a link, out of it.
     """
-    folder = os.path.realpath(packages)
+    folder = real_path(str(packages)) or os.path.realpath(packages)
     if program.base is Anchor.APP:
         package, _, inside = os.path.normpath(program.declared).removeprefix(PACKAGES + "/").partition("/")
         if inside and os.path.normpath(program.declared).startswith(PACKAGES + "/"):
@@ -388,6 +394,7 @@ def lies_beneath(path: str, folder: str) -> bool:
 def is_single_file(path: str) -> bool:
     """Whether the file is the only one in its folder, so that a copy of the folder is complete."""
     folder, name = os.path.split(path)
+    note_content(folder, os.lstat(folder))
     with os.scandir(folder) as entries:
         return all(entry.name in (name, CACHE) for entry in entries)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from flycore.model.json import digest
 from flycore.sandbox.digests import file_digest
+from flycore.sandbox.observed_files import note_content, real_path
 
 NAME = "flytui"
 SCRIPT = "flytui-sidecar"
@@ -60,7 +61,10 @@ class Distribution:
         for package in self.packages:
             for folder, folders, names in os.walk(package):
                 folders[:] = [name for name in folders if name != "__pycache__"]
-                paths += [os.path.realpath(os.path.join(folder, name)) for name in names]
+                note_content(folder, os.lstat(folder))
+                for name in names:
+                    path = os.path.join(folder, name)
+                    paths.append(real_path(path) or path if os.path.islink(path) else path)
         return sorted({self.script, *paths})
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
+from flycore.model.enums import Anchor
 from flycore.model.program import ResolvedProgram
-from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.model.sidecar import Permissions, Registry, SidecarEntry
+from flycore.registry.resolve import anchor_folder
+from flysafe.atomic import private_folder
 
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 SHORTEST_SECRET = 8
@@ -40,6 +44,18 @@ def child_environment(
     environment["FLYTUI_TOOL_MODE"] = "subprocess"
     environment["FLYTUI_CALL_ID"] = call_id
     return environment
+
+
+def working_folder(entry: SidecarEntry, registry: Registry, empty: Path) -> str:
+    """The folder that the entry's processes start in. `empty` is the one without files, which is made where
+    it is missing. Raises OSError."""
+    if entry.cwd is not Anchor.EMPTY:
+        return str(anchor_folder(entry.cwd, registry))
+    private_folder(empty)
+    # Nobody is meant to write here; whether somebody did is looked at for each seal.
+    if empty.stat().st_mode & 0o222:
+        empty.chmod(0o500)
+    return str(empty)
 
 
 def search_path(program: ResolvedProgram) -> str:

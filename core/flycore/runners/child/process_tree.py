@@ -1,12 +1,14 @@
 """The process tree of a call: every process that the call started, found and ended, and no other process.
 
-This process is a child subreaper: a process that is orphaned below it becomes its child. When the leader of a
-call has exited, each survivor of its tree is therefore such an adopted child, or descends from one. An
-adopted child belongs to the call in whose session it is; else to the call that its environment names; else to
-one of the calls that already ran when it was started.
+Each leader is a child subreaper (`launcher_program`): while it lives, a process that is orphaned below it
+becomes its own child, whatever sessions, groups and environments that process has. This process is a
+subreaper, too: when a leader exits, what it left becomes a child of this process. A child in another session
+that is no leader is therefore left over from a call whose leader has exited, or has shed its leader's setting
+on purpose. In both cases its call is over for it, and the next end of a call that ran when it was started
+takes it along.
 
 Every program that this process starts in a new session must be registered here: an unregistered one would be
-taken for an escaped process of some call.
+taken for such a process.
 """
 
 from __future__ import annotations
@@ -20,10 +22,10 @@ from dataclasses import dataclass
 
 import anyio
 
+from flycore.runners.child.launcher import is_launcher
 from flysafe.procfs import (
     Process,
     descendants,
-    environment_value,
     own_children,
     process_table,
     read_process,
@@ -49,10 +51,14 @@ class ProcessTree:
     """Clock ticks since boot, taken before the leader was started."""
     persistent: bool = False
     """Whether the tree outlives the calls that it serves."""
+    sidecar: str = ""
+    """The id of the entry that the leader's program belongs to."""
 
 
 # Children belong to the process as a whole, and so does this table of trees by leader.
 _registered: dict[int, ProcessTree] = {}
+_served: dict[int, str] = {}
+"""The call that each persistent tree serves, by leader."""
 # The ids of processes that are subreapers: a fork of this process inherits the list, but not the setting.
 _subreaper: list[int] = []
 
@@ -68,17 +74,36 @@ def become_subreaper() -> None:
     _subreaper.append(os.getpid())
 
 
-def register(leader: int, call_id: str, started: int, *, persistent: bool = False) -> ProcessTree:
+def register(
+    leader: int, call_id: str, started: int, *, persistent: bool = False, sidecar: str = ""
+) -> ProcessTree:
     """Register the tree of a child that was just started in its own session."""
-    tree = ProcessTree(leader, call_id, started, persistent)
+    tree = ProcessTree(leader, call_id, started, persistent, sidecar)
     _registered[leader] = tree
     return tree
+
+
+def tree_of(leader: int) -> ProcessTree | None:
+    """Return the registered tree with that leader."""
+    return _registered.get(leader)
+
+
+def call_served(tree: ProcessTree) -> str:
+    """Return the id of the call that the tree serves now, or was started for."""
+    return _served.get(tree.leader, tree.call_id)
+
+
+def set_call_served(tree: ProcessTree, call_id: str) -> None:
+    """Note which call a persistent tree serves now."""
+    if tree.leader in _registered:
+        _served[tree.leader] = call_id
 
 
 def forget(tree: ProcessTree) -> None:
     """Forget the tree, whose leader has been reaped: from here on another process may have the leader's
     id."""
     _registered.pop(tree.leader, None)
+    _served.pop(tree.leader, None)
 
 
 def has_descendants(tree: ProcessTree) -> bool:
@@ -173,7 +198,7 @@ def _members(tree: ProcessTree) -> tuple[list[Process], int]:
 
 def _adopted(tree: ProcessTree) -> Iterable[Process]:
     """The adopted children of this process that belong to the tree; its leader is not one of them."""
-    strangers = own_children().difference(_registered)
+    strangers = {pid for pid in own_children().difference(_registered) if not is_launcher(pid)}
     # The normal end of a call: no children but registered leaders means that no tree without its leader is
     # left, at the price of reading one small file of /proc.
     if not strangers:
@@ -188,26 +213,12 @@ def _adopted(tree: ProcessTree) -> Iterable[Process]:
 
 
 def _owner_is(tree: ProcessTree, process: Process) -> bool:
-    """Whether an adopted process belongs to the tree: by its session, else by its environment, else by its
-    age."""
+    """Whether an orphan ends with the tree: it was started during the call, and no leader keeps it."""
     if process.session in _registered:
         return process.session == tree.leader
-    named = environment_value(process.pid, CALL_ID_VARIABLE)
-    owner = next((other for other in _registered.values() if named and other.call_id == named), None)
-    if owner is not None:
-        return owner is tree
-    # A process with a session of its own and without our variable hides its origin. It ends with the last
-    # of the calls that may have started it, so that no other call loses a process. A persistent process
-    # does not count as such a call unless it is the only one, else the hidden process would live as long as
-    # that does.
-    if process.started < tree.started:
-        return False
-    others = (
-        other
-        for other in _registered.values()
-        if other is not tree and (tree.persistent or not other.persistent)
-    )
-    return not any(other.started <= process.started for other in others)
+    # A process from before the call is none of its own. Of several calls that have ended, either may take
+    # what the other one left.
+    return process.started >= tree.started
 
 
 def _has_ended(leader: int) -> bool:

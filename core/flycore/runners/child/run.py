@@ -81,7 +81,8 @@ async def run_child(
         child = spawn(spec)
     except SpawnError as fault:
         return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
-    running = _Running(child, register(child.popen.pid, spec.call_id, mark), stdin, limits, on_stdout)
+    tree = register(child.process.pid, spec.call_id, mark, sidecar=spec.sidecar)
+    running = _Running(child, tree, stdin, limits, on_stdout)
     try:
         # The exit ends the wait, not the end of the pipes: a grandchild may hold stdout open for ever.
         await running.stopped.wait()
@@ -89,7 +90,7 @@ async def run_child(
     finally:
         ending = TreeEnd(0, 0) if running.end_at_once() else await running.end()
     return ChildExit(
-        exit_code=child.popen.returncode,
+        exit_code=child.process.returncode,
         stdout=bytes(running.stdout.data),
         stderr_tail=running.stderr.data,
         timed_out=running.timed_out,
@@ -174,7 +175,7 @@ class _Running:
         self._outlet.close()
         self._reactor.forget(self._child.pidfd)
         os.close(self._child.pidfd)
-        self._child.popen.poll()
+        self._child.process.poll()
         forget(self._tree)
 
 

@@ -10,19 +10,25 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from flycore.model.enums import Code, Status
+from flycore.model.large_values import LARGE_BYTES, is_large, run_aside
 from flycore.runners.mcp.results import LONGEST_ERROR, outcome_of_result
 from flycore.runners.mcp.transport import McpTransport
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
-from flycore.runners.output import OnEvent, SidecarEvent, exit_words
+from flycore.runners.output import EventBudget, OnEvent, SidecarEvent, exit_words
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp_types import CallToolResult
     from pydantic import TypeAdapter
 
 REFUSED = "input-required"
 """`details.code` where the server asks for something that only a person could answer."""
 CALL_NOT_CANCELLED = "did not end a cancelled call"
 """The `fault` of a transport whose server was ended for that reason."""
+GOES_ON = (
+    "the server goes on with it, and its late answer is dropped: R in the catalog restarts the server, and "
+    '"onCancel": "restart" of its entry always does'
+)
 SOON_S = 1.0
 """How long the end of a broken connection may take to be noticed."""
 CLOSING_S = 5.0
@@ -42,17 +48,20 @@ async def call_tool(
     client: Client, link: McpTransport, job: ProcessJsonJob, call: McpCall, on_event: OnEvent | None
 ) -> RunOutcome:
     """Send the call and wait for its answer. At the time limit, and when the awaiting task is cancelled, the
-    cancellation is sent to the server, which is ended with its tree where it does not end the call."""
+    cancellation is sent to the server. One that does not end the call within its grace is left alone, since
+    other callers use it too, or ended with its tree where its entry says so."""
     from mcp import MCPError
     from pydantic import ValidationError
 
-    link.begin_call()
+    slot = link.begin_call()
     begun = time.monotonic()
     outcome: RunOutcome | None = None
+    goes_on = False
     try:
-        with anyio.move_on_after(job.timeout_ms / 1000):
+        with anyio.move_on_after(job.timeout_ms / 1000) as limit:
             try:
-                outcome = await _send_call(client, job, call, on_event)
+                on_progress = _Progress(limit, job, on_event)
+                outcome = await _send_call(client, job, call, on_progress, link.request_meta(slot))
             except MCPError as error:
                 outcome = await _error(link, error)
             except ValidationError:
@@ -62,31 +71,46 @@ async def call_tool(
     finally:
         # Both the time limit and a cancellation from outside leave `outcome` unset.
         if outcome is None:
-            await _cancel(link)
+            goes_on = not await _cancel(link, slot)
+        link.end_call(slot)
     if outcome is None:
+        hint = "raise timeoutMs of the entry (a caller can only shorten it)"
         outcome = RunOutcome(
             status=Status.FAILED,
             code=Code.TIMEOUT,
             message=f"no answer within {job.timeout_ms} ms",
-            hint="raise timeoutMs of the entry (a caller can only shorten it)",
-            details={"timeoutMs": job.timeout_ms},
+            hint=f"{hint}; {GOES_ON}" if goes_on else hint,
+            details={"timeoutMs": job.timeout_ms, "serverGoesOn": goes_on},
         )
     duration = round((time.monotonic() - begun) * 1000)
     reported = replace(outcome, stderr_tail=link.stderr_tail, duration_ms=duration)
     return reported.with_survivors(link.survivors) if link.closed.is_set() else reported
 
 
+class _Progress:
+    """Hands the progress of a call on, and lets a call that makes progress run longer."""
+
+    def __init__(self, limit: anyio.CancelScope, job: ProcessJsonJob, on_event: OnEvent | None) -> None:
+        self._limit, self._job, self._on_event = limit, job, on_event
+        self.budget = EventBudget()
+        self._last = anyio.current_time() + job.progress_timeout_ms / 1000
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        later = min(anyio.current_time() + self._job.timeout_ms / 1000, self._last)
+        self._limit.deadline = max(self._limit.deadline, later)
+        if self._on_event is not None and self.budget.admits():
+            text = (message or "")[:LONGEST_ERROR]
+            self._on_event(SidecarEvent(progress=progress, total=total, message=text))
+
+
 async def _send_call(
-    client: Client, job: ProcessJsonJob, call: McpCall, on_event: OnEvent | None
+    client: Client, job: ProcessJsonJob, call: McpCall, on_progress: _Progress, meta: dict[str, int]
 ) -> RunOutcome:
     from mcp_types import CallToolRequest, CallToolRequestParams, InputRequiredResult
 
-    async def progressed(progress: float, total: float | None, message: str | None) -> None:
-        if on_event is not None:
-            on_event(SidecarEvent(progress=progress, total=total, message=(message or "")[:LONGEST_ERROR]))
-
-    request = CallToolRequest(params=CallToolRequestParams(name=call.tool, arguments=job.input))
-    result = await client.session.send_request(request, _answers(), progress_callback=progressed)
+    params: dict[str, Any] = {"name": call.tool, "arguments": job.input, **({"_meta": meta} if meta else {})}
+    request = CallToolRequest(params=CallToolRequestParams.model_validate(params))
+    result = await client.session.send_request(request, _answers(), progress_callback=on_progress)
     if isinstance(result, InputRequiredResult):
         return RunOutcome(
             status=Status.FAILED,
@@ -95,7 +119,8 @@ async def _send_call(
             hint="give the server what it needs in the input, or in its own settings",
             details={"code": REFUSED},
         )
-    return outcome_of_result(result, job)
+    outcome = await run_aside(_takes_long(result), outcome_of_result, result, job)
+    return outcome.with_warnings(on_progress.budget.warnings)
 
 
 @cache
@@ -148,10 +173,23 @@ def _invalid(message: str) -> RunOutcome:
     return RunOutcome(status=Status.FAILED, code=Code.INVALID_OUTPUT, message=message)
 
 
-async def _cancel(link: McpTransport) -> None:
-    """Wait for the server to end a call whose cancellation the SDK has sent. A server that does not end it is
-    itself ended."""
+async def _cancel(link: McpTransport, slot: int) -> bool:
+    """Wait for the server to end a call whose cancellation the SDK has sent. Return whether it, or the server
+    itself, has ended."""
     with anyio.CancelScope(shield=True):
-        if not await link.wait_until_idle():
+        ended = await link.wait_until_cancelled(slot)
+        if not ended and link.restarts_on_cancel:
             link.abort(CALL_NOT_CANCELLED)
             await link.closed.wait()
+            ended = True
+    return ended
+
+
+def _takes_long(result: CallToolResult) -> bool:
+    """Whether the answer has files, which are written to disk, or is large."""
+    texts = [block.text for block in result.content if block.type == "text"]
+    return (
+        len(texts) < len(result.content)
+        or sum(map(len, texts)) >= LARGE_BYTES
+        or is_large(result.structured_content)
+    )

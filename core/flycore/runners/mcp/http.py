@@ -7,16 +7,18 @@ and the size of an answer is limited.
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import anyio
 import anyio.to_thread
 import httpcore2
 import httpx2
 
+from flycore.model.json import StrictJsonError, check_counts
 from flycore.registry.mcp_checks import SECRET_REFERENCE
 from flysafe.addresses import Address, parse_address
 from flysafe.pinned_dns import (
@@ -37,6 +39,9 @@ GET_PAUSE_S = 1.0
 """The time from one GET to the next. A server says how soon its stream is opened again after it ended, and
 may say 0."""
 _REDIRECTS = range(300, 400)
+_EVENT_END = re.compile(rb"\r\n\r\n|\n\r?\n|\r\r")
+"""The blank line that ends an event; each of its two ends may be a newline, a carriage return, or both."""
+_LONGEST_EVENT_END = 4
 
 
 class AddressNotPublic(httpcore2.ConnectError):
@@ -93,19 +98,38 @@ async def addresses_of(host: str, port: int, resolve: Resolve = resolve_host) ->
 
 
 class _Body(httpx2.AsyncByteStream):
-    """The body of an answer, broken off where it has more than `most` bytes; 0 means no limit."""
+    """The body of an answer, broken off where one of its messages has more than `most` bytes, or more values
+    than a document may have. `events` says that it is a stream of events, each with one message."""
 
-    def __init__(self, response: httpcore2.Response, most: int, link: HttpTransport) -> None:
-        self._response, self._most, self._link = response, most, link
+    def __init__(self, response: httpcore2.Response, most: int, link: HttpTransport, *, events: bool) -> None:
+        self._response, self._most, self._link, self._events = response, most, link, events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        count = 0
+        # The SDK gets a message only after it was counted, as it keeps many times its size.
+        message, scanned = bytearray(), 0
         async for piece in self._response.aiter_stream():
-            count += len(piece)
-            if self._most and count > self._most:
-                self._link.abort(f"sent more than {self._most} bytes in one message")
-                raise httpx2.ReadError(self._link.fault)
-            yield piece
+            message += piece
+            ends = [found.end() for found in _EVENT_END.finditer(message, scanned)] if self._events else []
+            if ends:
+                # All of them at once: a server that sends small events without end costs no more for it.
+                yield self._checked(bytes(message[: ends[-1]]))
+                del message[: ends[-1]]
+            if len(message) > self._most:
+                self._refuse(f"sent more than {self._most} bytes in one message")
+            scanned = max(0, len(message) - _LONGEST_EVENT_END)
+        if message:
+            yield self._checked(bytes(message))
+
+    def _checked(self, message: bytes) -> bytes:
+        try:
+            check_counts(message)
+        except StrictJsonError as reason:
+            self._refuse(f"sent a message that {reason}")
+        return message
+
+    def _refuse(self, why: str) -> NoReturn:
+        self._link.abort(why)
+        raise httpx2.ReadError(self._link.fault)
 
     async def aclose(self) -> None:
         await self._response.aclose()
@@ -152,12 +176,12 @@ class _Transport(httpx2.AsyncBaseTransport):
             self._link.note_failure("compressed its answer, which the request did not allow")
             await response.aclose()
             raise httpx2.DecodingError(self._link.last_failure, request=request)
-        # A stream of events has no end, so its length has no limit; each of its events does, in the SDK.
+        # A stream of events has no end, so its length has no limit; each of its events does.
         events = headers.get("content-type", "").casefold().startswith("text/event-stream")
         return httpx2.Response(
             response.status,
             headers=headers,
-            stream=_Body(response, 0 if events else self._most, self._link),
+            stream=_Body(response, self._most, self._link, events=events),
             request=request,
         )
 
@@ -175,7 +199,8 @@ class HttpTransport:
     """The transport to a server over HTTP. `headers` hold secrets; `most` is the longest message, in
     bytes."""
 
-    one_call_at_a_time = False
+    restarts_on_cancel = False
+    left_alone = 0
     stderr_tail = ""
     exit_code: int | None = None
     survivors = 0
@@ -197,10 +222,18 @@ class HttpTransport:
         self.fault = self.fault or why
         self.ended.set()
 
-    def begin_call(self) -> None:
-        """Nothing: there is no stderr to begin anew."""
+    def begin_call(self) -> int:
+        """Always 0: each call is a request of its own, and there is no stderr to begin anew."""
+        return 0
 
-    async def wait_until_idle(self) -> bool:
+    def end_call(self, slot: int) -> None:
+        """Nothing: the end of its request ends a call."""
+
+    def request_meta(self, slot: int) -> dict[str, int]:
+        """Nothing: no call needs to be told from another."""
+        return {}
+
+    async def wait_until_cancelled(self, slot: int) -> bool:
         """Always True: the cancelled request is closed, and no process of ours works on it."""
         return True
 

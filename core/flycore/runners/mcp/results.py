@@ -45,8 +45,13 @@ def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome
         read.take(block)
     read.close()
     output = _output(result, read)
+    # Without any text block, the door makes the text from the output, as it does for every other tool.
+    text = "\n".join(read.texts) if read.texts else None
+    structured = result.structured_content is not None
     try:
         size = len(canonical_json(output)) + read.bytes
+        if structured and text is not None:
+            size += len(text.encode())
     except (ValueError, TypeError, RecursionError):
         return RunOutcome(
             status=Status.FAILED,
@@ -70,7 +75,12 @@ def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome
             warnings=warnings,
         )
     return RunOutcome(
-        status=Status.SUCCESS, output=output, artifacts=tuple(read.artifacts), warnings=warnings
+        status=Status.SUCCESS,
+        output=output,
+        text=text,
+        structured=structured or text is None,
+        artifacts=tuple(read.artifacts),
+        warnings=warnings,
     )
 
 

@@ -43,7 +43,8 @@ LISTEN_PAUSE_S = 30.0
 RELIST_PAUSE_S = 1.0
 """The pause between two notifications that are followed by a new list."""
 AT_ONCE = 8
-"""How many calls at once go to a server whose transport can end each call by itself."""
+"""How many calls at once go to one server. Answers are told apart by their ids; a tool that must be alone has
+an exclusive group."""
 _SILENT = logging.NullHandler()
 
 
@@ -111,7 +112,10 @@ class McpSession:
         return self._started is not None and self._started.link.fault == CALL_NOT_CANCELLED
 
     def retry(self) -> None:
-        """Connect now where there is no connection; else list the tools again."""
+        """Connect now where there is no connection; else list the tools again. A server that still works on
+        cancelled calls is restarted: it may block the others."""
+        if self._started is not None and self._started.link.left_alone:
+            self._started.link.abort(CALL_NOT_CANCELLED)
         self._retry.set()
         self._relist.set()
 
@@ -125,13 +129,12 @@ class McpSession:
                 await self._connected.wait()
         places = self._places or anyio.Semaphore(1)
         if places.value == 0:
-            on_wait("waiting: the server serves another call")
+            on_wait("waiting: the server serves other calls")
         async with places:
             yield
 
     async def call(self, job: ProcessJsonJob, asked: McpCall, on_event: OnEvent | None) -> RunOutcome:
-        """Run the call; every end is an outcome. A cancellation is sent to the server, whose process is ended
-        where it does not end the call."""
+        """Run the call; every end is an outcome. `call_tool` says what a cancellation does."""
         # The approval is for the program as it is now: a server that runs an older one is ended, and `run`
         # starts the present one.
         if self._started is not None and self._started.program != asked.program:
@@ -226,7 +229,8 @@ class McpSession:
             with anyio.move_on_after(self._connect_s):
                 return announced, await list_tools(client.session)
             # A server that is busy with a call may leave the request unanswered; an idle one is broken.
-            if not calls and not self._calls:
+            left = self._started.link.left_alone if self._started is not None else 0
+            if not calls and not self._calls and not left:
                 raise TimeoutError
             self._relist.set()
 
@@ -261,7 +265,7 @@ class McpSession:
 
     def _begin(self, client: Client, started: Started) -> None:
         self._client, self._started = client, started
-        self._places = anyio.Semaphore(1 if started.link.one_call_at_a_time else AT_ONCE)
+        self._places = anyio.Semaphore(AT_ONCE)
 
     def _note(self, listing: McpToolList, server: str, took_ms: int) -> None:
         self._listing = listing

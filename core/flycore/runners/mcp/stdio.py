@@ -4,34 +4,57 @@ stdout."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
 
+from flycore.model.json import StrictJsonError, check_counts
 from flycore.runners.child.pipes import CHUNK, PipeReader, TailBuffer, epoll_reader_of
 from flycore.runners.child.process_tree import ProcessTree, become_subreaper, end_tree, forget, register
 from flycore.runners.child.run import LEFTOVER_GRACE_S, TERM_GRACE_S
 from flycore.runners.child.spawn import Child, SpawnSpec, spawn
+from flycore.runners.output import EventBudget
 from flysafe.procfs import ticks_now
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import TransportStreams
     from mcp.shared.message import SessionMessage
+    from mcp_types.jsonrpc import JSONRPCRequest
 
 LEAVE_GRACE_S = 1.0
 """The time between the end of its stdin and TERM."""
-CANCEL_GRACE_S = 2.0
-"""The time between `notifications/cancelled` and the end of a server that does not end the call."""
+CANCEL_GRACE_S = 10.0
+"""The time after `notifications/cancelled` in which a server ends the call. Then it is left alone with it, or
+ended where its entry says so."""
+SLOT = "flytui/slot"
+"""The key of a request's `_meta` that ties it to its call. It is taken out before the request is sent."""
+MOST_LEFT_ALONE = 64
+"""How many cancelled calls a server may still work on before it counts as broken."""
+MOST_AFTER_CANCEL = 10_000
+"""How many messages in a row a server may send while it only works on cancelled calls."""
 MOST_GARBAGE = 1_000
 """How many lines of stdout in a row may be no message, such as a log printed there by mistake, before the
 server counts as broken."""
+_PROGRESS = b'"notifications/progress"'
 MOST_ASKED = 64
 """How many requests of the server may wait for it to read the answers."""
+
+
+@dataclass(eq=False, slots=True)
+class _Request:
+    """The request of one call. `number` is None until it is written."""
+
+    number: object = None
+    running: bool = True
+    settled: anyio.Event = field(default_factory=anyio.Event)
+    """Set when its answer has come, or when none can come any more."""
 
 
 class StdioTransport:
@@ -39,18 +62,22 @@ class StdioTransport:
     raises SpawnError."""
 
     in_doubt = False
-    one_call_at_a_time = True
 
-    def __init__(self, spec: SpawnSpec, most: int) -> None:
+    def __init__(self, spec: SpawnSpec, most: int, *, restarts_on_cancel: bool = False) -> None:
         self._spec, self._most = spec, most
+        self.restarts_on_cancel = restarts_on_cancel
         self.fault = ""
         self.ended, self.closed = anyio.Event(), anyio.Event()
         self.exit_code: int | None = None
         self.survivors = 0
         self._tail = TailBuffer()
-        self._garbage = self._asked = 0
-        self._cancelled: object = None
-        self._idle = anyio.Event()
+        self._garbage = self._asked = self._after_cancel = 0
+        self._slots = itertools.count(1)
+        self._calls: dict[int, _Request] = {}
+        """The calls that run, by slot."""
+        self._requests: dict[object, _Request] = {}
+        """The requests without an answer, by number: those of running calls, and of calls that were left."""
+        self._events = EventBudget()
 
     @property
     def stderr_tail(self) -> str:
@@ -61,18 +88,43 @@ class StdioTransport:
         """End the use of the connection. The first reason is kept as `fault`."""
         self.fault = self.fault or why
         self.ended.set()
+        for request in (*self._requests.values(), *self._calls.values()):
+            request.settled.set()
 
-    def begin_call(self) -> None:
-        """Begin the stderr tail and the state of cancellation anew, for one call."""
-        self._tail = TailBuffer()
-        self._cancelled, self._idle = None, anyio.Event()
+    def begin_call(self) -> int:
+        """Begin a call. The stderr tail begins anew where no other call runs."""
+        if not self._calls:
+            self._tail = TailBuffer()
+        slot = next(self._slots)
+        self._calls[slot] = _Request()
+        return slot
 
-    async def wait_until_idle(self) -> bool:
+    def end_call(self, slot: int) -> None:
+        """End a call; the answer to one that was left alone is dropped when it comes."""
+        self._calls.pop(slot).running = False
+        if self.left_alone > MOST_LEFT_ALONE:
+            self.abort("leaves cancelled calls without an answer")
+
+    def request_meta(self, slot: int) -> dict[str, int]:
+        """The mark by which the request is found again when it is written."""
+        return {SLOT: slot}
+
+    @property
+    def left_alone(self) -> int:
+        """How many cancelled calls the server still works on."""
+        return sum(not request.running for request in self._requests.values())
+
+    async def wait_until_cancelled(self, slot: int) -> bool:
         """Wait until the server has answered the cancelled request; False where it has not within its
         grace."""
+        request = self._calls[slot]
+        # The writer may have taken the request and not noted its number yet.
+        await anyio.lowlevel.checkpoint()
+        if request.number is None:
+            return True  # it was never sent
         with anyio.move_on_after(CANCEL_GRACE_S, shield=True):
-            await self._idle.wait()
-        return self._idle.is_set()
+            await request.settled.wait()
+        return request.settled.is_set()
 
     @asynccontextmanager
     async def transport(self) -> AsyncIterator[TransportStreams]:
@@ -81,7 +133,9 @@ class StdioTransport:
         become_subreaper()
         mark = ticks_now()
         child = spawn(self._spec)
-        tree = register(child.popen.pid, self._spec.call_id, mark, persistent=True)
+        tree = register(
+            child.process.pid, self._spec.call_id, mark, persistent=True, sidecar=self._spec.sidecar
+        )
         errors = PipeReader(epoll_reader_of(asyncio.get_running_loop()), child.stderr, self._take_error)
         os.set_blocking(child.stdin, False)
         os.set_blocking(child.stdout, False)
@@ -125,8 +179,8 @@ class StdioTransport:
             errors.close()
             os.close(child.stdout)
             os.close(child.pidfd)
-            child.popen.poll()
-            self.exit_code = child.popen.returncode
+            child.process.poll()
+            self.exit_code = child.process.returncode
             forget(tree)
 
     async def _watch(self, pidfd: int) -> None:
@@ -172,6 +226,15 @@ class StdioTransport:
         from mcp.shared.message import SessionMessage
         from mcp_types.jsonrpc import JSONRPCRequest, jsonrpc_message_adapter
 
+        # The SDK takes a millisecond for each notification: a flood of them would hold up every other caller.
+        if _PROGRESS in line and b'"id"' not in line and not self._events.admits():
+            return None
+        try:
+            # Before the SDK sees it, which keeps many times its size and walks through it several times.
+            check_counts(line)
+        except StrictJsonError as reason:
+            self.abort(f"sent a message that {reason}")
+            return None
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError:
@@ -187,18 +250,39 @@ class StdioTransport:
             if self._asked > MOST_ASKED:
                 self.abort("sends requests and does not read the answers")
                 return None
-        elif self._cancelled is not None and getattr(message, "id", None) == self._cancelled:
-            self._idle.set()
+            self._count_after_cancel()
+            return SessionMessage(message)
+        answered = self._requests.pop(getattr(message, "id", None), None)
+        if answered is not None:
+            self._after_cancel = 0
+            answered.settled.set()
+            return SessionMessage(message) if answered.running else None
+        self._count_after_cancel()
         return SessionMessage(message)
+
+    def _count_after_cancel(self) -> None:
+        """Count a message that answers no call. A server that was left alone must not flood the session."""
+        self._after_cancel = self._after_cancel + 1 if self.left_alone and not self._calls else 0
+        if self._after_cancel > MOST_AFTER_CANCEL:
+            self.abort("sends messages without end after a cancelled call")
+
+    def _note_request(self, message: JSONRPCRequest) -> None:
+        """Note the number of a call's request, and take our mark out of it."""
+        meta = (message.params or {}).get("_meta")
+        slot = meta.pop(SLOT, None) if isinstance(meta, dict) else None
+        request = self._calls.get(slot) if isinstance(slot, int) else None
+        if request is not None:
+            request.number = message.id
+            self._requests[message.id] = request
 
     async def _write(self, fd: int, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:
         from mcp_types.jsonrpc import JSONRPCNotification, JSONRPCRequest
 
         async for item in outgoing:
             message = item.message
-            if isinstance(message, JSONRPCNotification) and message.method == "notifications/cancelled":
-                self._cancelled = (message.params or {}).get("requestId")
-            elif not isinstance(message, JSONRPCRequest | JSONRPCNotification):
+            if isinstance(message, JSONRPCRequest):
+                self._note_request(message)
+            elif not isinstance(message, JSONRPCNotification):
                 self._asked -= 1
             text = message.model_dump_json(by_alias=True, exclude_unset=True)
             rest = memoryview(text.encode() + b"\n")

@@ -22,8 +22,8 @@ class McpTransport(Protocol):
     """Set when the connection is closed and nothing that was started for it is left."""
     in_doubt: bool
     """Whether a request failed on its way, so that it is not known whether the server still answers."""
-    one_call_at_a_time: bool
-    """Whether the connection carries one call at a time, because only its end is sure to end a call."""
+    restarts_on_cancel: bool
+    """Whether a server that does not end a cancelled call is ended itself, as its entry says."""
 
     def transport(self) -> AbstractAsyncContextManager[TransportStreams]:
         """The streams to and from the server, while the block runs. Whatever it started has ended when it
@@ -34,12 +34,25 @@ class McpTransport(Protocol):
         """End the use of the connection, for this reason."""
         ...
 
-    async def wait_until_idle(self) -> bool:
-        """Whether the server has ended the call that was cancelled last, within its grace."""
+    async def wait_until_cancelled(self, slot: int) -> bool:
+        """Whether the server has ended the cancelled call of this slot, within its grace."""
         ...
 
-    def begin_call(self) -> None:
-        """Begin one call: from here on stderr belongs to it."""
+    def begin_call(self) -> int:
+        """Begin one call and return its slot. Where no other call runs, stderr belongs to it from here on."""
+        ...
+
+    def end_call(self, slot: int) -> None:
+        """End the call of this slot. An answer that comes later is dropped."""
+        ...
+
+    def request_meta(self, slot: int) -> dict[str, int]:
+        """What the request of the call carries as `_meta`, for this transport alone."""
+        ...
+
+    @property
+    def left_alone(self) -> int:
+        """How many cancelled calls the server still works on."""
         ...
 
     @property

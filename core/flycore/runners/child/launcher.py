@@ -1,0 +1,198 @@
+"""The launcher of this process: it starts children that keep their own orphans (`launcher_program`).
+
+A process has one launcher, started at the first child or, by `prepare_launcher`, before it is needed. It ends
+with this process, or when this process closes its end of the socket.
+"""
+
+from __future__ import annotations
+
+import array
+import atexit
+import errno
+import marshal
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from flycore.runners.child.launcher_program import ANSWER
+
+ANSWER_SECONDS = 20.0
+"""How long a child may take to be started. Only a launcher that was stopped takes that long."""
+_PROGRAM = str(Path(__file__).with_name("launcher_program.py"))
+_ATTEMPTS = 2
+
+
+class ChildProcess:
+    """A child of this process that the launcher started. Its owner reaps it by `poll`."""
+
+    __slots__ = ("pid", "returncode")
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        """Negative for a signal; None until it was reaped."""
+
+    def poll(self) -> int | None:
+        """Reap the child where it has exited, and return its exit code; None while it runs."""
+        self._wait(os.WNOHANG)
+        return self.returncode
+
+    def wait(self) -> None:
+        """Wait for the exit of the child, and reap it."""
+        self._wait(0)
+
+    def _wait(self, flags: int) -> None:
+        if self.returncode is not None:
+            return
+        try:
+            pid, status = os.waitpid(self.pid, flags)
+        except ChildProcessError:
+            self.returncode = 0
+            return
+        if pid == self.pid:
+            self.returncode = os.waitstatus_to_exitcode(status)
+
+
+@dataclass(frozen=True, slots=True)
+class _Launcher:
+    owner: int
+    """The process that started it: a fork of that process must not use it."""
+    process: subprocess.Popen[bytes]
+    control: socket.socket
+
+
+_running: list[_Launcher] = []
+
+
+def prepare_launcher() -> None:
+    """Start the launcher, where none runs. Returns before it is ready."""
+    if not _running or _running[0].owner != os.getpid():
+        _discard()
+        _running.append(_start())
+        # It would end by itself, but a process that leaves first would not have waited for it.
+        atexit.unregister(_discard)
+        atexit.register(_discard)
+
+
+def is_launcher(pid: int) -> bool:
+    """Return whether that child of this process is its launcher."""
+    return bool(_running) and _running[0].process.pid == pid
+
+
+def launch(
+    argv: Sequence[str],
+    *,
+    executable: str | None,
+    cwd: str,
+    env: Mapping[str, str],
+    stdin: int,
+    stdout: int,
+    stderr: int,
+) -> ChildProcess:
+    """Start a child in a session of its own, as a child of this process and subreaper of its descendants.
+
+    This process has to be a child subreaper itself. Raises OSError, and ValueError for a NUL character.
+    """
+    words = [_encoded(word) for word in argv]
+    variables = {_encoded(name): _encoded(value) for name, value in env.items()}
+    request = (_candidates(executable or argv[0], env), words, variables, _encoded(cwd))
+    descriptor = os.memfd_create("launch", os.MFD_CLOEXEC)
+    try:
+        os.write(descriptor, marshal.dumps(request))
+        return _ask([stdin, stdout, stderr], descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _ask(streams: list[int], request: int) -> ChildProcess:
+    # Once more with a new launcher: a tool may have ended the old one.
+    for _ in range(_ATTEMPTS):
+        prepare_launcher()
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        try:
+            _send(_running[0].control, [*streams, writing, request])
+            os.close(writing)
+            writing = -1
+            answer = _read_answer(reading)
+        except OSError:
+            answer = b""
+        finally:
+            os.close(reading)
+            if writing >= 0:
+                os.close(writing)
+        if answer:
+            return _started(answer)
+        _discard()
+    raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+
+def _started(answer: bytes) -> ChildProcess:
+    child = ChildProcess(ANSWER.unpack_from(answer)[0])
+    if len(answer) > ANSWER.size:
+        child.wait()
+        number = ANSWER.unpack_from(answer, ANSWER.size)[0]
+        raise OSError(number, os.strerror(number))
+    return child
+
+
+def _send(control: socket.socket, descriptors: list[int]) -> None:
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+    control.sendmsg([b"+"], rights, socket.MSG_NOSIGNAL)
+
+
+def _read_answer(reading: int) -> bytes:
+    """The whole answer; empty where the launcher does not answer in time."""
+    poll = select.poll()
+    poll.register(reading, select.POLLIN)
+    answer = b""
+    while poll.poll(ANSWER_SECONDS * 1000):
+        part = os.read(reading, 2 * ANSWER.size)
+        if not part:
+            return answer
+        answer += part
+    return b""
+
+
+def _start() -> _Launcher:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        # No site, no environment, no folder of anybody's: nothing but the standard library is loaded.
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", _PROGRAM, str(theirs.fileno())],
+            cwd="/",
+            env={},
+            stdin=subprocess.DEVNULL,
+            pass_fds=(theirs.fileno(),),
+        )
+    return _Launcher(os.getpid(), process, ours)
+
+
+def _discard() -> None:
+    """Give up the launcher. One that another process started belongs to that process."""
+    while _running:
+        launcher = _running.pop()
+        launcher.control.close()
+        if launcher.owner == os.getpid():
+            launcher.process.kill()
+            launcher.process.wait()
+        else:
+            launcher.process.returncode = 0  # a fork of the owner: nothing is waited for at the end
+
+
+def _candidates(program: str, env: Mapping[str, str]) -> list[bytes]:
+    """The files to try, in order: the program itself, or its name in the folders of the child's PATH."""
+    if "/" in program:
+        return [_encoded(program)]
+    return [_encoded(os.path.join(folder, program)) for folder in os.get_exec_path(env)]
+
+
+def _encoded(text: str) -> bytes:
+    data = os.fsencode(text)
+    if b"\0" in data:
+        raise ValueError("a NUL character")
+    return data

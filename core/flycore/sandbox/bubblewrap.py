@@ -1,0 +1,85 @@
+"""The arguments with which bubblewrap (`bwrap`) confines a program: level `enforced`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from flycore.sandbox.confinement import Confinement, Mount, SystemLayout
+
+PROGRAM = "/usr/bin/bwrap"
+"""An absolute path: a program of that name elsewhere on PATH is not taken."""
+PRIVATE_TMP = "/tmp"  # noqa: S108  # a memory file system that only the program has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Descriptors:
+    """The numbers that bwrap's own descriptors have: one opened path for each mount, the filter of system
+    calls, and the end of the pipe on which bwrap reports."""
+
+    mounts: Mapping[str, int]
+    seccomp: int
+    status: int
+
+
+def arguments(
+    confinement: Confinement,
+    layout: SystemLayout,
+    environment: Mapping[str, str],
+    descriptors: Descriptors,
+    *,
+    bind_by_descriptor: bool = True,
+) -> tuple[str, ...]:
+    """Return bwrap's arguments, without those of the program that follow after `--`.
+
+    They are handed over in a file (`--args FD`), because they hold the program's environment, and every
+    process can read a command line. `bind_by_descriptor` is False for a bwrap that lacks `--ro-bind-fd`; then
+    the path of the descriptor below /proc is mounted.
+    """
+    return (
+        *_namespaces(confinement),
+        # When the thread that started bwrap ends, so does everything inside.
+        *("--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+        *_environment(environment),
+        *_system(confinement, layout),
+        # A /proc of its own, because the host's would show every process; /tmp before the mounts, because a
+        # granted folder may lie below it.
+        *("--proc", "/proc", "--dev", "/dev"),
+        *("--size", str(confinement.tmp_bytes), "--tmpfs", PRIVATE_TMP),
+        *_mounts(confinement.ordered_mounts(), descriptors.mounts, bind_by_descriptor),
+        *("--chdir", confinement.cwd),
+        # Last, because every mount above makes its own path in the root. The mounts keep what they are.
+        *("--remount-ro", "/"),
+        *("--seccomp", str(descriptors.seccomp), "--json-status-fd", str(descriptors.status)),
+    )
+
+
+def _namespaces(confinement: Confinement) -> Iterator[str]:
+    yield "--unshare-user"
+    # Without it the program could make a namespace of its own, in which it has every capability.
+    yield "--disable-userns"
+    yield from ("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try")
+    if not confinement.network:
+        yield "--unshare-net"
+
+
+def _environment(environment: Mapping[str, str]) -> Iterator[str]:
+    yield "--clearenv"
+    for name, value in sorted(environment.items()):
+        yield from ("--setenv", name, value)
+
+
+def _system(confinement: Confinement, layout: SystemLayout) -> Iterator[str]:
+    for path in (*layout.folders, *(layout.network if confinement.network else ())):
+        yield from ("--ro-bind", path, path)
+    for path, target in layout.links:
+        yield from ("--symlink", target, path)
+
+
+def _mounts(mounts: tuple[Mount, ...], descriptors: Mapping[str, int], by_descriptor: bool) -> Iterator[str]:
+    for mount in mounts:
+        number = descriptors[mount.path]
+        option = "--bind" if mount.writable else "--ro-bind"
+        # A path could lead elsewhere by the time that bwrap looks at it; a descriptor cannot.
+        source = (f"{option}-fd", str(number)) if by_descriptor else (option, f"/proc/self/fd/{number}")
+        yield from (*source, mount.path)

@@ -1,0 +1,113 @@
+"""What a confined program may reach, as a value that every backend of the sandbox starts from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+DEFAULT_TMP_BYTES = 256 * 1024 * 1024
+"""How large the private /tmp of a program may grow. It lies in memory."""
+_LINKED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+_ALWAYS = (
+    "ld.so.cache",
+    "ld.so.conf",
+    "ld.so.conf.d",
+    "alternatives",
+    "localtime",
+    "os-release",
+    "passwd",  # names of users; the hashes are in another file
+    "group",
+    "fonts",
+    "mime.types",
+    "gitconfig",
+    "ssl/openssl.cnf",
+)
+"""What ordinary programs read in /etc. Under Landlock a file that is there and cannot be read ends some of
+them (node without openssl.cnf), where a missing one is nothing to them."""
+_ALWAYS_BEGINNING = "python3"
+"""Debian keeps a part of its Python in /etc/python3*."""
+_FOR_NETWORK = (
+    "resolv.conf",
+    "hosts",
+    "host.conf",
+    "nsswitch.conf",
+    "gai.conf",
+    "services",
+    "protocols",
+    # Not all of /etc/ssl and /etc/pki: they hold private keys, too.
+    "ssl/certs",
+    "pki/tls/certs",
+    "pki/ca-trust",
+    "ca-certificates",
+    "crypto-policies",
+)
+_STORES = ("/nix/store", "/gnu/store")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Mount:
+    """One file or folder of this machine that the program sees at its own path."""
+
+    path: str
+    writable: bool = False
+    anchor: str = ""
+    """The folder below which the path must stay when it is opened, links included. Empty for a path that
+    flytui itself has worked out."""
+
+
+@dataclass(frozen=True, slots=True)
+class SystemLayout:
+    """How the system's own folders lie: `links` are entries of the root that are links, with their targets;
+    `folders` are read by every program, `network` is what a program with network reads besides."""
+
+    links: tuple[tuple[str, str], ...]
+    folders: tuple[str, ...]
+    network: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confinement:
+    """The limits of one program. All paths are absolute.
+
+    Of two mounts one below the other, the deeper one counts for what is below it: so a read-only mount
+    inside a writable one stays read-only.
+    """
+
+    mounts: tuple[Mount, ...]
+    cwd: str
+    network: bool = False
+    unix_sockets: bool = False
+    tmp_bytes: int = DEFAULT_TMP_BYTES
+
+    def ordered_mounts(self) -> tuple[Mount, ...]:
+        """Return the mounts with every folder before what lies in it, and for one path the writable one."""
+        by_path: dict[str, Mount] = {}
+        for mount in sorted(self.mounts):
+            by_path[mount.path] = mount  # of two, the writable one sorts last
+        return tuple(by_path[path] for path in sorted(by_path, key=lambda path: (path.count("/"), path)))
+
+
+def read_system_layout(root: str = "/") -> SystemLayout:
+    """Look at this machine's root folder. What is missing is left out."""
+
+    def existing(*paths: str) -> Iterator[str]:
+        return (path for path in paths if os.path.exists(os.path.join(root, path.lstrip("/"))))
+
+    links, folders = [], ["/usr"]
+    for name in _LINKED:
+        path = os.path.join(root, name)
+        if os.path.islink(path):
+            links.append((f"/{name}", os.readlink(path)))
+        elif os.path.isdir(path):
+            folders.append(f"/{name}")
+    try:
+        in_etc = sorted(os.listdir(os.path.join(root, "etc")))
+    except OSError:
+        in_etc = []
+    names = (*_ALWAYS, *(name for name in in_etc if name.startswith(_ALWAYS_BEGINNING)))
+    return SystemLayout(
+        links=tuple(links),
+        folders=(*folders, *existing(*_STORES), *existing(*(f"/etc/{name}" for name in names))),
+        network=tuple(existing(*(f"/etc/{name}" for name in _FOR_NETWORK))),
+    )

@@ -1,0 +1,109 @@
+"""Which levels of the sandbox work on this machine. Each is tried with a program, because a version proves
+nothing."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from flycore.model.enums import Level
+from flycore.sandbox import bubblewrap, landlock
+from flycore.sandbox.confinement import Confinement, Mount, read_system_layout
+from flycore.sandbox.launch import ArchitectureUnknown, Launch, degraded_launch, enforced_launch
+
+INSTALL_BUBBLEWRAP = "install bubblewrap (Debian and Ubuntu: apt install bubblewrap)"
+ALLOW_NAMESPACES = (
+    "let your user make user namespaces: sysctl kernel.unprivileged_userns_clone=1 on Debian, "
+    "kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap on Ubuntu, "
+    "user.max_user_namespaces above 0 everywhere"
+)
+NEED_LANDLOCK = "use a kernel with Landlock: Linux 5.13 or newer, with landlock among its security modules"
+OTHER_MACHINE = "there is none: the filter of system calls exists for x86-64 and aarch64 only"
+_PROGRAM = "/bin/true"
+_TIMEOUT_S = 20.0
+_MAX_REASON = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class LevelCheck:
+    """Whether a level works here; else why not, and what a person can do."""
+
+    level: Level
+    works: bool
+    reason: str = ""
+    remedy: str = ""
+    bind_by_descriptor: bool = True
+    """For bubblewrap: whether it mounts open descriptors (`--bind-fd`), which versions before 0.8.0 lack."""
+
+
+def check_level(level: Level) -> LevelCheck:
+    """Start a program at the level and see whether it ran. This waits for processes, so it must not be called
+    on an event loop. Levels that confine nothing always work."""
+    if level is Level.ENFORCED:
+        return _check_bubblewrap()
+    if level is Level.DEGRADED:
+        return _check_landlock()
+    return LevelCheck(level, works=level is not Level.DENIED)
+
+
+def _check_bubblewrap() -> LevelCheck:
+    if not os.access(bubblewrap.PROGRAM, os.X_OK):
+        return _fails(Level.ENFORCED, f"there is no {bubblewrap.PROGRAM}", INSTALL_BUBBLEWRAP)
+    reason = ""
+    for by_descriptor in (True, False):
+        try:
+            reason = _run(partial(enforced_launch, bind_by_descriptor=by_descriptor))
+        except ArchitectureUnknown:
+            return _fails(Level.ENFORCED, f"this machine is {platform.machine()}", OTHER_MACHINE)
+        if not reason:
+            return LevelCheck(Level.ENFORCED, works=True, bind_by_descriptor=by_descriptor)
+        if "nknown option" not in reason:
+            break  # an older bwrap says so of --bind-fd; anything else fails without it, too
+    return _fails(Level.ENFORCED, reason, ALLOW_NAMESPACES)
+
+
+def _check_landlock() -> LevelCheck:
+    if not landlock.version():
+        return _fails(Level.DEGRADED, "this kernel has no Landlock, or it is switched off", NEED_LANDLOCK)
+    try:
+        reason = _run(degraded_launch)
+    except ArchitectureUnknown:
+        return _fails(Level.DEGRADED, f"this machine is {platform.machine()}", OTHER_MACHINE)
+    return _fails(Level.DEGRADED, reason, NEED_LANDLOCK) if reason else LevelCheck(Level.DEGRADED, works=True)
+
+
+def _fails(level: Level, reason: str, remedy: str) -> LevelCheck:
+    return LevelCheck(level, works=False, reason=reason, remedy=remedy)
+
+
+def _run(make: Callable[..., Launch]) -> str:
+    """Why the program did not run to its end; empty if it did."""
+    confinement = Confinement(mounts=(Mount("/usr"),), cwd="/")
+    try:
+        launch = make(confinement, read_system_layout(), {}, (_PROGRAM,))
+    except OSError as error:
+        return str(error)
+    try:
+        ran = subprocess.run(
+            launch.argv,
+            env=dict(launch.environment),
+            pass_fds=launch.descriptors,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    finally:
+        launch.close()
+        if launch.status is not None:
+            os.close(launch.status)
+    if not ran.returncode:
+        return ""
+    told = ran.stderr[-_MAX_REASON:].decode("utf-8", "replace").strip().splitlines()
+    return told[-1] if told else f"it ended with {ran.returncode}"
