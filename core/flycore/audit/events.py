@@ -89,13 +89,22 @@ def approval_asked(request: ApprovalRequest) -> JsonObject:
 
 
 def approval_decided(
-    request: ApprovalRequest, state: RequestState, answer: Answer | None, *, by: str, took_ms: int
+    request: ApprovalRequest,
+    state: RequestState,
+    answer: Answer | None,
+    *,
+    by: str,
+    took_ms: int,
+    masked_input: Json = None,
 ) -> JsonObject:
-    """Fields for the end of a request. `by` names the console that answered; empty if nobody did."""
+    """Fields for the end of a request. `by` names the console that answered; empty if nobody did.
+    `masked_input` is logged where the person has edited the input."""
     fields: JsonObject = {**_request_fields(request), "decision": state.value, "tookMs": took_ms}
     fields |= _non_empty(decidedBy=by)
     if request.edited:
-        fields["editedInput"] = request.subject.input
+        fields |= {
+            f"edited{name[0].upper()}{name[1:]}": value for name, value in _input_fields(masked_input).items()
+        }
     if answer is not None:
         fields |= {"choice": answer.choice.value, **_non_empty(reason=_bounded(answer.reason))}
         if answer.lease is not None:
@@ -348,8 +357,10 @@ def _request_fields(request: ApprovalRequest) -> JsonObject:
 
 
 def _parent_fields(request: CallRequest) -> dict[str, str]:
-    """The plan's call id and the number of the step, for a call that is a step."""
-    return {"parentCallId": request.parent_call_id or "", "step": str(request.step or "")}
+    """The plan's call id and the number of the step, for a call that is a step; for a call of a sidecar, the
+    id of the call that the sidecar runs in."""
+    parent = request.parent_call_id or request.caller.parent_call_id
+    return {"parentCallId": parent, "step": str(request.step or "")}
 
 
 def _caller_fields(caller: Caller) -> dict[str, Json]:

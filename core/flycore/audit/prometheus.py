@@ -9,15 +9,33 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from flycore.model.audit import ApprovalMetrics, ApprovalReport, Metrics, ToolMetrics
+from flycore.model.status import Status
 from flysafe.text import safe_text
 
 Sample = tuple[str, dict[str, str], float]
 """A suffix to the family's name, the labels, and the value."""
 
 
-def exposition(metrics: Metrics, approvals: ApprovalReport) -> str:
-    """Return all families, each with HELP and TYPE; the text ends with a newline."""
-    return "".join(f"{line}\n" for line in _lines(metrics, approvals))
+def exposition(metrics: Metrics, approvals: ApprovalReport, running: Status | None = None) -> str:
+    """Return all families, each with HELP and TYPE; the text ends with a newline. `running` is the status of
+    the kernel that runs, None where none does."""
+    lines = [*_lines(metrics, approvals), *(_kernel(running) if running is not None else ())]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _kernel(running: Status) -> Iterator[str]:
+    yield from _family(
+        "flytui_loop_pauses_total",
+        "counter",
+        "Times that the kernel's event loop stood still for more than 100 ms.",
+        _one(running.loop_pauses),
+    )
+    yield from _family(
+        "flytui_loop_longest_pause_seconds",
+        "gauge",
+        "The longest of them since the kernel started.",
+        _one(running.longest_pause_ms / 1000),
+    )
 
 
 def escape_label(text: str) -> str:

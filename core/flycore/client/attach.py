@@ -1,16 +1,17 @@
-"""Attaches a console to a kernel of another process, with a pairing code that the person types."""
+"""Connects a console to its kernel: over the connection that its supervisor handed over, or, where another
+process holds the root, over the socket with a pairing code that the person types."""
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import flycore
-from flycore.client.remote import RemoteApprover, RemoteClient, connect_unix
-from flycore.kernel.console_pairing import TRIES, VALID_SECONDS
+from flycore.client.remote import RemoteApprover, RemoteClient, connect_handed_over, connect_root
 from flycore.model.call import ToolResult
-from flycore.model.errors import ConnectionLost, NotPaired, OtherVersion, ProtocolError
+from flycore.model.errors import ConnectionLost, KernelUnreachable, NotPaired, OtherVersion, ProtocolError
 from flycore.model.json import JsonObject
 from flycore.registry.paths import RootPaths
 from flycore.rpc.methods import Approver, Client, OnProgress
@@ -26,7 +27,7 @@ ReadCode = Callable[[], Awaitable[str]]
 
 
 class AttachedClient(ForwardingClient):
-    """The client of an attached console.
+    """The client of a console.
 
     The connection of a console can decide and cannot call tools, so each call has a connection of its own.
     """
@@ -50,7 +51,7 @@ class AttachedClient(ForwardingClient):
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool over a new connection."""
-        async with connect_unix(self._places.socket, name=CLIENT_NAME) as connection:
+        async with connect_root(self._places, name=CLIENT_NAME) as connection:
             return await connection.call(
                 tool,
                 input,
@@ -108,11 +109,35 @@ async def attach_console(
     `seat` holds the windows and processes of the console, which no tool may touch after the pairing. Raises
     KernelUnreachable, and OtherVersion where the kernel has another version than this program.
     """
-    async with connect_unix(places.socket, viewer=True, name=CLIENT_NAME) as connection:
-        kernel = connection.kernel
-        if kernel.version != flycore.__version__:
-            raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {kernel.version}", kernel.pid)
+    async with connect_root(places, viewer=True, name=CLIENT_NAME) as connection:
+        _check_version(connection)
         yield Attachment(places, connection, windows_and_pids)
+
+
+@asynccontextmanager
+async def open_own_console(
+    places: RootPaths, handed_over: socket.socket, windows_and_pids: WindowsAndPids = ((), ())
+) -> AsyncIterator[tuple[Client, Approver]]:
+    """Connect the console to the kernel beside it, and give its client and its approver.
+
+    `handed_over` is the connection from the supervisor, which is closed at the end. Raises KernelUnreachable
+    where the kernel ends before it answers, and OtherVersion.
+    """
+    async with connect_handed_over(handed_over, places.socket, CLIENT_NAME) as connection:
+        _check_version(connection)
+        attachment = Attachment(places, connection, windows_and_pids)
+        try:
+            await attachment.request_code()  # the connection itself is the proof: no code is shown
+            await attachment.pair("")
+        except ConnectionLost as lost:
+            raise KernelUnreachable(str(places.socket)) from lost
+        yield attachment.client, attachment.approver
+
+
+def _check_version(connection: RemoteClient) -> None:
+    kernel = connection.kernel
+    if kernel.version != flycore.__version__:
+        raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {kernel.version}", kernel.pid)
 
 
 @asynccontextmanager
@@ -138,6 +163,9 @@ async def open_attached_console(
 async def _pair_by_code(
     attachment: Attachment, code: ReadCode, on_refused_code: Callable[[str], None]
 ) -> None:
+    # Imported here: a console needs neither the pairing nor the other parts of a kernel.
+    from flycore.kernel.console_pairing import TRIES, VALID_SECONDS
+
     until = time.monotonic() + VALID_SECONDS
     for left in reversed(range(TRIES)):
         typed = await code()

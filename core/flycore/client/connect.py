@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import anyio
 
-from flycore.client.local import CONSOLE_DOOR, LocalClient
 from flycore.client.reconnecting import POLL_SECONDS, ReconnectingClient
-from flycore.client.remote import connect_unix
+from flycore.client.remote import connect_root
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import LASTING_ROLES, LockHolder, RootLock, read_holder, reserve_for_console
-from flycore.model.call import Caller
 from flycore.model.enums import KernelRole
 from flycore.model.errors import (
     ConnectionLost,
@@ -26,11 +25,16 @@ from flycore.model.errors import (
     single_exception,
 )
 from flycore.registry.paths import RootPaths, find_paths
-from flycore.rpc.methods import Approver, Client
+from flycore.server.handed_over import ConsoleListener
 from flycore.server.unix import serve_unix
+from flysafe.own_process import raise_descriptor_limit
 
+ASK_SECONDS = 0.8
+"""How long a kernel may take to hear that it is to yield the root. It is asked again each second."""
 WaitCallback = Callable[[int, float, str], None]
-"""Called each second with the pid, the start (Unix time) and the role of the kernel that holds the root."""
+"""Called again and again with the pid, the start (Unix time) and the role of the kernel that holds the root.
+
+The pid is 0 where the holder is not known."""
 
 
 @asynccontextmanager
@@ -69,41 +73,30 @@ def _find_paths(root: str | os.PathLike[str] | None) -> RootPaths:
 
 
 @asynccontextmanager
-async def open_console_kernel(
-    places: RootPaths, *, on_wait: WaitCallback
-) -> AsyncIterator[tuple[Client, Approver]]:
-    """Open the kernel of a console, and give its client and its approver.
-
-    Waits for the last call of a provisional kernel that holds the root. Raises RootBusy where another
-    console, or `flytui serve`, holds it.
-    """
-    async with _permanent_kernel(places, KernelRole.CONSOLE, on_wait) as kernel:
-        caller = Caller(door=CONSOLE_DOOR, program="flytui", pid=os.getpid())
-        yield LocalClient(kernel, caller), kernel.approver
-
-
-@asynccontextmanager
-async def open_served_kernel(places: RootPaths, *, on_wait: WaitCallback) -> AsyncIterator[Kernel]:
-    """Open the kernel of `flytui serve`. Nobody decides in this process; consoles attach to it.
+async def open_served_kernel(
+    places: RootPaths,
+    *,
+    on_wait: WaitCallback,
+    role: KernelRole = KernelRole.SERVE,
+    consoles: socket.socket | None = None,
+) -> AsyncIterator[Kernel]:
+    """Open the kernel of `flytui serve`; or, with the role CONSOLE, the one beside a console. Consoles come
+    through `consoles`, a connection from its supervisor that this block closes.
 
     Waits for the last call of a provisional kernel that holds the root. Raises RootBusy where a console, or
-    another `flytui serve`, holds it.
+    `flytui serve`, holds it.
     """
-    async with _permanent_kernel(places, KernelRole.SERVE, on_wait) as kernel:
-        yield kernel
-
-
-@asynccontextmanager
-async def _permanent_kernel(
-    places: RootPaths, role: KernelRole, on_wait: WaitCallback
-) -> AsyncIterator[Kernel]:
+    raise_descriptor_limit()
     with single_exception():
         async with AsyncExitStack() as stack:
+            listener = None
+            if consoles is not None:
+                listener = stack.enter_context(ConsoleListener(fileno=consoles.detach()))
             # While this is reserved no new provisional kernel starts, so that the wait has an end.
             with reserve_for_console(places):
                 holder = await _take_root(places, role, stack, on_wait)
             kernel = await stack.enter_async_context(open_kernel(places, holder))
-            await stack.enter_async_context(serve_unix(kernel, places.socket))
+            await stack.enter_async_context(serve_unix(kernel, places.socket, listener))
             yield kernel
 
 
@@ -111,21 +104,28 @@ async def _take_root(
     places: RootPaths, role: KernelRole, stack: AsyncExitStack, on_wait: WaitCallback
 ) -> LockHolder:
     """Take the lock of the root until `stack` closes, as soon as a provisional kernel released it."""
+    tries = 0
     while True:
         try:
             return stack.enter_context(RootLock.acquire(places, role))
         except RootBusy as busy:
             if busy.role in LASTING_ROLES:
                 raise
-            await _ask_to_yield(places)
-            if busy.pid:
+            # A holder that hangs would take much longer, and the person is told within a second for whom
+            # they wait.
+            with anyio.move_on_after(ASK_SECONDS):
+                await _ask_to_yield(places)
+            # A holder that has just locked the root has no record yet, so only a second look without one
+            # means that the holder is not known.
+            if busy.pid or tries:
                 on_wait(busy.pid, busy.since, busy.role)
+            tries += 1
             await _wait_for_release(places, 1.0)
 
 
 async def _ask_to_yield(places: RootPaths) -> None:
     try:
-        async with connect_unix(places.socket, viewer=True) as client:
+        async with connect_root(places, viewer=True) as client:
             await client.ask_for("kernel.yield")
     except (KernelUnreachable, ConnectionLost, ProtocolError, OtherVersion):
         return

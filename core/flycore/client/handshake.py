@@ -16,7 +16,7 @@ import flycore
 from flycore.model.errors import KernelUnreachable, OtherVersion, ProtocolError, UnsafeSocket
 from flycore.model.status import Status
 from flycore.rpc.messages import PROTOCOL
-from flycore.server.unix import is_same_user, peer_credentials
+from flysafe.unix_sockets import is_same_user, peer_credentials
 
 HELLO_SECONDS = 10.0
 """How long a kernel may take to send its first message."""

@@ -7,15 +7,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from flycore.kernel.kernel import Kernel
-from flycore.model.call import Activity, Caller, CallRequest, ToolResult
+from flycore.model.call import Caller, CallRequest, ToolResult
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.rpc.methods import Method, OnProgress
 from flycore.rpc.proxies import ClientProxy
 from flycore.server.queries import Queries
-
-CONSOLE_DOOR = "console"
-"""`Caller.door` of the console in the process of the kernel."""
 
 
 class LocalClient(ClientProxy):
@@ -29,12 +26,6 @@ class LocalClient(ClientProxy):
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
         """Return the result of that method of the kernel."""
         return await self._queries.perform(method, arguments)
-
-    async def activity(self) -> tuple[Activity, ...]:
-        """Return the calls that are known now, without waiting for those of earlier kernels."""
-        # Those are read in the background, and the console must draw before that is done. It asks again at
-        # the event `history.read`.
-        return self._kernel.activity()
 
     async def call(
         self,
@@ -63,6 +54,5 @@ class LocalClient(ClientProxy):
         self, classes: frozenset[EventClass] | None = None
     ) -> AsyncIterator[AsyncIterator[Event]]:
         """Subscribe to the kernel's bus."""
-        person = self._caller.door == CONSOLE_DOOR
-        with self._kernel.bus.subscribe(classes, person=lambda: person) as subscription:
+        with self._kernel.bus.subscribe(classes) as subscription:
             yield aiter(subscription)

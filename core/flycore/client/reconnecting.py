@@ -6,25 +6,24 @@ import os
 import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import anyio
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectSendStream
 
-from flycore.approval.callers import identify_peer
 from flycore.client.local import LocalClient
-from flycore.client.remote import BACKLOG, connect_unix
+from flycore.client.remote import BACKLOG, connect_root
 from flycore.kernel.compose import open_kernel
-from flycore.kernel.lock import LASTING_ROLES, RootLock
+from flycore.kernel.lock import LASTING_ROLES, RootLock, read_holder
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, KernelRole
 from flycore.model.errors import ConnectionLost, KernelUnreachable, RootBusy, single_exception
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.registry.paths import RootPaths
-from flycore.rpc.methods import Client, OnProgress
+from flycore.rpc.methods import Client, Kind, Method, OnProgress
 from flycore.rpc.proxies import ForwardingClient
 from flycore.server.unix import UNIX_DOOR, serve_unix
 
@@ -33,8 +32,9 @@ SETTLE_SECONDS = 10.0
 """How long a root may be locked while its kernel does not answer, because it starts or ends."""
 RECONNECT_SECONDS = 30.0
 """How long the client looks for the next kernel after one has ended."""
-RETRIES = 5
-"""How often one call is sent to another kernel."""
+RETRIES = 50
+"""How often one call is sent to another kernel. Each time a kernel has ended; where many calls start at once,
+nearly each of them may be the kernel of the others for a moment."""
 
 
 class KernelConnection(NamedTuple):
@@ -120,9 +120,14 @@ class ReconnectingClient(ForwardingClient):
         async with self._find_lock:
             if self._resource is not None and not self._resource.ended.is_set():
                 return
-            deadline = anyio.current_time() + (RECONNECT_SECONDS if self._ever_found else SETTLE_SECONDS)
+            patience = RECONNECT_SECONDS if self._ever_found else SETTLE_SECONDS
+            holder, deadline = read_holder(self._places), anyio.current_time() + patience
             await self.release()
             while not await self._attach():
+                # Where many calls start at once, short-lived kernels follow one another on the root. Each of
+                # them gets the whole time; only one that holds the root and does not answer is given up.
+                if (now := read_holder(self._places)) is not None and now != holder:
+                    holder, deadline = now, anyio.current_time() + patience
                 late = anyio.current_time() >= deadline
                 if await self._start_provisional(late):
                     break
@@ -194,6 +199,18 @@ class ReconnectingClient(ForwardingClient):
             if not _lacks_approver(result) or not await self._console_opens(until):
                 return result
         raise ConnectionLost("the kernel ended before it accepted the call")
+
+    async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Call the same method of the current kernel. A read that its end interrupts goes to the next one."""
+        for _ in range(RETRIES):
+            kernel = await self._kernel()
+            try:
+                return await getattr(kernel.client, method.name)(*arguments)
+            except ConnectionLost:
+                kernel.ended.set()
+                if method.kind is not Kind.READ:  # another kind of message may have had its effect
+                    raise
+        raise ConnectionLost("the kernel ended before it answered")
 
     async def _console_opens(self, until: float) -> bool:
         """Wait for a kernel at which a person can decide. Return False where none starts in time."""
@@ -275,7 +292,7 @@ def _lacks_approver(result: ToolResult) -> bool:
 
 @asynccontextmanager
 async def _running_kernel(places: RootPaths, wait_approver_ms: int) -> AsyncIterator[KernelConnection]:
-    async with connect_unix(places.socket, wait_approver_ms=wait_approver_ms) as client:
+    async with connect_root(places, wait_approver_ms=wait_approver_ms) as client:
         yield KernelConnection(client, client.ended)
 
 
@@ -283,5 +300,7 @@ async def _running_kernel(places: RootPaths, wait_approver_ms: int) -> AsyncIter
 async def _provisional_kernel(places: RootPaths) -> AsyncIterator[KernelConnection]:
     with RootLock.acquire(places, KernelRole.PROVISIONAL) as holder:
         async with open_kernel(places, holder) as kernel, serve_unix(kernel, places.socket):
-            yield KernelConnection(LocalClient(kernel, identify_peer(os.getpid(), UNIX_DOOR)), kernel.yielded)
+            yield KernelConnection(
+                LocalClient(kernel, kernel.identify_peer(os.getpid(), UNIX_DOOR)), kernel.yielded
+            )
             await kernel.wait_until_idle()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,7 +18,9 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidMes
 
 import flycore
 from flycore.client.handshake import check_folder, read_hello
+from flycore.kernel.lock import kernel_socket as kernel_socket
 from flycore.model.approval import Outcome
+from flycore.model.base import Value
 from flycore.model.call import CallError, Progress, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Code
@@ -25,7 +29,8 @@ from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolErro
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.status import Status
-from flycore.rpc.messages import EVENT_PROTOCOL, Envelope, envelope
+from flycore.registry.paths import RootPaths
+from flycore.rpc.messages import EVENT_PROTOCOL, envelope
 from flycore.rpc.methods import Method, OnProgress
 from flycore.rpc.proxies import ApproverProxy, ClientProxy
 
@@ -35,6 +40,25 @@ CONNECT_SECONDS = 10.0
 BACKLOG = 1000
 """Messages or events that wait for a slow reader; further ones are dropped."""
 CONNECTION_LOST = "the connection to the kernel was lost before it answered"
+
+
+class _Message(Value, frozen=True, kw_only=True):
+    """A message of the kernel, whose payload is decoded by those who know its type."""
+
+    # A catalog of 10,000 tools has 25 MB: as dictionaries first it would take the console twice as long.
+    protocol: str
+    type: str
+    correlation_id: str | None = None
+    payload: msgspec.Raw = msgspec.Raw(b"{}")
+
+    def fields(self) -> JsonObject:
+        """Return the payload as a dictionary."""
+        decoded: JsonObject = msgspec.json.decode(self.payload, type=dict)
+        return decoded
+
+
+class _CatalogAnswer(Value, frozen=True, kw_only=True):
+    catalog: Catalog
 
 
 class RemoteClient(ClientProxy):
@@ -47,15 +71,15 @@ class RemoteClient(ClientProxy):
         self.ended = anyio.Event()
         """Set once the connection has ended."""
         self._ids = itertools.count(1)
-        self._pending: dict[str, MemoryObjectSendStream[Envelope]] = {}
+        self._pending: dict[str, MemoryObjectSendStream[_Message]] = {}
         self._listeners: list[tuple[frozenset[EventClass] | None, MemoryObjectSendStream[Event]]] = []
         self._wait_approver_ms = wait_approver_ms
 
     async def run(self) -> None:
         """Read messages until the connection ends; then end the streams of all who wait."""
         try:
-            async for frame in self._connection:
-                self._receive(msgspec.json.decode(frame, type=Envelope))
+            while True:
+                self._receive(_MESSAGES.decode(await self._connection.recv(decode=False)))
         except ConnectionClosed:
             pass
         finally:
@@ -65,7 +89,7 @@ class RemoteClient(ClientProxy):
             for _, listener in self._listeners:
                 listener.close()
 
-    def _receive(self, message: Envelope) -> None:
+    def _receive(self, message: _Message) -> None:
         if message.protocol == EVENT_PROTOCOL:
             self._publish(message)
         elif message.correlation_id in self._pending:
@@ -75,8 +99,8 @@ class RemoteClient(ClientProxy):
             if message.type != "tool.progress" or stream.statistics().current_buffer_used < BACKLOG - 1:
                 stream.send_nowait(message)
 
-    def _publish(self, message: Envelope) -> None:
-        body = message.payload
+    def _publish(self, message: _Message) -> None:
+        body = message.fields()
         event = Event(
             cls=EventClass(cast(str, body["class"])),
             type=cast(str, body["type"]),
@@ -95,15 +119,16 @@ class RemoteClient(ClientProxy):
     @asynccontextmanager
     async def _exchange(
         self, kind: str, payload: JsonObject, message_id: str
-    ) -> AsyncIterator[AsyncIterator[Envelope]]:
+    ) -> AsyncIterator[AsyncIterator[_Message]]:
         """Send a message and give its answers until the block ends. Raises ConnectionLost, ProtocolError."""
-        send, receive = anyio.create_memory_object_stream[Envelope](BACKLOG)
+        send, receive = anyio.create_memory_object_stream[_Message](BACKLOG)
         self._pending[message_id] = send  # before the message is sent: the answer may come at once
 
-        async def answers() -> AsyncIterator[Envelope]:
+        async def answers() -> AsyncIterator[_Message]:
             async for message in receive:
                 if message.type == "error":
-                    code, text = str(message.payload.get("code")), str(message.payload.get("message"))
+                    fields = message.fields()
+                    code, text = str(fields.get("code")), str(fields.get("message"))
                     raise ProtocolError(f"{code}: {text}", code=code, said=text)
                 yield message
             raise ConnectionLost("the kernel went away")
@@ -127,8 +152,11 @@ class RemoteClient(ClientProxy):
 
     async def ask_for(self, kind: str, payload: JsonObject | None = None) -> JsonObject:
         """Send a message and return the payload of its answer. Raises ConnectionLost, ProtocolError."""
-        async with self._exchange(kind, payload or {}, self._new_id()) as answers:
-            return (await anext(answers)).payload
+        return (await self._answer(kind, payload or {})).fields()
+
+    async def _answer(self, kind: str, payload: JsonObject) -> _Message:
+        async with self._exchange(kind, payload, self._new_id()) as answers:
+            return await anext(answers)
 
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
         """Send the message of that method and return the result from its answer."""
@@ -141,8 +169,15 @@ class RemoteClient(ClientProxy):
 
     async def catalog(self) -> Catalog:
         """Return the catalog. Other programs read it as a document without `detail`."""
-        payload = await self.ask_for("capability.catalog.get", {"detail": True})
-        return msgspec.convert(payload["catalog"], Catalog)
+        answer = await self._answer("capability.catalog.get", {"detail": True})
+        # Nothing of what is made here is garbage, and looking for garbage would double the time.
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return msgspec.json.decode(answer.payload, type=_CatalogAnswer).catalog
+        finally:
+            if collects:
+                gc.enable()
 
     async def call(
         self,
@@ -174,8 +209,8 @@ class RemoteClient(ClientProxy):
                 try:
                     async for message in answers:
                         if message.type == "tool.result":
-                            return msgspec.convert(message.payload, ToolResult)
-                        progress = msgspec.convert(message.payload, Progress)
+                            return msgspec.json.decode(message.payload, type=ToolResult)
+                        progress = msgspec.json.decode(message.payload, type=Progress)
                         call_id = progress.call_id
                         if on_progress is not None:
                             on_progress(progress)
@@ -207,6 +242,9 @@ class RemoteClient(ClientProxy):
             receive.close()
 
 
+_MESSAGES = msgspec.json.Decoder(_Message)
+
+
 def _outcome_unknown(tool: str, call_id: str) -> ToolResult:
     error = CallError(
         code=Code.OUTCOME_UNKNOWN,
@@ -226,19 +264,41 @@ async def connect_unix(
     OtherVersion where the kernel uses another protocol.
     """
     check_folder(path)
-    opening: Any = unix_connect(
-        str(path),
-        uri="ws://localhost/ws",
-        max_size=MAX_ANSWER_BYTES,
-        compression=None,
-        proxy=None,
-        open_timeout=CONNECT_SECONDS,
-        close_timeout=1,
-        ping_interval=None,
-    )
+    opening = unix_connect(str(path), open_timeout=CONNECT_SECONDS, **_OPTIONS)
+    async with _client_of(opening, path, viewer, name, wait_approver_ms) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connect_handed_over(
+    connection: socket.socket, path: Path, name: str
+) -> AsyncIterator[RemoteClient]:
+    """Give a viewer over a connection that the supervisor handed over. `path` names the kernel in errors.
+
+    Raises KernelUnreachable where the kernel ended before it answered.
+    """
+    opening = unix_connect(sock=connection, open_timeout=CONNECT_SECONDS, **_OPTIONS)
+    async with _client_of(opening, path, True, name, 0) as client:
+        yield client
+
+
+_OPTIONS: dict[str, Any] = {
+    "uri": "ws://localhost/ws",
+    "max_size": MAX_ANSWER_BYTES,
+    "compression": None,
+    "proxy": None,
+    "close_timeout": 1,
+    "ping_interval": None,
+}
+
+
+@asynccontextmanager
+async def _client_of(
+    opening: Any, path: Path, viewer: bool, name: str, wait_approver_ms: int
+) -> AsyncIterator[RemoteClient]:
     try:
         connection = await opening
-    except (OSError, InvalidHandshake, InvalidMessage, ConnectionClosed, TimeoutError) as error:
+    except (OSError, InvalidHandshake, InvalidMessage, ConnectionClosed, EOFError, TimeoutError) as error:
         raise KernelUnreachable(str(path)) from error
     try:
         client = RemoteClient(connection, await read_hello(connection, path), wait_approver_ms)
@@ -259,8 +319,22 @@ async def connect_unix(
             await connection.close()
 
 
+@asynccontextmanager
+async def connect_root(
+    places: RootPaths, *, viewer: bool = False, name: str = "flytui", wait_approver_ms: int = 0
+) -> AsyncIterator[RemoteClient]:
+    """Give a client of the kernel that holds the root, whatever environment that kernel started with.
+
+    Raises what `connect_unix` raises.
+    """
+    async with connect_unix(
+        kernel_socket(places), viewer=viewer, name=name, wait_approver_ms=wait_approver_ms
+    ) as client:
+        yield client
+
+
 class RemoteApprover(ApproverProxy):
-    """The approver of a console in another process, which sends each decision over a paired connection.
+    """The approver of a console, which sends each decision over its paired connection.
 
     A decision has no effect where the connection is lost, and its outcome says so. The kernel learned the
     windows and processes of the console with `console.attach`, and releases them when the connection ends.

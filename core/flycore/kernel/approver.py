@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from flycore.approval.queue import ApprovalQueue
 from flycore.kernel.connections import OpenConsoles
+from flycore.kernel.questions import DESKTOP_CONTROLLED
 from flycore.kernel.refresh import StateRefresher
-from flycore.kernel.standing_permissions import DESKTOP_CONTROLLED, RevocationHistory
+from flycore.kernel.standing_permissions import RevocationHistory
 from flycore.model.approval import Answer, Outcome
 from flycore.model.enums import Choice
 from flycore.model.json import JsonObject

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
 import anyio
 
 from flycore.approval.desktop_control import DesktopControl
 from flycore.approval.exclusive_groups import GroupLocks
+from flycore.approval.leases import is_caller_alive
 from flycore.approval.loop_guard import LoopGuard
+from flycore.approval.nested_roots import NestedRoots
 from flycore.approval.queue import ApprovalQueue
 from flycore.approval.quota import Quota
 from flycore.approval.tickets import load_tickets, ticket_writer
@@ -32,10 +34,11 @@ from flycore.kernel.crash_recovery import begin_session, record_unfinished, remo
 from flycore.kernel.kernel import Kernel, KernelParts
 from flycore.kernel.load_state import RootEnvironment, find_environment
 from flycore.kernel.lock import LASTING_ROLES, LockHolder
+from flycore.kernel.loop_watch import LoopWatch, watch_loop
 from flycore.kernel.mcp_servers import McpServers
 from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import Panic, PanicSwitch, revoke_permissions
-from flycore.kernel.questions import QuestionEvents, QuestionRegistry, TrustQuestions
+from flycore.kernel.questions import PolicyQuestion, QuestionEvents, QuestionRegistry, TrustQuestions
 from flycore.kernel.refresh import StateRefresher, load_state
 from flycore.kernel.standing_permissions import RevocationHistory, StandingPermissions
 from flycore.model.approval import Ask
@@ -58,10 +61,12 @@ from flycore.pipeline.context import (
 from flycore.pipeline.prepare import masks_for
 from flycore.pipeline.slots import key_is_current
 from flycore.pipeline.targets.window import X11Desktop
+from flycore.registry.names import looks_secret
 from flycore.registry.paths import RootPaths
+from flycore.runners.child.launcher import prepare_launcher
 from flycore.runners.pool import ProcessPool
-from flycore.sandbox.secret_masks import Masks
 from flysafe.atomic import private_folder
+from flysafe.own_process import erase_from_environment, forbid_inspection
 
 AUDIT_GROUP_SECONDS = 0.05
 """The time after which result lines are synced together. Lines before an effect are synced at once."""
@@ -72,17 +77,24 @@ async def open_kernel(
     places: RootPaths, holder: LockHolder, environ: Mapping[str, str] | None = None
 ) -> AsyncIterator[Kernel]:
     """Open the kernel of one root and close it when the block ends. The caller holds the root's lock."""
+    # First, and in a process of its own only: tests hand in an environment, and their process may be traced.
+    if environ is None:
+        forbid_inspection()
+        erase_from_environment([name for name in os.environ if looks_secret(name)])
     variables = dict(os.environ if environ is None else environ)
+    # It starts on another processor while this one reads the root's files.
+    prepare_launcher()
     private_folder(places.state_dir)
     clock, bus = SystemClock(), Bus()
     call_history = CallHistory(places.audit_dir, clock, bus.publish)
     audit = _open_log(places, clock, call_history)
     cache = ProbeCache(places.cache_dir)
+    watches = ExitStack()
     try:
         # First: the processes that a killed kernel left are ended before this one starts any.
         session = await begin_session(places.state_dir, audit)
         root = await _load_root(places, variables, cache, session, Recorder(clock, bus.publish, audit))
-        parts = _build_parts(root, bus, call_history, holder)
+        parts = _build_parts(root, bus, call_history, holder, watches.enter_context(watch_loop()))
         kernel, context = Kernel(parts), parts.context
         async with anyio.create_task_group() as group:
             queue = context.ask.queue
@@ -97,6 +109,7 @@ async def open_kernel(
             group.start_soon(_group_sync, audit)
             group.start_soon(record_unfinished, call_history, audit, session, bus, clock)
             group.start_soon(parts.background.watch, bus)
+            group.start_soon(_note_changes, bus, context.admission.loops)
             # `start` waits until the MCP servers have subscribed: a catalog event before that would be lost.
             await group.start(parts.background.mcp_servers.run, bus)
             if holder.role in LASTING_ROLES:
@@ -110,6 +123,7 @@ async def open_kernel(
                 context.run.folders.close()
                 group.cancel_scope.cancel()
     finally:
+        watches.close()
         cache.save()
         # The log is closed last: tasks of the group write lines until they have ended.
         with suppress(AuditUnwritable):
@@ -156,7 +170,9 @@ async def _load_root(
     return _Root(environment, recorder, session, blocks, switch, refresher)
 
 
-def _build_parts(root: _Root, bus: Bus, call_history: CallHistory, holder: LockHolder) -> KernelParts:
+def _build_parts(
+    root: _Root, bus: Bus, call_history: CallHistory, holder: LockHolder, loop_watch: LoopWatch
+) -> KernelParts:
     environment, recorder, refresher = root.environment, root.recorder, root.refresher
     clock, switch = recorder.clock, root.panic_switch
     consoles = OpenConsoles(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}), holder.role)
@@ -167,6 +183,7 @@ def _build_parts(root: _Root, bus: Bus, call_history: CallHistory, holder: LockH
         recorder,
         names=lambda: frozenset(refresher.root_state.index),
         changed=refresher.reload,
+        accepted=refresher.accepted_policy,
     )
     queue = _approval_queue(root, permissions, desktop_control)
     if switch.active():  # a stop outlives a restart, so what an earlier kernel granted must not
@@ -181,13 +198,16 @@ def _build_parts(root: _Root, bus: Bus, call_history: CallHistory, holder: LockH
         clock, consoles.present, on_question=events.publish_asked, on_question_end=events.publish_ended
     )
     trust = TrustQuestions(clock, refresher.pending_trust, refresher.trust)
-    questions = QuestionRegistry(recorder.audit, events, (panic, loops, trust))
+    places, controlled = environment.places, desktop_control.active
+    nested_roots = NestedRoots(places.nested_roots_file, places.app_root, clock, events.publish_asked)
+    rules = PolicyQuestion(clock, lambda: refresher.waiting_rules, refresher.accept_rules, controlled)
+    questions = QuestionRegistry(recorder.audit, events, (panic, rules, loops, trust, nested_roots))
     approver_deps = ApproverDeps(
         queue,
         refresher,
         questions.answer,
         consoles,
-        lambda by: RevocationHistory(permissions, queue.leases, desktop_control.active, by),
+        lambda by: RevocationHistory(permissions, queue.leases, controlled, by),
     )
     context = _pipeline_context(
         root, approver_deps, background, permissions, desktop_control, loops, activity, call_history
@@ -204,8 +224,10 @@ def _build_parts(root: _Root, bus: Bus, call_history: CallHistory, holder: LockH
         permissions=permissions,
         panic=panic,
         questions=questions,
+        nested_roots=nested_roots,
         pairing=ConsolePairing(approver_deps, recorder, holder.role),
         session=root.session,
+        loop_watch=loop_watch,
     )
 
 
@@ -228,6 +250,10 @@ def _pipeline_context(
         root.panic_switch,
     )
     desktop = X11Desktop(environment.environ)
+
+    def publish_quota(caller: str, message: str) -> None:
+        recorder.publish(EventClass.QUOTA, "quota.changed", {"about": caller, "message": message})
+
     return PipelineContext(
         clock=clock,
         audit=recorder.audit,
@@ -242,7 +268,7 @@ def _pipeline_context(
             permissions.count_rules,
         ),
         admission=AdmissionContext(
-            environment.places.app_root, switch.active, loops, Quota(clock, root.limits)
+            environment.places.app_root, switch.active, loops, Quota(clock, root.limits, publish_quota)
         ),
         ask=AskContext(
             environment.places.app_root,
@@ -277,8 +303,8 @@ def _approval_queue(
 
     def record_unattended(ask: Ask) -> None:
         """Log the end of a request whose caller no longer waits."""
-        entry = root.refresher.root_state.entries.get(ask.request.sidecar)
-        masks = Masks({}) if entry is None else masks_for(entry, environment.environ)
+        root_state = root.refresher.root_state
+        masks = masks_for(root_state, root_state.entries.get(ask.request.sidecar), environment.environ)
         took_ms = int((recorder.clock.now() - ask.request.asked_at) * 1000)
         # Nothing runs because of this line: a call that comes back needs a start line of its own.
         with suppress(AuditUnwritable):
@@ -294,9 +320,19 @@ def _approval_queue(
         on_lease_change=permissions.record_lease,
         save_tickets=ticket_writer(state_dir, publish_unsaved),
         on_unattended=record_unattended,
+        is_alive=is_caller_alive,
     )
     queue.restore(load_tickets(state_dir))
     return queue
+
+
+async def _note_changes(bus: Bus, loops: LoopGuard) -> None:
+    """Tell the loop guard which tools have changed."""
+    with bus.subscribe(frozenset((EventClass.CATALOG,))) as events:
+        async for event in events:
+            names = event.payload.get("names")
+            if isinstance(names, list):
+                loops.note_change(name for name in names if isinstance(name, str))
 
 
 async def _group_sync(audit: AuditLog) -> None:

@@ -50,7 +50,7 @@ class Connections:
 
 
 CONSOLE_SETTLES_MS = 10_000
-"""How long a call waits for the console of the kernel's own process, which opens just after the kernel."""
+"""How long a call waits for the console beside the kernel, which opens just after the kernel."""
 
 
 class OpenConsoles:
@@ -81,6 +81,10 @@ class OpenConsoles:
             self._arrived = anyio.Event()
         self._on_change()
         return True
+
+    def serve_alone(self) -> None:
+        """Expect no console beside the kernel any more: calls do not wait for one that starts."""
+        self._role = KernelRole.SERVE
 
     def __len__(self) -> int:
         return len(self._windows)

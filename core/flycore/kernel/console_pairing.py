@@ -1,4 +1,5 @@
-"""Pairing: a console of another process proves by a one-time code that its person sits at this kernel.
+"""Pairing: which consoles may decide. The one beside the kernel is paired by the connection that their
+supervisor handed over; any other one proves by a one-time code that its person sits at this kernel.
 
 A code is shown where a person already sits, and typed at the new console. It leaves the kernel in one event,
 which the bus passes on only to consoles that can decide and to the terminal of `flytui serve`.
@@ -122,7 +123,7 @@ _WHY_NOT = {
 
 
 class ConsolePairing:
-    """The pairing of consoles with one kernel: its own one, and those of other processes."""
+    """The pairing of consoles with one kernel: its own one, and those that attach with a code."""
 
     def __init__(self, deps: ApproverDeps, recorder: Recorder, role: KernelRole) -> None:
         self._deps = deps
@@ -133,7 +134,10 @@ class ConsolePairing:
             refuse=self.refuse,
             opened=self._record_opened,
         )
-        """The approver of the console in this process."""
+        """The approver of the console that the kernel's supervisor started, and of each one after it."""
+        self.own_pid = 0
+        """The process of that console; 0 while none is connected."""
+        self._own_connection: Hashable = None
         self._recorder = recorder
         self._clock = recorder.clock
         self._role = role
@@ -153,6 +157,10 @@ class ConsolePairing:
     def protected_windows(self) -> ProtectedWindows:
         """The windows and processes of every console, which no tool may touch."""
         return self._deps.consoles.protected_windows()
+
+    def serve_alone(self) -> None:
+        """Expect no console beside this kernel any more."""
+        self._deps.consoles.serve_alone()
 
     @contextmanager
     def on_terminal(self) -> Iterator[None]:
@@ -198,12 +206,24 @@ class ConsolePairing:
         self._publish("console.attached", self._event_payload(connection, caller, pid))
         return approver
 
+    def open_own(self, connection: Hashable, pid: int, windows: ProtectedWindows) -> KernelApprover:
+        """Open the console of process `pid` that the supervisor started, and return its approver."""
+        # The connection of an earlier console may close after this one has come: it must not close this one.
+        self._own_connection, self.own_pid = connection, pid
+        self.own.who = f"the console on pid {pid}"
+        self.own.attach(windows.window_ids, windows.pids)
+        return self.own
+
     def disconnected(
         self, connection: Hashable, approver: KernelApprover | None, caller: Caller, pid: int
     ) -> None:
         """Drop the code of a closed connection and close its console. Waiting requests stay undecided."""
         self._codes.forget(connection)
         was_waiting = self._waiting.pop(connection, None)
+        if approver is self.own and connection is not self._own_connection:
+            return  # another console has taken its place
+        if approver is self.own:
+            self._own_connection, self.own_pid = None, 0
         if approver is not None:
             approver.disconnect()
             self._record(audit_events.CONSOLE_LEFT, caller, pid)
@@ -222,7 +242,7 @@ class ConsolePairing:
         return bool(connections)
 
     def _record_opened(self) -> None:
-        pid = os.getpid()
+        pid = self.own_pid or os.getpid()
         self._record(audit_events.CONSOLE_OPENED, identify_peer(pid, "console"), pid)
 
     def _record(self, event: str, caller: Caller, pid: int, reason: str = "") -> None:

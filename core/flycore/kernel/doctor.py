@@ -5,6 +5,7 @@ A front end adds the checks of its terminal.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -14,17 +15,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from os import stat_result
+from pathlib import Path
 
 import msgspec
 
-from flycore.approval.entry_summary import describe_entry
+from flycore.approval.tool_blocks import EVERY_TOOL, ToolBlockStore
 from flycore.approval.trust_store import TrustStore
 from flycore.audit.projection import MOST_OPEN, CallRecord, history
 from flycore.audit.record import TimeRange
 from flycore.audit.verify import CUT, TORN, WHOLE, verify
+from flycore.catalog.builtin import AGENT_ACTIONS
+from flycore.catalog.reasons import state_unwritable
 from flycore.kernel.effective_entries import RULE as CHANGED_RULE
 from flycore.kernel.load_state import find_environment, read_files
 from flycore.kernel.panic import read_panic
+from flycore.kernel.replaced_entries import summarize_entry
 from flycore.model.audit import Verification
 from flycore.model.catalog import Catalog, SidecarView
 from flycore.model.diagnostics import Check, CheckState, Diagnostic, Fix, FixKind, Position, Severity
@@ -34,6 +39,7 @@ from flycore.model.status import Status
 from flycore.policy.evaluate import Policy, expired_rules
 from flycore.policy.files import PolicyFile
 from flycore.registry.paths import RootPaths
+from flysafe.text import safe_text
 
 OLDEST_PYTHON = (3, 11)
 DECLARATION_CODES = frozenset(
@@ -108,13 +114,13 @@ def check_sidecar(view: SidecarView) -> Iterator[Check]:
         yield Check(
             name=name,
             state=CheckState.OK if chosen else state,
-            message=f"{effective.value}:{code} {reason.message}",
+            message=f"{view.state_text}:{code} {reason.message}",
             fix=reason.remedy,
             remedy_fix=reason.fix,
             sidecar=view.id,
         )
     if not reasons and not findings:
-        yield Check(name=name, state=CheckState.OK, message=effective.value, sidecar=view.id)
+        yield Check(name=name, state=CheckState.OK, message=view.state_text, sidecar=view.id)
     for finding in findings:
         difference = view.changed if finding.rule == CHANGED_RULE else ()
         yield msgspec.structs.replace(_finding(name, finding), difference=difference, sidecar=view.id)
@@ -134,6 +140,15 @@ def check_policy(policy: Policy, now: float, pid: int | None) -> Iterator[Check]
         if not layer.ok:
             message = f"{layer.file} cannot be used: {_policy_in_force(layer, pid)}"
             yield Check(name="policy", state=CheckState.FAIL, message=message, fix="fix that file")
+
+
+def check_waiting_rules(waiting: int) -> Iterator[Check]:
+    """Report looser rules of the user's policy file that the running kernel does not count."""
+    if waiting:
+        changes = "1 looser change" if waiting == 1 else f"{waiting} looser changes"
+        message = f"{changes} of your policy file, not made in the console, wait and do not count"
+        fix = "open the console and answer the question, or undo the change in the file"
+        yield Check(name="policy", state=CheckState.WARN, message=message, fix=fix)
 
 
 def _policy_in_force(layer: PolicyFile, pid: int | None) -> str:
@@ -159,6 +174,21 @@ def check_trust(waiting: int, diagnostics: tuple[Diagnostic, ...]) -> Iterator[C
         yield Check(name="trust", state=CheckState.OK, message="nothing waits")
     for finding in diagnostics:
         yield _finding("trust", finding)
+
+
+def check_blocks(blocks: ToolBlockStore, catalog: Catalog) -> Iterator[Check]:
+    """Check the list of blocked tools: whether it can be relied on, and whether its names are tools."""
+    for found in blocks.diagnostics:
+        yield Check(name="blocks", state=CheckState.FAIL, message=found.message, fix=found.remedy)
+    known = {view.capability.name for view in catalog.capabilities} | AGENT_ACTIONS
+    for block in blocks.all():
+        if block.tool not in known and block.tool != EVERY_TOOL:
+            yield Check(
+                name="blocks",
+                state=CheckState.WARN,
+                message=f"{safe_text(block.tool)} is blocked, and no tool has that name",
+                fix="unblock it on the screen Grants of the console, or block the tool that you meant",
+            )
 
 
 def check_panic(stopped: bool) -> Check:
@@ -209,6 +239,53 @@ def check_anchors(problem: str) -> Iterator[Check]:
             message=f"{problem}; if lines are cut off at the end of the log, nobody will notice",
             fix="make that file writable, and find out who changed its folder: the next sync tries again",
         )
+
+
+LONG_PAUSE_MS = 5_000
+"""A pause of the kernel's event loop from which on somebody should look at it. A shorter one may come from a
+busy machine."""
+
+
+def check_loop(running: Status) -> Check:
+    """Report how often the kernel's event loop stood still."""
+    if not running.loop_pauses:
+        return Check(name="event loop", state=CheckState.OK, message="no pause of more than 100 ms")
+    long = running.longest_pause_ms >= LONG_PAUSE_MS
+    times = "once" if running.loop_pauses == 1 else f"{running.loop_pauses} times"
+    return Check(
+        name="event loop",
+        state=CheckState.WARN if long else CheckState.OK,
+        message=f"it stood still {times} for more than 100 ms, at most for {running.longest_pause_ms} ms; "
+        f"the latest was {running.latest_pause}",
+        fix="report that place with what was called at that time" if long else "",
+    )
+
+
+TRIED_BYTES = 65_536
+"""Bytes of the file that is written to see whether a folder can be written."""
+
+
+def check_writable(folder: Path) -> Check:
+    """Write a file without a name to the folder, as a full disk shows only then. Nothing of it is left."""
+    if not folder.is_dir():
+        return Check(name="state", state=CheckState.OK, message=f"{folder} is created when needed")
+    try:
+        descriptor = os.open(folder, os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb", buffering=TRIED_BYTES) as file:
+            file.write(os.urandom(TRIED_BYTES))
+            file.flush()
+            os.fsync(descriptor)
+    except OSError as error:
+        if error.errno in (errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT):  # no such files on this disk
+            return Check(name="state", state=CheckState.OK, message=f"{folder}; writing was not tried")
+        unwritable = state_unwritable(str(folder), error)
+        return Check(
+            name="state",
+            state=CheckState.FAIL,
+            message=f"{folder} cannot be written: {error.strerror}; nothing can be called",
+            fix=unwritable.remedy if unwritable is not None else "give yourself the right to write there",
+        )
+    return Check(name="state", state=CheckState.OK, message=f"{folder} can be written")
 
 
 def check_outcomes(unknown: tuple[CallRecord, ...]) -> Check:
@@ -300,7 +377,8 @@ PROGRAMS = ("xdotool",)
 def check_up(
     places: RootPaths, environ: Mapping[str, str], catalog: Catalog, running: Status | None
 ) -> tuple[Check, ...]:
-    """Run every check but those of a terminal on the files as they are now. Starts nothing, writes nothing.
+    """Run every check but those of a terminal on the files as they are now. Starts nothing, and what it
+    writes it removes.
 
     `running` is the status of the root's kernel, None if none runs. This reads the whole log, so it must not
     be called on an event loop.
@@ -308,7 +386,7 @@ def check_up(
     files = read_files(find_environment(places, environ), None)
     registry, policy, notify = files.registry, files.policy, files.settings.notify_command
     store = TrustStore.load(places.trust_file)
-    waiting = store.pending(registry, lambda entry: describe_entry(entry, files.resolutions(entry.id)))
+    waiting = store.pending(registry, lambda entry: summarize_entry(entry, files))
     other = tuple(found for found in registry.diagnostics if found not in policy.diagnostics)
     stopped = running.panic if running else read_panic(places.state_dir) is not None
     path = environ.get("PATH", "")
@@ -317,11 +395,15 @@ def check_up(
         *check_registry(registry.files, other),
         *(check for view in catalog.sidecars for check in check_sidecar(view)),
         *check_policy(policy, time.time(), running.pid if running else None),
+        *check_waiting_rules(running.waiting_rules if running else 0),
         *check_trust(len(waiting), store.diagnostics),
+        *check_blocks(ToolBlockStore.load(places.blocks_file), catalog),
         check_panic(stopped),
         check_sandbox(),
+        check_writable(places.state_dir),
         check_audit(verify(places.audit_dir, places.anchors_file)),
         *check_anchors(running.anchor_problem if running else ""),
+        *((check_loop(running),) if running else ()),
         check_outcomes(_unknown_outcomes(places)),
         *check_notify(
             notify,

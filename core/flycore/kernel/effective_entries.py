@@ -1,7 +1,8 @@
 """The effective entries of the registry: for an entry that changed since it was trusted, its trusted value.
 
 A changed entry waits for a person, and its last trusted value stays in force. An entry that was removed,
-switched off or made invalid in the file is so at once, as that takes rights away only.
+switched off or made invalid in the file is so at once, as that takes rights away only. An entry of a project
+that may not run replaces nothing of the user's own registry.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 from flycore.approval.trust_store import TrustStore
 from flycore.catalog.builtin import KNOWN
 from flycore.kernel.load_state import Files, RootEnvironment, resolve_programs
+from flycore.kernel.replaced_entries import settle_entries
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
 from flycore.model.json_diff import json_difference
@@ -44,17 +46,28 @@ def effective_files(environment: RootEnvironment, files: Files, trust: TrustStor
         for entry in files.registry.entries
         if (value := _last_trusted(entry, trust)) is not None
     }
-    if not earlier:
-        return EffectiveFiles(files, trust.trusted_ids(files.registry), {})
-    entries = mark_conflicts(tuple(earlier.get(entry.id, entry) for entry in files.registry.entries))
-    registry = msgspec.structs.replace(files.registry, entries=entries)
-    programs, delegates = resolve_programs(environment, registry, tuple(earlier.values()))
+    registry = files.registry
+    if earlier:
+        entries = mark_conflicts(tuple(earlier.get(entry.id, entry) for entry in registry.entries))
+        registry = msgspec.structs.replace(registry, entries=entries)
+    running = frozenset(
+        entry.id
+        for entry in registry.entries
+        if entry.source is Source.PROJECT and entry.valid and entry.enabled and trust.is_trusted(entry)
+    )
+    registry = settle_entries(registry, running)
+    shadowed = {entry.id for entry in files.registry.replaced}
+    restored = {entry.id: entry for entry in registry.entries if entry.id in shadowed - running}
+    if not earlier and not restored:
+        return EffectiveFiles(replace(files, registry=registry), trust.trusted_ids(registry), {})
+    other = {**earlier, **restored}
+    programs, delegates = resolve_programs(environment, registry, tuple(other.values()))
     return EffectiveFiles(
         files=replace(
             files,
             registry=registry,
-            programs={**_without(files.programs, earlier), **programs},
-            delegates={**_without(files.delegates, earlier), **delegates},
+            programs={**_without(files.programs, other), **programs},
+            delegates={**_without(files.delegates, other), **delegates},
         ),
         trusted=trust.trusted_ids(registry),
         changed={
@@ -63,6 +76,19 @@ def effective_files(environment: RootEnvironment, files: Files, trust: TrustStor
             if entry.id in earlier
         },
     )
+
+
+def entry_to_switch(
+    environment: RootEnvironment, files: Files, trust: TrustStore, sidecar: str, enabled: bool
+) -> SidecarEntry | None:
+    """Return the entry of that id that a person means who switches it on or off; None if there is none.
+
+    It is the one in force, which may be the user's own while the project has one, too. Where that one is
+    switched so already, it is the project's.
+    """
+    declared = files.registry.entry(sidecar)
+    shown = effective_files(environment, files, trust).files.registry.entry(sidecar)
+    return declared if shown is None or shown.source is Source.PROJECT or shown.enabled is enabled else shown
 
 
 def _without(found: Mapping[str, T], sidecars: Mapping[str, SidecarEntry]) -> dict[str, T]:

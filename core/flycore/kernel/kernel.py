@@ -14,6 +14,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 import flycore
+from flycore.approval.nested_roots import NestedRoots, is_nested_root
 from flycore.audit.events import TOKEN_CHANGED, token_changed
 from flycore.catalog.build import over_quota
 from flycore.kernel.background import BackgroundProcesses
@@ -22,17 +23,19 @@ from flycore.kernel.call_history import ArtifactImages, CallHistory
 from flycore.kernel.connections import ConnectionInfo, Connections
 from flycore.kernel.console_pairing import ConsolePairing
 from flycore.kernel.doctor import check_up
-from flycore.kernel.lock import LockHolder
+from flycore.kernel.lock import LockHolder, record_role
+from flycore.kernel.loop_watch import LoopWatch
 from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import STOP_SECONDS, Panic
+from flycore.kernel.peers import identify_local_peer
 from flycore.kernel.questions import QuestionRegistry
 from flycore.kernel.standing_permissions import StandingPermissions
 from flycore.model.approval import Ask, Lease, Outcome, StandingRule, highest_waiting
 from flycore.model.audit import Metrics
-from flycore.model.call import Activity, CallRequest, Picture, ToolResult
+from flycore.model.call import Activity, Caller, CallRequest, Picture, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
-from flycore.model.enums import KernelRole
+from flycore.model.enums import KernelRole, RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
@@ -58,7 +61,9 @@ class KernelParts:
     permissions: StandingPermissions
     panic: Panic
     questions: QuestionRegistry
+    nested_roots: NestedRoots
     pairing: ConsolePairing
+    loop_watch: LoopWatch
     session: str
     """The prefix of this kernel's call ids."""
 
@@ -85,12 +90,16 @@ class Kernel:
         self._permissions = parts.permissions
         self._panic = parts.panic
         self._questions = parts.questions
+        self._nested_roots = parts.nested_roots
         self._images = ArtifactImages(self._places)
         self._connections = Connections()
         self._addresses: tuple[str, ...] = ()
         self._idle = anyio.Event()
+        self._calls = 0
+        """Calls that were taken and have not ended yet."""
         self._numbers = itertools.count(1)
         self._session = parts.session
+        self.loop_watch = parts.loop_watch
 
     def new_call_id(self) -> str:
         """Make a call id. It is unique over all kernels and sorts by time within one."""
@@ -109,13 +118,17 @@ class Kernel:
             await anyio.lowlevel.checkpoint()
 
         on_cancellable = cancel_at_once if self._stopped else on_cancellable
+        # Counted before anything is awaited: a provisional kernel must not end between taking a call and its
+        # first step.
+        self._calls += 1
         try:
             if is_plan(self._refresher.root_state, request.tool):
                 return await run_plan(self._context, request, self.new_call_id, on_progress, on_cancellable)
             return await run_call(self._context, request, on_progress, on_cancellable)
         finally:
+            self._calls -= 1
             # An event cannot be cleared, so a new one replaces it for the next wait.
-            if self._activity.running() == 0:
+            if self._calls == 0:
                 self._idle.set()
                 self._idle = anyio.Event()
 
@@ -157,6 +170,10 @@ class Kernel:
         await self.call_history.ready()
         return self.call_history.metrics(caller_key)
 
+    def identify_peer(self, pid: int, door: str) -> Caller:
+        """Return the caller behind a process of this user, which is connected or is this one."""
+        return identify_local_peer(pid, door, self._places, self._activity.find)
+
     def caller_of(self, call_id: str) -> str:
         """Return the key of the call's caller; empty if the call is no longer known."""
         return self._activity.caller_of(call_id)
@@ -180,6 +197,13 @@ class Kernel:
     def questions(self) -> tuple[Question, ...]:
         """Return the questions that wait for a person."""
         return self._questions.all()
+
+    async def nested_root(self, root: str, caller: Caller) -> RootPermission | None:
+        """Return whether programs may work on a root within this one, and ask a person where nobody knows;
+        None where there is no such root."""
+        if not await anyio.to_thread.run_sync(is_nested_root, root, self._places.app_root):
+            return None
+        return self._nested_roots.permission(root, caller)
 
     async def panic(self, by: str) -> bool:
         """Stop everything until a person releases it. `by` names the client, for the person and the log."""
@@ -224,6 +248,7 @@ class Kernel:
             running=self._activity.running(),
             leases=len(self._queue.leases.active()),
             policy_ok=state.policy.ok,
+            waiting_rules=self._refresher.waiting_rules.count,
             sandbox=SANDBOX_NOTE,
             waiting_trust=len(self._refresher.pending_trust()),
             hands_on=self._context.run.desktop_control.active(),
@@ -232,6 +257,9 @@ class Kernel:
             anchor_problem=self._context.audit.anchor_problem,
             panic=self._panic.active(),
             listening=self._addresses,
+            loop_pauses=self.loop_watch.count,
+            longest_pause_ms=self.loop_watch.longest_ms,
+            latest_pause=self.loop_watch.latest,
         )
 
     @property
@@ -257,6 +285,17 @@ class Kernel:
         finally:
             self._addresses = tuple(other for other in self._addresses if other != address)
 
+    def serve_alone(self) -> None:
+        """Go on as the kernel of `flytui serve`, because its console has left and its supervisor leaves."""
+        self._holder = record_role(self._places, self._holder, KernelRole.SERVE)
+        self.pairing.serve_alone()
+        payload: JsonObject = {}
+        self.bus.publish(
+            Event(
+                cls=EventClass.APPROVAL, type="status.changed", at=self._context.clock.now(), payload=payload
+            )
+        )
+
     def connection(self) -> AbstractContextManager[ConnectionInfo]:
         """Count one attached client while the block runs."""
         return self._connections.enter()
@@ -269,7 +308,7 @@ class Kernel:
 
     async def wait_until_idle(self) -> None:
         """Wait until no call is running."""
-        while self._activity.running():
+        while self._calls:
             await self._idle.wait()
 
     async def stop(self) -> None:

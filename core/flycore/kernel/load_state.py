@@ -7,7 +7,7 @@ import importlib.metadata
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 import flycore
+from flycore.approval.accepted_seals import AcceptedSeals
 from flycore.approval.entry_summary import COMMAND
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.catalog.build import CatalogFacts, build_catalog
@@ -45,6 +46,8 @@ from flycore.registry.settings import Settings, load_settings
 from flycore.sandbox.environment import declared_secrets
 from flycore.sandbox.levels import report
 from flycore.sandbox.seals import find_distribution
+from flycore.sandbox.secret_masks import Masks
+from flysafe.own_process import erase_from_environment
 
 
 def find_host_tools(environ: Mapping[str, str]) -> Machine:
@@ -80,7 +83,9 @@ ResolvedPrograms = tuple[dict[str, ResolvedProgram], dict[str, dict[str, Resolve
 def find_environment(places: RootPaths, environ: Mapping[str, str]) -> RootEnvironment:
     """Return the environment of this process. Programs beside its interpreter are found before PATH."""
     bin_dir = Path(sys.executable).parent
-    return RootEnvironment(places, environ, bin_dir, find_distribution(bin_dir))
+    return RootEnvironment(
+        places, environ, bin_dir, find_distribution(bin_dir), AcceptedSeals(places.seals_file)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +138,9 @@ def read_files(environment: RootEnvironment, last: Files | None) -> Files:
     registry = load_registry(
         environment.places, known=known, environ=environment.environ, previous=last.registry if last else None
     )
-    claimed = {name for entry in registry.entries for name in entry.tool_names}
-    claimed |= {f"{entry.id}.*" for entry in registry.entries if entry.kind is Kind.MCP}
+    declared = (*registry.entries, *registry.replaced)
+    claimed = {name for entry in declared for name in entry.tool_names}
+    claimed |= {f"{entry.id}.*" for entry in declared if entry.kind is Kind.MCP}
     before = last.policy if last else None
     policy = load_policy(
         environment.places, before, names=known | AGENT_ACTIONS | claimed, system=SystemFile()
@@ -198,19 +204,22 @@ def build_state(
         offers=observed.offers,
         bundled=frozenset(bundled),
         exceeded={
-            entry.id: excess_permissions(entry.permissions, files.settings.max_permissions)
+            entry.id: excess_permissions(entry.effective_permissions, files.settings.max_permissions)
             for entry in registry.entries
         },
         minimum=files.settings.sandbox_minimum,
         machine=find_host_tools(environment.environ),
         registry_file=declared_in(environment.places, registry),
         sandbox={
-            entry.id: report(entry.permissions, entry.limits, bundled=entry.id in bundled)
+            entry.id: report(entry.effective_permissions, entry.limits, bundled=entry.id in bundled)
             for entry in registry.entries
             if entry.valid
         },
     )
     catalog = build_catalog(facts)
+    secrets = _trusted_secrets(registry, observed.trusted, environment.environ)
+    # Declared secrets need not look like secrets. A tool gets them in its own environment, not in ours.
+    erase_from_environment(secrets)
     return RootState(
         registry=registry,
         catalog=catalog,
@@ -220,7 +229,22 @@ def build_state(
         trusted=observed.trusted,
         index={view.capability.name: view for view in catalog.capabilities},
         entries={entry.id: entry for entry in registry.entries},
+        secrets=secrets,
+        masks=Masks(secrets),
     )
+
+
+def _trusted_secrets(
+    registry: Registry, trusted: Collection[str], environ: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the declared secrets by name."""
+    # Of trusted entries only: what a clone declares must not hide a path or a host on the cards of others.
+    return {
+        name: value
+        for entry in registry.entries
+        if entry.id in trusted and entry.valid
+        for name, value in declared_secrets(entry.permissions, environ)[0].items()
+    }
 
 
 def declared_in(places: RootPaths, registry: Registry) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,11 +12,13 @@ from pathlib import Path
 
 import msgspec
 
+from flycore.catalog.reasons import state_unwritable
 from flycore.model.base import Value
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
-from flycore.registry.paths import CONSOLE_LOCK, KERNEL_LOCK, RootPaths
+from flycore.registry.paths import CONSOLE_LOCK, KERNEL_LOCK, MAX_SOCKET_PATH, RootPaths
 from flysafe.atomic import private_folder
+from flysafe.procfs import read_process
 
 LASTING_ROLES = (KernelRole.CONSOLE, KernelRole.SERVE)
 """The roles that hold the root until a person ends them. Other consoles attach to such a kernel."""
@@ -28,6 +31,13 @@ class LockHolder(Value, frozen=True, kw_only=True):
     since: float
     """Unix time, seconds."""
     role: KernelRole
+    started: int | None = None
+    """Start of the process in clock ticks since boot, as /proc tells it; with `pid` it names one process."""
+    socket: str = ""
+    """Path of the socket on which the holder serves, or will serve; empty for a command that serves none."""
+
+
+MAX_RECORD_BYTES = 4096
 
 
 def lock_path(places: RootPaths) -> Path:
@@ -42,13 +52,49 @@ def _reservation_path(places: RootPaths) -> Path:
 def read_holder(places: RootPaths) -> LockHolder | None:
     """Read the holder from the lock file; None if it is empty or cannot be read.
 
-    This does not say whether the root is locked: a killed holder leaves its record.
+    This does not say whether the root is locked: a killed holder leaves its record. A file that another user
+    owns or may write is not read.
     """
     try:
-        data = lock_path(places).read_bytes()[:4096]
-        return msgspec.json.decode(data, type=LockHolder)
+        # A pipe in this place would block without O_NONBLOCK.
+        fd = os.open(lock_path(places), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        facts = os.fstat(fd)
+        writable_by_others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or writable_by_others:
+            return None
+        return msgspec.json.decode(os.read(fd, MAX_RECORD_BYTES), type=LockHolder)
     except (OSError, msgspec.DecodeError, msgspec.ValidationError):
         return None
+    finally:
+        os.close(fd)
+
+
+def kernel_socket(places: RootPaths) -> Path:
+    """Return the socket of the kernel that holds the root, as its lock names it.
+
+    The environment of this process may lead to another place than that of the kernel, so `places.socket`
+    is only the answer where the lock names none. Whoever connects checks the owner of the folder and of the
+    process that answers.
+    """
+    holder = read_holder(places)
+    if holder is None or not os.path.isabs(holder.socket) or "\0" in holder.socket:
+        return places.socket
+    return Path(holder.socket) if len(os.fsencode(holder.socket)) <= MAX_SOCKET_PATH else places.socket
+
+
+def living_holder(places: RootPaths) -> LockHolder | None:
+    """Read the holder from the lock file, where its process lives; None where no process holds the root."""
+    # The lock itself is not tried: for that moment it would keep others away.
+    holder = read_holder(places)
+    process = read_process(holder.pid) if holder is not None else None
+    if holder is None or process is None or process.ended:
+        return None
+    # A process that was started after the record has only the number of the holder.
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - process.started / os.sysconf("SC_CLK_TCK")
+    return holder if time.time() - age <= holder.since + 1.0 else None
 
 
 class RootLock:
@@ -60,25 +106,52 @@ class RootLock:
     @staticmethod
     @contextmanager
     def acquire(places: RootPaths, role: KernelRole) -> Iterator[LockHolder]:
-        """Hold the root while the block runs. Raises RootBusy with the holder's pid, start and role.
+        """Hold the root while the block runs. Raises RootBusy with the holder's pid, start and role, and
+        StateUnwritable where the state folder cannot be written.
 
         For a provisional kernel the root is also busy while a console waits for it.
         """
-        private_folder(places.state_dir)
-        fd = _open(lock_path(places))
+        try:
+            private_folder(places.state_dir)
+            fd = _open(lock_path(places))
+        except OSError as error:
+            unwritable = state_unwritable(str(places.state_dir), error)
+            if unwritable is None:
+                raise
+            raise unwritable from error
         try:
             # The reservation is read once the lock is held: a console that reserves later finds this kernel
             # on the root and asks it to yield.
             if not _try_lock(fd) or (role == KernelRole.PROVISIONAL and _is_reserved(places)):
                 other = read_holder(places) or LockHolder(pid=0, since=0.0, role=KernelRole.UNKNOWN)
                 raise RootBusy(other.pid, other.since, other.role)
-            holder = LockHolder(pid=os.getpid(), since=time.time(), role=role)
+            process = read_process(os.getpid())
+            holder = LockHolder(
+                pid=os.getpid(),
+                since=time.time(),
+                role=role,
+                started=None if process is None else process.started,
+                socket=str(places.socket),
+            )
             os.ftruncate(fd, 0)
             os.pwrite(fd, msgspec.json.encode(holder), 0)
             yield holder
             os.ftruncate(fd, 0)
         finally:
             os.close(fd)  # releases the lock; the file stays, as a new one would be another lock
+
+
+def record_role(places: RootPaths, holder: LockHolder, role: KernelRole) -> LockHolder:
+    """Record another role of the holder, which is this process, and return the new record."""
+    changed = msgspec.structs.replace(holder, role=role)
+    fd = _open(lock_path(places))
+    try:
+        # Spaces keep the length: a reader that comes between two writes would see a record that is cut off.
+        record = msgspec.json.encode(changed).ljust(os.fstat(fd).st_size)
+        os.pwrite(fd, record, 0)
+    finally:
+        os.close(fd)
+    return changed
 
 
 @contextmanager

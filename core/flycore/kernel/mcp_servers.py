@@ -1,7 +1,7 @@
 """The sessions with MCP servers: one for each trusted and enabled entry, shared by all callers.
 
 A session lasts as long as the kernel runs and the entry stays as it was trusted. It gives the server's tools
-and notices when they change. Over stdio it carries one call at a time.
+and notices when they change. It carries several calls at a time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from flycore.model.events import EventClass
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason
 from flycore.model.upstream import McpToolList, UnreadableTool
-from flycore.registry.resolve import anchor_folder
+from flycore.pipeline.prepare import Sealed, masks_for, seal_programs
 from flycore.runners.child.spawn import SpawnSpec
 from flycore.runners.mcp.call import McpCall, crash_outcome
 from flycore.runners.mcp.connection_state import ConnectionState, StartError
@@ -38,7 +38,7 @@ from flycore.runners.mcp.session import McpSession, Started
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
 from flycore.runners.output import OnEvent
 from flycore.sandbox.environment import child_environment, declared_secrets
-from flycore.sandbox.seals import SealBrokenError, seal_address, seal_by_name
+from flycore.sandbox.seals import changed_part, seal_address, seal_by_name
 from flycore.sandbox.secret_masks import Masks
 
 FIRST_LIST_S = 20.0
@@ -199,7 +199,8 @@ class McpServers:
         from flycore.runners.mcp.stdio import StdioTransport
 
         spec, program = await anyio.to_thread.run_sync(self._spawn, entry, values)
-        return Started(StdioTransport(spec, max_bytes), program)
+        link = StdioTransport(spec, max_bytes, restarts_on_cancel=entry.restarts_on_cancel)
+        return Started(link, program)
 
     def _spawn(self, entry: SidecarEntry, values: dict[str, str]) -> tuple[SpawnSpec, str]:
         """Return how the server is started, and the digest of its seal. Raises StartError."""
@@ -212,26 +213,35 @@ class McpServers:
                 "the entry changed while its server was starting",
                 "nothing: it is started again automatically",
             )
+        sealed = seal_programs(self._environment, files.registry, entry)
+        if isinstance(sealed, Sealed) and sealed.changed:
+            self._environment.accepted.refuse(entry.id, entry.digest, sealed.accepted_digest(entry))
+            raise StartError(
+                "its program changed since you trusted it", "press T and trust it again, if that is wanted"
+            )
         try:
-            runs, seal = seal_and_materialise(self._environment, entry, program)
-        except SealBrokenError as fault:
+            conditions = self._environment.conditions(files.registry, entry)
+            runs, seal = seal_and_materialise(self._environment, files.registry, entry, program)
+        except OSError as fault:
             raise StartError(
                 f"the program cannot be sealed: {fault}", "find out what changes the file"
             ) from fault
         name = f"{self._session}-mcp-{secrets.token_hex(6)}"
         spec = SpawnSpec(
             argv=runs.argv,
-            cwd=str(anchor_folder(entry.cwd, files.registry)),
+            cwd=self._environment.working_folder(files.registry, entry),
             env=child_environment(
                 entry, runs, environ=self._environment.environ, secrets=values, call_id=name
             ),
             call_id=name,
             limits=entry.limits,
+            sidecar=entry.id,
+            check=partial(changed_part, program, seal, conditions) if seal.partial else None,
         )
         return spec, seal_by_name(entry, program, seal).digest
 
     def _record_status(self, entry: SidecarEntry, connection: ConnectionState) -> None:
-        masks = Masks(declared_secrets(entry.permissions, self._environment.environ)[0])
+        masks = masks_for(self._refresher.root_state, entry, self._environment.environ)
         listing = None if connection.listing is None else without_secrets(connection.listing, masks)
         self._refresher.record_mcp_status(
             entry.id, entry.digest, finding_of(connection, masks, self._clock.now()), listing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import anyio.to_thread
 
@@ -12,10 +12,9 @@ from flycore.kernel.load_state import Files, RootEnvironment
 from flycore.model.enums import Code, ProbeMode, Status
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram, Seal
-from flycore.model.sidecar import SidecarEntry
-from flycore.registry.resolve import anchor_folder
+from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.pipeline.prepare import Sealed, seal_programs
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, probe_sidecar
-from flycore.sandbox.digests import PACKAGES
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.seals import SealBrokenError, materialise, seal_program
 from flycore.sandbox.secret_masks import Masks
@@ -33,43 +32,57 @@ def probe_work(environment: RootEnvironment, files: Files, entry: SidecarEntry) 
     )
 
 
-def probe_spawn(environment: RootEnvironment, files: Callable[[], Files], session: str) -> ProbeSpawn:
-    """Make the function by which the prober runs a probe. Its call ids begin with `session`."""
+def probe_spawn(
+    environment: RootEnvironment,
+    files: Callable[[], Files],
+    session: str,
+    masks_with: Callable[[Mapping[str, str]], Masks] = Masks,
+) -> ProbeSpawn:
+    """Make the function by which the prober runs a probe. Its call ids begin with `session`. `masks_with`
+    makes the masks over the secrets of the root and of the probed entry."""
 
     async def spawn(entry: SidecarEntry, tool: str, mode: ProbeMode, timeout_ms: int) -> ProbeAnswer:
         probe_id = f"{session}-probe-{secrets.token_hex(6)}"
         try:
             job = await anyio.to_thread.run_sync(_job, environment, files(), entry, tool, probe_id)
+            if job is None:
+                return ProbeAnswer(ok=False, program_changed=True)
             outcome = await probe_sidecar(job, mode, timeout_ms)
         except SealBrokenError as error:
             return ProbeAnswer(ok=False, code=Code.SPAWN, error=str(error), crashed=True)
-        return _answer(outcome, Masks(declared_secrets(entry.permissions, environment.environ)[0]))
+        return _answer(outcome, masks_with(declared_secrets(entry.permissions, environment.environ)[0]))
 
     return spawn
 
 
 def _job(
     environment: RootEnvironment, files: Files, entry: SidecarEntry, tool: str, probe_id: str
-) -> ProcessJsonJob:
-    """Make the job of a probe. Raises SealBrokenError."""
+) -> ProcessJsonJob | None:
+    """Make the job of a probe; None where its program changed since a person accepted it. Raises
+    SealBrokenError."""
     # The probe may have waited, and the program of a changed entry is not the one that was trusted.
     current, program = files.registry.entry(entry.id), files.programs.get(entry.id)
     if current is None or current.digest != entry.digest or program is None:
         raise SealBrokenError(None, "the entry changed while its probe was waiting", entry.id)
     found = {name: item for name, item in files.delegates.get(entry.id, {}).items() if item.argv}
-    runs = sealed_program(environment, entry, program)
+    sealed = seal_programs(environment, files.registry, entry)
+    if isinstance(sealed, Sealed) and sealed.changed:
+        return None
+    runs = sealed_program(environment, files.registry, entry, program)
     delegates: JsonObject = {
-        name: {"argv": list(sealed_program(environment, entry, item).argv)} for name, item in found.items()
+        name: {"argv": list(sealed_program(environment, files.registry, entry, item).argv)}
+        for name, item in found.items()
     }
     values, _ = declared_secrets(entry.permissions, environment.environ)
     return ProcessJsonJob(
         argv=runs.argv,
         env=child_environment(entry, runs, environ=environment.environ, secrets=values, call_id=probe_id),
-        cwd=str(anchor_folder(entry.cwd, files.registry)),
+        cwd=environment.working_folder(files.registry, entry),
         call_id=probe_id,
         tool=tool,
         input={"probe": True},
         config=entry.config,
+        sidecar=entry.id,
         delegates=delegates,
         project_dir=str(environment.places.app_root),
         limits=entry.limits,
@@ -77,27 +90,22 @@ def _job(
 
 
 def sealed_program(
-    environment: RootEnvironment, entry: SidecarEntry, program: ResolvedProgram
+    environment: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram
 ) -> ResolvedProgram:
     """Return the sealed program as a call would run it. Raises SealBrokenError."""
-    return seal_and_materialise(environment, entry, program)[0]
+    return seal_and_materialise(environment, registry, entry, program)[0]
 
 
 def seal_and_materialise(
-    environment: RootEnvironment, entry: SidecarEntry, program: ResolvedProgram
+    environment: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram
 ) -> tuple[ResolvedProgram, Seal]:
     """Return the sealed program and its seal. Raises SealBrokenError."""
-    places = environment.places
     try:
-        seal = seal_program(
-            program,
-            in_place=entry.seal_in_place,
-            distribution=environment.distribution,
-            packages=places.app_root / PACKAGES,
-        )
+        conditions = environment.conditions(registry, entry)
+        seal = seal_program(program, conditions)
     except OSError as error:
         raise SealBrokenError(error.errno, error.strerror or "cannot be read", error.filename) from error
-    return materialise(program, seal, places.store_dir), seal
+    return materialise(program, seal, environment.places.store_dir, conditions), seal
 
 
 def _answer(outcome: RunOutcome, masks: Masks) -> ProbeAnswer:

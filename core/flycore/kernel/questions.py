@@ -15,11 +15,16 @@ from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Option, Question, TrustItem
+from flycore.policy.looser_rules import LooserRules, rule_text
 
 MOST_TEXT = 1_000
 """The most characters of text with an answer."""
 TRUST = "trust"
 LEAVE = "leave"
+ACCEPT = "accept"
+MOST_RULES = 50
+"""The most rules in the text of one question."""
+DESKTOP_CONTROLLED = "a tool has its hands on the machine: wait until it has ended"
 _SELF_RECORDED = (QuestionKind.TRUST, QuestionKind.DRIFT, QuestionKind.PANIC)
 """Kinds of questions whose answers are logged by their source."""
 
@@ -145,6 +150,58 @@ def _trust_question(key: str, item: TrustItem, since: float) -> Question:
             Option(id=LEAVE, words="not now: it does not run", recommended=True),
         ),
         about=item.sidecar,
+        asked_at=since,
+    )
+
+
+class PolicyQuestion:
+    """The question about looser rules in the user's policy file that no console of this kernel wrote."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        waiting: Callable[[], LooserRules],
+        accept: Callable[[str, str], Awaitable[Outcome]],
+        desktop_controlled: Callable[[], bool],
+    ) -> None:
+        self._clock = clock
+        self._waiting = waiting
+        self._accept = accept
+        self._desktop_controlled = desktop_controlled
+        """Whether a tool controls the desktop: it could press keys, so nothing is accepted then."""
+        self._key, self._since = "", 0.0
+
+    def questions(self) -> tuple[Question, ...]:
+        """Return the question while rules wait. Other rules make another question."""
+        waiting = self._waiting()
+        if not waiting.key:
+            self._key = ""
+            return ()
+        if waiting.key != self._key:
+            self._key, self._since = waiting.key, self._clock.now()
+        return (_policy_question(waiting, self._since),)
+
+    async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
+        """Let exactly the rules count that were shown."""
+        if self._desktop_controlled():
+            return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
+        return await self._accept(question.id.rpartition(":")[2], by)
+
+
+def _policy_question(waiting: LooserRules, since: float) -> Question:
+    changes = [("new", rule) for rule in waiting.added] + [("gone", rule) for rule in waiting.removed]
+    lines = [f"{word:<8} {rule_text(rule)} · {rule.place}" for word, rule in changes[:MOST_RULES]]
+    more = [f"         and {len(changes) - MOST_RULES} more"] if len(changes) > MOST_RULES else []
+    notes = (
+        "now      these changes do not count: no console of this kernel made them in your policy file",
+        "else     undo them in the file to end this question; a kernel that starts later takes the file",
+    )
+    return Question(
+        id=f"policy:{waiting.key}",
+        kind=QuestionKind.POLICY,
+        title="Your policy file lets more through than before",
+        lines=(*lines, *more, *notes),
+        options=(Option(id=ACCEPT, words="accept: the file counts as it is", recommended=True),),
         asked_at=since,
     )
 

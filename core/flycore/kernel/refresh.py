@@ -18,6 +18,7 @@ from flycore.catalog.diff import difference
 from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober, known_finding
 from flycore.catalog.runtime import RuntimeTracker
 from flycore.discovery.scan import Stamps, scan, search_roots, stamps
+from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.bus import Recorder
 from flycore.kernel.effective_entries import EffectiveFiles
 from flycore.kernel.load_state import (
@@ -42,6 +43,7 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.model.upstream import McpToolList
 from flycore.pipeline.context import CurrentState, RootState
 from flycore.policy.evaluate import Policy
+from flycore.policy.looser_rules import LooserRules
 from flycore.registry.paths import RootPaths
 from flycore.registry.watch import FileStamps, file_stamps, watch_files
 
@@ -193,6 +195,7 @@ def load_state(
         environment, TrustedRegistry(environment), source_watcher, blocks, RuntimeTracker()
     )
     source_watcher.read()
+    sources.registry.policy.start()
     effective, pending = sources.registry.effective_entries({}, now)
     remembered: dict[str, ProbeFinding] = {}
     for entry in effective.files.registry.entries:
@@ -234,7 +237,14 @@ class StateRefresher:
         self._recorder = recorder
         self._publisher = ChangePublisher(recorder)
         self._prober = Prober(
-            probe_spawn(self._environment, lambda: self.files, session), cache, recorder.clock.now
+            probe_spawn(
+                self._environment,
+                lambda: self.files,
+                session,
+                lambda secrets: self.root_state.masks_with(secrets),
+            ),
+            cache,
+            recorder.clock.now,
         )
         self._panic_active = panic_active
         self._probes: dict[str, ProbeFinding] = {}
@@ -250,6 +260,9 @@ class StateRefresher:
         self._probing: set[str] = set()
         self._group: TaskGroup | None = None
         self._stop = anyio.Event()
+        self.waiting_rules = LooserRules()
+        """The looser rules of the user's policy file that wait for a person."""
+        self._note_policy()
         self._queue_probes()
 
     @property
@@ -277,6 +290,24 @@ class StateRefresher:
     def pending_trust(self) -> tuple[TrustItem, ...]:
         """Return the entries that wait for trust, with what they would run."""
         return self._pending
+
+    @property
+    def accepted_policy(self) -> AcceptedPolicy:
+        """The user's policy rules that count, to note the changes of consoles there."""
+        return self._registry.policy
+
+    def _note_policy(self) -> None:
+        """Log what is new of the user's policy, and publish which rules wait."""
+        for event, fields in self._registry.policy.take_lines():
+            self._recorder.record(event, fields, sync=True)
+        before, self.waiting_rules = self.waiting_rules, self._registry.policy.waiting
+        if before.key != self.waiting_rules.key:
+            payload: JsonObject = {"ok": self.root_state.policy.ok}
+            self._recorder.publish(EventClass.APPROVAL, "policy.changed", payload)
+
+    async def accept_rules(self, shown: str, by: str) -> Outcome:
+        """Let the waiting rules count that have that key; `by` is for the log."""
+        return await self.apply_edit(lambda registry, _: registry.accept_policy(shown, by))
 
     async def trust(self, accepted: AcceptedEntries, by: str) -> Outcome:
         """Trust the entries that are still as they were shown; `by` is for the log."""
@@ -396,6 +427,7 @@ class StateRefresher:
         self._pending = pending
         self._replace(state)
         self._publisher.publish_policy(before.policy, self.files.policy)
+        self._note_policy()
 
     def _replace(self, new: RootState) -> None:
         before = self.root_state.catalog
@@ -461,7 +493,11 @@ def _until_ready(runtime: RuntimeTracker, files: Files, now: float) -> float:
 
 def _changed_sidecars(before: Files, after: Files) -> set[str]:
     """Return the sidecars whose entries changed, are new, or are gone."""
-    old, new = ({entry.id: entry.digest for entry in files.registry.entries} for files in (before, after))
+    # The project's entry and the user's own one may read the same, and run different programs.
+    old, new = (
+        {entry.id: (entry.source, entry.digest) for entry in files.registry.entries}
+        for files in (before, after)
+    )
     return {sidecar for sidecar in old.keys() | new.keys() if old.get(sidecar) != new.get(sidecar)}
 
 

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
 
-from flycore.approval.entry_summary import describe_entry
 from flycore.approval.tool_definitions import ToolDefinitionStore
 from flycore.approval.trust_store import TrustStore
 from flycore.audit import events as audit_events
 from flycore.catalog.builtin import KNOWN
-from flycore.kernel.effective_entries import EffectiveFiles, effective_files
+from flycore.kernel.accepted_policy import AcceptedPolicy
+from flycore.kernel.effective_entries import EffectiveFiles, effective_files, entry_to_switch
 from flycore.kernel.load_state import RootEnvironment, read_files
 from flycore.kernel.mcp_status import McpStatus
+from flycore.kernel.replaced_entries import summarize_entry
 from flycore.model.approval import Outcome
 from flycore.model.described import Import
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Kind, Source
 from flycore.model.json import JsonObject
 from flycore.model.question import TrustItem
-from flycore.model.sidecar import SidecarEntry
+from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.upstream import McpToolList, McpToolOffer
+from flycore.pipeline.prepare import Sealed, accept_programs, seal_programs
 from flycore.registry.edits import add_entry, starter_entries, switch_entry, without_switch, write_starter
 from flycore.registry.paths import REGISTRY_FILE
 
@@ -53,6 +56,7 @@ class TrustedRegistry:
         self._mcp_status: Mapping[str, McpStatus] = {}
         self._save_error = ""
         self._declared = read_files(environment, None)
+        self.policy = AcceptedPolicy(environment.places.policy_rules_file, self._declared.policy)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -71,6 +75,7 @@ class TrustedRegistry:
 
     def read(self) -> None:
         """Read the files again. If the registry does not parse, its last good entries stay."""
+        self.policy.begin_read()
         self._declared = read_files(self._environment, self._declared)
 
     def _accept_first_lists(self, mcp_status: Mapping[str, McpStatus], now: float) -> None:
@@ -100,16 +105,49 @@ class TrustedRegistry:
         declared = self._declared
 
         def describe(entry: SidecarEntry) -> tuple[str, ...]:
-            return describe_entry(entry, declared.resolutions(entry.id))
+            return summarize_entry(entry, declared)
 
-        effective = effective_files(self._environment, declared, self._store)
+        in_force = replace(declared, policy=self.policy.apply(declared.policy))
+        effective = effective_files(self._environment, in_force, self._store)
         waiting = self._store.pending(declared.registry, describe)
-        first = {item.sidecar for item in waiting}
-        changed = (self._changed_tools(entry) for entry in self._entries() if entry.id not in first)
-        return effective, (*waiting, *(item for item in changed if item is not None))
+        first = {(item.sidecar, item.digest) for item in waiting}
+        trusted = [entry for entry in self._entries() if (entry.id, entry.digest) not in first]
+        changed = (self._changed_tools(entry) for entry in trusted)
+        programs = (self._changed_program(entry) for entry in trusted)
+        more = (item for item in (*programs, *changed) if item is not None)
+        return effective, (*waiting, *more)
+
+    def _changed_program(self, entry: SidecarEntry) -> TrustItem | None:
+        """Return the program of a trusted MCP entry that was not started because it changed; None if there is
+        none."""
+        refused = self._environment.accepted.refused.get(entry.id)
+        if refused is None or refused.entry != entry.digest or not self._store.is_trusted(entry):
+            return None
+        return TrustItem(
+            sidecar=entry.id,
+            digest=refused.programs,
+            changed=True,
+            lines=summarize_entry(entry, self._declared),
+            difference=("its program, or a file that its seal holds, changed since you trusted it",),
+        )
+
+    def _accept_changed_programs(self, accepted: AcceptedEntries) -> AcceptedEntries:
+        """Accept the changed programs that are still as shown. Return their pairs."""
+        pairs: list[tuple[str, str]] = []
+        for entry in self._entries():
+            item = self._changed_program(entry)
+            if item is None or (entry.id, item.digest) not in accepted:
+                continue
+            sealed = seal_programs(self._environment, self._declared.registry, entry)
+            if isinstance(sealed, Sealed) and sealed.accepted_digest(entry) == item.digest:
+                accept_programs(self._environment, entry, sealed)
+                pairs.append((entry.id, item.digest))
+        return tuple(pairs)
 
     def _entries(self) -> Iterator[SidecarEntry]:
-        return (entry for entry in self._declared.registry.entries if entry.kind is Kind.MCP)
+        # The user's own entries, too, that the project's replace only once they are trusted.
+        registry = self._declared.registry
+        return (entry for entry in (*registry.entries, *registry.replaced) if entry.kind is Kind.MCP)
 
     def _listing(self, entry: SidecarEntry) -> McpToolList | None:
         """What the server of exactly this value of the entry offers, of what the entry takes."""
@@ -154,12 +192,25 @@ class TrustedRegistry:
         """
         self.read()  # the files may have changed since they were shown
         tools, failed = self._accept_changed_tools(accepted, now)
+        tools = (*self._accept_changed_programs(accepted), *tools)
         rest = tuple(pair for pair in accepted if pair not in tools)
         outcome = self._store.accept(rest, self._declared.registry, now) if rest or not tools else _ACCEPTED
         accepted_pairs = tuple(pair for pair in rest if self._is_trusted_now(*pair))
+        self._accept_programs(accepted_pairs)
         if failed:
             outcome = Outcome(accepted=False, why_not="; ".join(failed))
         return EditResult(outcome, _trust_lines((*accepted_pairs, *(() if failed else tools)), by))
+
+    def _accept_programs(self, accepted: AcceptedEntries) -> None:
+        """Record the programs of entries that have just been trusted, as they are at this moment."""
+        accept_trusted(self._environment, self._declared.registry, tuple(sidecar for sidecar, _ in accepted))
+
+    def accept_policy(self, shown: str, by: str) -> EditResult:
+        """Accept the looser rules of the user's policy file, if they are still as they were shown."""
+        self.read()
+        if self.policy.accept(self._declared.policy, shown, by):
+            return EditResult(_ACCEPTED)
+        return EditResult(Outcome(accepted=False, why_not="the policy file has changed since it was shown"))
 
     def revoke(self, by: str) -> EditResult:
         """Revoke all trust; `by` names the console or command in the log."""
@@ -175,7 +226,7 @@ class TrustedRegistry:
         A trusted entry stays trusted if nothing but the switch changed.
         """
         self.read()
-        entry = self._declared.registry.entry(sidecar)
+        entry = entry_to_switch(self._environment, self._declared, self._store, sidecar, enabled)
         if entry is None:
             return EditResult(Outcome(accepted=False, why_not=f"the registry has no entry {sidecar}"))
         file = entry.position.file
@@ -193,7 +244,7 @@ class TrustedRegistry:
         """Trust the switched value of a trusted entry."""
         entry = self._declared.registry.entry(before.id)
         last = self._store.last_trusted(before.id)
-        if entry is None or last is None or last.raw is None or entry.source is not Source.PROJECT:
+        if entry is None or last is None or last.raw is None or before.source is not Source.PROJECT:
             return ()
         # All three are compared: another program may edit the file at this moment, which must not be trusted.
         same = without_switch(last.raw) == without_switch(before.raw) == without_switch(entry.raw)
@@ -254,3 +305,15 @@ def _trust_lines(accepted_pairs: AcceptedEntries, by: str) -> LogLines:
 
 RegistryEdit = Callable[[TrustedRegistry, float], EditResult]
 """An edit by a person, made at that Unix time. It is called in a worker thread."""
+
+
+def accept_trusted(environment: RootEnvironment, registry: Registry, sidecars: tuple[str, ...]) -> None:
+    """Record the programs of entries that a person has just trusted. What cannot be sealed now is recorded
+    when it is first called."""
+    for sidecar in sidecars:
+        entry = registry.entry(sidecar)
+        if entry is None or not entry.command:
+            continue
+        sealed = seal_programs(environment, registry, entry)
+        if isinstance(sealed, Sealed):
+            accept_programs(environment, entry, sealed)

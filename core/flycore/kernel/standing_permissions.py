@@ -13,17 +13,19 @@ import msgspec
 from flycore.approval.leases import HeldLease, LeaseChange, LeaseStore
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.audit import events as audit_events
+from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.bus import Recorder
+from flycore.kernel.questions import DESKTOP_CONTROLLED
 from flycore.model.approval import Answer, ApprovalRequest, Lease, MatchedRule, Outcome, StandingRule
 from flycore.model.enums import Choice
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block
+from flycore.policy.looser_rules import written_rule_key
 from flycore.policy.rule_file import RemoveResult, read_rules, remove_rule, restore_rule, write_rule
 
 UNDO_KEPT = 20
 """Revocations that one console can undo."""
-DESKTOP_CONTROLLED = "a tool has its hands on the machine: wait until it has ended"
 
 
 class PermissionChange(StrEnum):
@@ -51,12 +53,15 @@ class StandingPermissions:
         recorder: Recorder,
         names: Callable[[], frozenset[str]],
         changed: Callable[[], None],
+        accepted: AcceptedPolicy,
     ) -> None:
+        """`accepted` is told of each rule that is written or removed here, because a person decided that."""
         self.policy = policy
         self.blocks = blocks
         self._recorder = recorder
         self._names = names
         self._changed = changed
+        self._accepted = accepted
         self._rules: tuple[StandingRule, ...] = ()
         self._stamp: tuple[int, ...] | None = None
         self._request_of_rule: dict[str, str] = {}
@@ -77,10 +82,19 @@ class StandingPermissions:
             )
             if not written.written:
                 return f"no rule was written: {written.why_not}"
+            self._accepted.note_written(written.key)
             rule: JsonObject = msgspec.to_builtins(answer.rule)
             self._remember(written.where, request.id)
             return self.record_rule(PermissionChange.WRITTEN, written.where, rule, by, request.id)
         return ""
+
+    def note_removed(self, rule: JsonObject) -> None:
+        """Note that a person removed the rule from the file."""
+        self._accepted.note_removed(written_rule_key(rule))
+
+    def note_restored(self, rule: JsonObject) -> None:
+        """Note that a person wrote the rule into the file again."""
+        self._accepted.note_written(written_rule_key(rule))
 
     def record_lease(self, move: LeaseChange, lease: Lease, by: str) -> None:
         """Log a change of a lease and who made it. Its calls have lines of their own."""
@@ -172,6 +186,7 @@ class RevocationHistory:
         removed = remove_rule(self._permissions.policy, where, shown)
         if removed.rule is None:
             return Outcome(accepted=False, why_not=removed.why_not)
+        self._permissions.note_removed(removed.rule)
         self._remember(removed)
         self._permissions.record_rule(PermissionChange.REMOVED, where, removed.rule, self._by)
         return Outcome(accepted=True)
@@ -200,6 +215,8 @@ class RevocationHistory:
         if isinstance(last, RemoveResult):
             rule = last.rule or {}
             why_not = restore_rule(self._permissions.policy, last)
+            if not why_not:
+                self._permissions.note_restored(rule)
             where = str(self._permissions.policy)
             return why_not or self._permissions.record_rule(PermissionChange.RESTORED, where, rule, self._by)
         why_not = self._permissions.blocks.block(last.tool, last.since, last.reason)

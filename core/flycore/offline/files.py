@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from flycore.approval.trust_store import TrustStore
 from flycore.catalog.builtin import KNOWN
+from flycore.kernel.effective_entries import entry_to_switch
+from flycore.kernel.load_state import find_environment, read_files
 from flycore.model.diagnostics import Severity
 from flycore.model.sidecar import Registry
 from flycore.registry.edits import starter_text as starter_text
@@ -43,10 +46,11 @@ def set_enabled(
 ) -> EnableResult:
     """Switch the entry on or off in the file that declares it. Trust in the entry does not change."""
     # The console does renew trust after a switch. Here nothing shows that a person ran the command.
-    registry = read_registry(places, environ)
-    entry = registry.entry(sidecar)
+    environment = find_environment(places, environ)
+    files = read_files(environment, None)
+    entry = entry_to_switch(environment, files, TrustStore.load(places.trust_file), sidecar, enabled)
     if entry is None:
-        return _missing_entry(registry, sidecar, enabled)
+        return _missing_entry(read_registry(places, environ), sidecar, enabled)
     file, word = entry.position.file, "on" if enabled else "off"
     if entry.enabled is enabled and (enabled or entry.disabled_reason == reason):
         return EnableResult(file, enabled, "unchanged", f"{sidecar} is already {word}")

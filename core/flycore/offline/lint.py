@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN
+from flycore.catalog.registry_capability import own_schema_findings
 from flycore.discovery.kits import parse_kits
 from flycore.discovery.scan import search_roots, user_kits
 from flycore.kernel.load_state import find_environment, read_files
@@ -70,6 +71,7 @@ def lint_root(places: RootPaths, check_settings: CheckSettings) -> LintResult:
     found = [
         *files.registry.diagnostics,
         *(problem for entry in files.registry.entries for problem in entry.problems),
+        *(note for entry in files.registry.entries for note in own_schema_findings(entry)),
         *expired_rules(files.policy, time.time()),
         *check_settings(read_settings(places.config_dir)),
     ]
@@ -91,6 +93,7 @@ def lint_file(places: RootPaths, file: Path, kind: str, check_settings: CheckSet
     if kind == "registry":
         entries, found = parse_registry(text, shown, Source.PROJECT, frozenset(KNOWN))
         found += tuple(problem for entry in entries or () for problem in entry.problems)
+        found += tuple(note for entry in entries or () for note in own_schema_findings(entry))
     elif kind == "policy":
         project = path == places.app_root / PROJECT_POLICY_FILE
         layer = RuleLayer.PROJECT if project else RuleLayer.USER

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
+from contextlib import suppress
 from typing import NamedTuple
+
+import anyio
 
 from flycore.approval.callers import identify_peer
 from flycore.audit.events import PANIC, PANIC_RELEASED, panic, panic_released
+from flycore.kernel.crash_recovery import earlier_sessions, end_leftover_processes
 from flycore.kernel.panic import PanicRecord, clear_panic, write_panic
 from flycore.kernel.panic import read_panic as read_file
 from flycore.model.approval import Outcome
-from flycore.model.errors import AuditUnwritable
-from flycore.offline.root import HeldRoot
+from flycore.model.enums import KernelRole
+from flycore.model.errors import AuditUnwritable, RootBusy
+from flycore.offline.root import LASTING_ROLES, HeldRoot, living_holder, take_root
 from flycore.registry.paths import RootPaths
+from flysafe.procfs import Process, ancestors, read_process, send_signal
+
+KERNEL_ROLES = (*LASTING_ROLES, KernelRole.PROVISIONAL)
+TERM_SECONDS = 2.0
+KILL_SECONDS = 10.0
 
 
 class StopResult(NamedTuple):
@@ -55,6 +66,45 @@ def stop_next_kernel(places: RootPaths) -> str:
     by = str(identify_peer(os.getpid(), "cli"))
     write_panic(places.state_dir, PanicRecord(at=time.time(), by=by))
     return by
+
+
+async def end_kernel(places: RootPaths) -> bool:
+    """End the kernel that holds the root and does not answer, and what it started. Return whether it is gone.
+
+    It gets TERM and two seconds, then KILL. The next kernel starts stopped, because the file was written
+    first. Raises OSError if the file cannot be written.
+    """
+    stop_next_kernel(places)
+    holder = living_holder(places)
+    process = read_process(holder.pid) if holder is not None and holder.role in KERNEL_ROLES else None
+    if process is None:
+        return living_holder(places) is None
+    if process.pid in (os.getpid(), *ancestors(os.getpid())):
+        return False
+    if not await _end_process(process):
+        return False
+    # Its calls ran on without it. A kernel that took the root meanwhile ends them itself, before it starts.
+    with suppress(RootBusy), take_root(places, KernelRole.PANIC):
+        return (await end_leftover_processes(earlier_sessions(places.state_dir))).still_running == 0
+    return True
+
+
+async def _end_process(process: Process) -> bool:
+    """End a process that is not a child of this one; return whether it has ended."""
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except ProcessLookupError:
+        return True
+    try:
+        for number, patience in ((signal.SIGTERM, TERM_SECONDS), (signal.SIGKILL, KILL_SECONDS)):
+            # CONT as well: a stopped process handles TERM only once it goes on.
+            send_signal(process, number, signal.SIGCONT)
+            with anyio.move_on_after(patience):
+                await anyio.wait_readable(descriptor)
+                return True
+        return False
+    finally:
+        os.close(descriptor)
 
 
 def release_everything(root: HeldRoot, shown: PanicRecord) -> Outcome:

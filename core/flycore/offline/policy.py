@@ -23,7 +23,9 @@ from flycore.model.call import Caller
 from flycore.model.catalog import Capability
 from flycore.model.enums import Decision, Risk
 from flycore.model.json import JsonObject
+from flycore.model.sidecar import SidecarEntry
 from flycore.pipeline.context import RootState
+from flycore.pipeline.prepare import partial_reason
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import (
     Policy,
@@ -71,6 +73,10 @@ class OfflinePolicy:
         view = self.root_state.index.get(tool)
         return None if view is None else view.sidecar
 
+    def _unsealed(self, entry: SidecarEntry) -> str:
+        """Return why no rule may allow the entry's programs; empty where one may."""
+        return partial_reason(self.environment, self.files.registry, entry)
+
     def names(self) -> frozenset[str]:
         """Return the names of every known tool, and of the actions agents take with tools of their own."""
         return frozenset(self.root_state.index) | AGENT_ACTIONS
@@ -96,6 +102,7 @@ class OfflinePolicy:
             input=input,
             level=report(entry.permissions, entry.limits, bundled=bundled).level,
             bundled_unmodified=bundled,
+            unsealed="" if tool in AGENT_ACTIONS else self._unsealed(entry),
             user_risk=user_risk,
             caller=caller,
             now=self.now,

@@ -7,13 +7,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from flycore.approval.entry_summary import describe_entry
 from flycore.approval.trust_store import TrustStore, set_digest
 from flycore.audit.events import TRUST_DECIDED, trust_decided
 from flycore.catalog.builtin import KNOWN
 from flycore.discovery.scan import scan, search_roots
 from flycore.kernel.load_state import find_environment, read_files
-from flycore.kernel.registry_edits import TrustedRegistry
+from flycore.kernel.registry_edits import TrustedRegistry, accept_trusted
+from flycore.kernel.replaced_entries import summarize_entry
 from flycore.model.approval import Outcome
 from flycore.model.described import Described, Import
 from flycore.model.question import TrustItem
@@ -44,7 +44,7 @@ def read_pending_trust(places: RootPaths) -> PendingTrust:
     """Read the registry and the trust store. Starts no process and writes nothing."""
     files = read_files(find_environment(places, dict(os.environ)), None)
     store = TrustStore.load(places.trust_file)
-    items = store.pending(files.registry, lambda entry: describe_entry(entry, files.resolutions(entry.id)))
+    items = store.pending(files.registry, lambda entry: summarize_entry(entry, files))
     return PendingTrust(files.registry, store, items)
 
 
@@ -59,7 +59,11 @@ def accept_trust(root: HeldRoot, digest: str) -> tuple[PendingTrust, Outcome]:
     # Logged first: trust that the log does not have must not come into force.
     pairs = tuple((item.sidecar, item.digest) for item in pending.items)
     root.record(TRUST_DECIDED, trust_decided(pairs, by="flytui trust"))
-    return pending, pending.store.accept(pairs, pending.registry, time.time())
+    outcome = pending.store.accept(pairs, pending.registry, time.time())
+    if outcome.accepted:
+        environment = find_environment(root.places, dict(os.environ))
+        accept_trusted(environment, pending.registry, tuple(sidecar for sidecar, _ in pairs))
+    return pending, outcome
 
 
 def revoke_trust(root: HeldRoot) -> Outcome:

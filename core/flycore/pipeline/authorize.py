@@ -17,6 +17,8 @@ from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.base import Value
 from flycore.model.enums import Code, Decision, Phase, RequestState, Status
 from flycore.model.json import JsonObject, canonical_json
+from flycore.model.large_values import is_large, run_aside
+from flycore.model.program import surroundings_of
 from flycore.pipeline.call import Call, Rejection, denied, failed
 from flycore.pipeline.context import AdmissionContext, AskContext
 from flycore.pipeline.prepare import Prepared
@@ -62,6 +64,8 @@ class Authorization(Value, frozen=True, kw_only=True):
     """The grant that is redeemed right before the spawn; empty where policy allows the call."""
     edited: JsonObject | None = None
     """The input that was approved, where a person has changed it."""
+    by_person: bool = False
+    """Whether a person has just seen the card of this very call."""
 
 
 async def authorize(
@@ -72,13 +76,21 @@ async def authorize(
     if prepared.verdict.decision is Decision.ALLOW:
         return Authorization(authority="policy " + ", ".join(rule.where for rule in prepared.verdict.rules))
     group = prepared.target.capability.exclusive or ""
-    grant = context.queue.use_lease(call.request.call_id, prepared.subject, prepared.risk, group)
+    seals = prepared.sealed.seals
+    # A seal that became unfit for leases since one was made is asked about like any other change.
+    grant = (
+        context.queue.use_lease(
+            call.request.call_id, prepared.subject, prepared.risk, group, surroundings_of(seals)
+        )
+        if all(seal.leasable for seal in seals)
+        else None
+    )
     if grant is not None:
         return Authorization(authority=f"lease {grant.lease}", grant_id=grant.id)
     # The card shows how a person answered the same call earlier today, which is known once the log has been
     # read.
     await context.past_calls.ready()
-    card = await with_screenshots(context.desktop, make_request(context, call, prepared, difference))
+    card = await with_screenshots(context.desktop, await make_request(context, call, prepared, difference))
     # A call that comes back with a decided ticket needs no console: the decision is kept in the queue.
     there = await context.wait_for_approver(call.request.wait_approver_ms)
     if not there and not context.queue.has_answer_for(card):
@@ -97,7 +109,7 @@ async def _ask_person(
         fresh = await again(input)
         if isinstance(fresh, Rejection):
             return fresh.message
-        return await with_screenshots(context.desktop, make_request(context, call, fresh, ()))
+        return await with_screenshots(context.desktop, await make_request(context, call, fresh, ()))
 
     began = call.start_wait()
     ask: Ask | None = None
@@ -114,7 +126,9 @@ async def _ask_person(
             record_decision(context.audit, settled, call.request.call_id, took_ms, prepared.masks)
     if ask.state is RequestState.APPROVED:
         edited = ask.request.subject.input if ask.request.edited else None
-        return Authorization(authority=f"request {ask.request.id}", grant_id=card.id, edited=edited)
+        return Authorization(
+            authority=f"request {ask.request.id}", grant_id=card.id, edited=edited, by_person=True
+        )
     if ask.code is Code.NO_APPROVER:
         return _no_approver(context, "the console was closed before a person decided; the call did not run")
     return _pending(ask) if ask.state is RequestState.WAITING else _denial(context, ask)
@@ -145,7 +159,15 @@ def record_decision(audit: AuditLog, ask: Ask, call_id: str, took_ms: int, masks
     """Write the end of a request to the log, for the call that waited for it, or for none. Raises
     AuditUnwritable."""
     request = msgspec.structs.replace(ask.request, call_id=call_id)
-    fields = audit_events.approval_decided(request, ask.state, ask.answer, by=ask.decided_by, took_ms=took_ms)
+    # The secrets are masked before the rest is redacted: a person may have typed either into the input.
+    fields = audit_events.approval_decided(
+        request,
+        ask.state,
+        ask.answer,
+        by=ask.decided_by,
+        took_ms=took_ms,
+        masked_input=masks.json(request.subject.input),
+    )
     if ask.code is not None:
         fields["code"] = ask.code.value
     # A person's decision is synced to disk before anything follows from it. Nothing follows from the other
@@ -177,12 +199,12 @@ def _denial(context: AskContext, ask: Ask) -> Rejection:
             return denied(Code.DENIED, message, reason=reason)
 
 
-def make_request(
+async def make_request(
     context: AskContext, call: Call, prepared: Prepared, difference: tuple[str, ...]
 ) -> ApprovalRequest:
     """The content of the card, with secrets masked. The queue sets its times and its confirmation letters."""
     request, entry = call.request, prepared.target.entry
-    shown = prepared.masks.json(prepared.input)
+    effect, text = await run_aside(is_large(prepared.input), _shown_input, prepared)
     return ApprovalRequest(
         id=secrets.token_hex(8),
         call_id=request.call_id,
@@ -191,8 +213,8 @@ def make_request(
         sidecar=entry.id,
         app_root=str(context.app_root),
         risk=prepared.risk,
-        effect=effect_sentence(prepared.target.capability, shown),
-        input_json=canonical_json(shown),
+        effect=effect,
+        input_json=text,
         subject=prepared.subject,
         subject_digest=prepared.subject_digest,
         reach=prepared.sandbox.permissions,
@@ -206,6 +228,7 @@ def make_request(
         asked_at=0.0,
         expires_at=0.0,
         difference=difference,
+        notices=prepared.target.notices,
         group=prepared.target.capability.exclusive or "",
         host=page_host(request.tool, prepared.input),
         edited=call.edited,
@@ -213,3 +236,9 @@ def make_request(
         page_title=prepared.page_title,
         diff=prepared.diff,
     )
+
+
+def _shown_input(prepared: Prepared) -> tuple[str, str]:
+    """The sentence about the call's effect and the input's canonical JSON, both with secrets masked."""
+    shown = prepared.masks.json(prepared.input)
+    return effect_sentence(prepared.target.capability, shown), canonical_json(shown)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Awaitable, Callable
 
 from flycore.approval.loop_guard import Attempt
@@ -11,7 +13,9 @@ from flycore.model.base import Value
 from flycore.model.call import CallRequest, Progress, ToolResult
 from flycore.model.clock import Clock
 from flycore.model.enums import Code, Phase, Status
+from flycore.model.errors import AuditUnwritable
 from flycore.model.json import Json, JsonObject, canonical_json, text_digest
+from flycore.model.large_values import is_large, run_aside
 from flycore.pipeline.activity import ActivityLog
 from flycore.sandbox.secret_masks import Masks
 
@@ -34,6 +38,25 @@ def denied(code: Code, message: str, hint: str = "", **details: Json) -> Rejecti
 def failed(code: Code, message: str, hint: str = "", **details: Json) -> Rejection:
     """The rejection of a call that failed without anybody's decision."""
     return Rejection(status=Status.FAILED, code=code, message=message, hint=hint, details=dict(details))
+
+
+NO_DESCRIPTORS = "no-descriptors"
+AUDIT_UNWRITABLE = "audit-unwritable"
+MACHINE_FAULTS = (NO_DESCRIPTORS, AUDIT_UNWRITABLE)
+"""Values of `fault` in the details of a failure that is the machine's, not the call's."""
+
+
+def no_descriptors(error: OSError | AuditUnwritable) -> Rejection | None:
+    """The rejection of a call for which no file could be opened; None for any other error."""
+    words = [os.strerror(number) for number in (errno.EMFILE, errno.ENFILE)]
+    if (error.strerror if isinstance(error, OSError) else error.cause) not in words:
+        return None
+    return failed(
+        Code.SPAWN,
+        "flytui has no descriptor left, so that it can open no file and start no program",
+        "run fewer calls at once, or raise the limit of descriptors (`ulimit -n`) and start flytui again",
+        fault=NO_DESCRIPTORS,
+    )
 
 
 OnProgress = Callable[[Progress], None]
@@ -100,20 +123,30 @@ class RecordedInput(Value, frozen=True, kw_only=True):
     """Canonical JSON with secrets masked."""
 
 
-def record_call(audit: AuditLog, call: Call, input: JsonObject, masks: Masks, sidecar: str) -> RecordedInput:
+async def record_call(
+    audit: AuditLog, call: Call, input: JsonObject, masks: Masks, sidecar: str
+) -> RecordedInput:
     """Write the call's arrival with this input to the log, and show the input in the activity log.
 
     Raises AuditUnwritable.
     """
+    recorded, fields = await run_aside(is_large(input), _recorded_input, call.request, input, masks)
+    audit.append(audit_events.TOOL_CALLED, fields)
+    call.show_input(sidecar, recorded.shown)
+    return recorded
+
+
+def _recorded_input(
+    request: CallRequest, input: JsonObject, masks: Masks
+) -> tuple[RecordedInput, JsonObject]:
+    """The input as the log has it, and the fields of its line."""
     text = canonical_json(input)
     masked = masks.json(input)
     # The digest is over the input before masking, so that it equals the one that the start line names.
     over = text_digest(text)
-    fields = audit_events.tool_called(call.request, masked, input_digest=over)
-    audit.append(audit_events.TOOL_CALLED, masks.json(fields))
+    fields = masks.json(audit_events.tool_called(request, masked, input_digest=over))
     shown = text if masked == input else canonical_json(masked)
-    call.show_input(sidecar, shown)
-    return RecordedInput(input_digest=over, shown=shown)
+    return RecordedInput(input_digest=over, shown=shown), fields
 
 
 def attempt_of(call: Call, arrival: RecordedInput, result: ToolResult) -> Attempt:
@@ -127,4 +160,5 @@ def attempt_of(call: Call, arrival: RecordedInput, result: ToolResult) -> Attemp
         status=result.status,
         code=error.code if error is not None else "",
         message=error.message if error is not None else "",
+        machine_fault=error is not None and error.details.get("fault") in MACHINE_FAULTS,
     )

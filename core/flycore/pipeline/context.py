@@ -6,12 +6,16 @@ changes. A step is handed the value of its kind, so that its signature shows wha
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import anyio
+
+from flycore.approval.accepted_seals import AcceptedSeals
 from flycore.approval.desktop_control import DesktopControl
 from flycore.approval.exclusive_groups import GroupLocks
 from flycore.approval.grants import GrantStore
@@ -38,7 +42,12 @@ from flycore.runners.mcp.call import McpCall
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
 from flycore.runners.output import OnEvent
 from flycore.runners.pool import ProcessPool
-from flycore.sandbox.seals import Distribution, is_bundled
+from flycore.sandbox.digests import PACKAGES
+from flycore.sandbox.environment import working_folder
+from flycore.sandbox.seals import Distribution, StartConditions, is_bundled
+from flycore.sandbox.secret_masks import Masks
+
+MOST_CONDITIONS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +58,12 @@ class RootEnvironment:
     environ: Mapping[str, str]
     interpreter_dir: Path
     distribution: Distribution | None
+    accepted: AcceptedSeals = field(default_factory=AcceptedSeals)
+    """The programs that a person has accepted."""
+    known_conditions: dict[tuple[object, ...], StartConditions] = field(default_factory=dict)
+    """What `conditions` has worked out."""
+    seal_order: dict[str, anyio.Lock] = field(default_factory=dict)
+    """By sidecar: the order in which calls seal its programs."""
 
     def resolve(
         self, registry: Registry, entry: SidecarEntry, command: str, args: tuple[str, ...]
@@ -61,6 +76,40 @@ class RootEnvironment:
             registry=registry,
             interpreter_dir=self.interpreter_dir,
             path_env=self.environ.get("PATH", ""),
+        )
+
+    def working_folder(self, registry: Registry, entry: SidecarEntry) -> str:
+        """The folder that the entry's processes start in. Raises OSError where it cannot be made."""
+        return working_folder(entry, registry, self.places.empty_dir)
+
+    def conditions(self, registry: Registry, entry: SidecarEntry) -> StartConditions:
+        """How the entry's programs are started, as far as their seals depend on it. Raises OSError."""
+        # Worked out once for each value of an entry: the folders of a root do not move while a kernel runs,
+        # and following their links for each call would take a tenth of its time.
+        key = (entry.id, entry.digest, entry.source, registry.app_root, registry.workspace)
+        found = self.known_conditions.get(key)
+        if found is None:
+            if len(self.known_conditions) >= MOST_CONDITIONS:
+                self.known_conditions.clear()
+            found = self.known_conditions[key] = self._conditions(registry, entry)
+        return found
+
+    def _conditions(self, registry: Registry, entry: SidecarEntry) -> StartConditions:
+        app_root = os.path.realpath(registry.app_root)
+        own = os.path.realpath(os.path.join(registry.config_dir, "tools"))
+        return StartConditions(
+            in_place=entry.seal_in_place,
+            distribution=self.distribution,
+            packages=os.path.join(app_root, PACKAGES),
+            anchors=tuple(dict.fromkeys((app_root, os.path.realpath(registry.workspace), own))),
+            cwd=os.path.realpath(self.working_folder(registry, entry)),
+            env=tuple(sorted(entry.env.items())),
+            written=tuple(
+                os.path.normpath(os.path.join(app_root, path))
+                for path in entry.permissions.write
+                if "${" not in path
+            ),
+            home=os.path.realpath(self.environ.get("HOME", "")) if self.environ.get("HOME") else "",
         )
 
     def bundled(self, program: ResolvedProgram | None) -> bool:
@@ -85,6 +134,16 @@ class RootState:
     """Tool name to its view in the catalog."""
     entries: Mapping[str, SidecarEntry] = field(default_factory=dict)
     """Sidecar id to its entry in the registry."""
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """The secrets that trusted entries declare, by name."""
+    masks: Masks = field(default_factory=lambda: Masks({}), repr=False)
+    """Masks over these secrets, for the results, lines and events of every sidecar: a sidecar may have got
+    hold of another one's secret."""
+
+    def masks_with(self, more: Mapping[str, str]) -> Masks:
+        """Masks over the root's secrets and those of one call, which may be gone from the registry by now."""
+        missing = more.items() - self.secrets.items()
+        return Masks({**self.secrets, **more}) if missing else self.masks
 
 
 class CurrentState:

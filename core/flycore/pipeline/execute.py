@@ -10,23 +10,26 @@ import anyio.to_thread
 
 from flycore.approval.desktop_control import controls_desktop
 from flycore.audit import events as audit_events
-from flycore.catalog.schemas import check_output
+from flycore.catalog.schemas import check_output, needs_process
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest
 from flycore.model.enums import Code, Kind, Phase, SealKind, Status
 from flycore.model.json import JsonObject
+from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import ResolvedProgram
 from flycore.pipeline.authorize import Authorization
-from flycore.pipeline.call import Call, Rejection, failed
+from flycore.pipeline.call import Call, Rejection, failed, no_descriptors
 from flycore.pipeline.context import RunContext, Slot
 from flycore.pipeline.prepare import Prepared, allowed_outcome
 from flycore.pipeline.validate import redacted_violations
-from flycore.registry.resolve import anchor_folder
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.runners.output import OnEvent, SidecarEvent
 from flycore.runners.persistent import call_alone
 from flycore.sandbox.environment import child_environment
-from flycore.sandbox.seals import SealBrokenError, materialise
+from flycore.sandbox.seals import SealBrokenError, changed_part, materialise
+
+LONGEST_WITH_PROGRESS_MS = 600_000
+"""How long a call of an MCP server may take while it reports progress, where its caller names no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +45,19 @@ async def materialise_programs(run: RunContext, prepared: Prepared) -> Programs:
     if prepared.target.entry.url:
         return Programs(prepared.sealed.program, {})
     seals = (prepared.seal, *(item.seal for item in prepared.delegates))
-    # A package is copied file by file the first time: in a worker thread, so that the event loop goes on.
-    if any(seal.kind is SealKind.PACKAGE for seal in seals):
+    # A package is copied file by file the first time, and a partial seal may have many files to look at: in a
+    # worker thread, so that the event loop goes on.
+    if any(seal.kind is SealKind.PACKAGE or seal.partial for seal in seals):
         return await anyio.to_thread.run_sync(_materialised, run, prepared)
     return _materialised(run, prepared)
 
 
 def _materialised(run: RunContext, prepared: Prepared) -> Programs:
-    store = run.root.places.store_dir
+    store, conditions = run.root.places.store_dir, prepared.sealed.conditions
     return Programs(
-        materialise(prepared.sealed.program, prepared.seal, store),
+        materialise(prepared.sealed.program, prepared.seal, store, conditions),
         {
-            item.name: materialise(prepared.sealed.delegate_programs[item.name], item.seal, store)
+            item.name: materialise(prepared.sealed.delegate_programs[item.name], item.seal, store, conditions)
             for item in prepared.delegates
         },
     )
@@ -71,25 +75,50 @@ def build_job(
     return ProcessJsonJob(
         argv=programs.program.argv,
         env=_job_environment(run, request.call_id, prepared, programs.program),
-        cwd=str(anchor_folder(entry.cwd, run.state.latest.registry)),
+        cwd=run.root.working_folder(run.state.latest.registry, entry),
         call_id=request.call_id,
         tool=request.tool,
         input=prepared.input,
         config=entry.config,
+        sidecar=entry.id,
         delegates={name: {"argv": list(program.argv)} for name, program in programs.delegates.items()},
         project_dir=str(run.root.places.app_root),
         artifact_dir=artifacts,
         timeout_ms=limit,
+        progress_timeout_ms=LONGEST_WITH_PROGRESS_MS if request.timeout_ms is None else 0,
         max_output_bytes=entry.max_output_bytes,
         limits=entry.limits,
         extra=_sidecar_context(run, prepared),
+        check=partial(_changed_file, prepared) if _runs_in_place(prepared) else None,
     )
 
 
+def _runs_in_place(prepared: Prepared) -> bool:
+    """Whether something of the seals is not held by a copy, so that it is looked at after the start, too."""
+    seals = prepared.sealed.seals
+    return not prepared.target.entry.url and any(seal.partial for seal in seals)
+
+
+def _changed_file(prepared: Prepared) -> str:
+    """A file of the seals that is not what was approved any more; empty where there is none."""
+    sealed = prepared.sealed
+    pairs = [(sealed.program, sealed.seal)]
+    pairs += [(sealed.delegate_programs[item.name], item.seal) for item in sealed.delegates]
+    return next(filter(None, (changed_part(program, seal, sealed.conditions) for program, seal in pairs)), "")
+
+
 def _sidecar_context(run: RunContext, prepared: Prepared) -> JsonObject:
-    """Further keys of the request: the window or page that was approved as the target, and the windows and
-    processes of the consoles, which the sidecar must not touch."""
-    words: JsonObject = {}
+    """Further keys of the request: what the entry declares, the window or page that was approved as the
+    target, and the windows and processes of the consoles, which the sidecar must not touch."""
+    declared = prepared.target.entry.permissions
+    # For tools that hold themselves to what the entry declares, as the bundled ones do.
+    words: JsonObject = {
+        "permissions": {
+            "network": declared.network,
+            "read": list(declared.read),
+            "write": list(declared.write),
+        }
+    }
     desktop, seen = prepared.target.entry.permissions.desktop, prepared.preview
     if desktop:
         protected = run.protected_windows()
@@ -133,6 +162,8 @@ async def execute(
     try:
         artifacts = run.folders.take(call.request.call_id, slot.key if slot is not None else None)
     except OSError as error:
+        if (rejection := no_descriptors(error)) is not None:
+            return rejection
         hint = "make room there, or give flytui the right to write there"
         return failed(
             Code.SPAWN,
@@ -158,7 +189,10 @@ async def execute(
         return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
     finally:
         run.folders.give_back(artifacts, settled=settled, whose=slot.key if slot is not None else None)
-    return _validate_output(prepared, outcome)
+    # An output that could not be checked on the event loop in time is checked in a worker thread.
+    schema, output = prepared.target.capability.output_schema, outcome.output
+    aside = is_large(output) or (bool(schema) and needs_process(schema, output))
+    return await run_aside(aside, _validate_output, prepared, outcome)
 
 
 async def _call(

@@ -33,6 +33,7 @@ from flycore.model.call import CallRequest, ToolResult
 from flycore.model.enums import Code, Risk, Status
 from flycore.model.errors import AuditUnwritable
 from flycore.model.json import JsonObject, canonical_json
+from flycore.model.large_values import is_large, run_aside
 from flycore.pipeline.authorize import (
     Authorization,
     admission_refusal,
@@ -41,6 +42,7 @@ from flycore.pipeline.authorize import (
     quota_rejection,
 )
 from flycore.pipeline.call import (
+    AUDIT_UNWRITABLE,
     Call,
     OnCancellable,
     OnProgress,
@@ -49,16 +51,17 @@ from flycore.pipeline.call import (
     attempt_of,
     denied,
     failed,
+    no_descriptors,
     record_call,
 )
 from flycore.pipeline.context import PipelineContext, Slot
 from flycore.pipeline.execute import execute
-from flycore.pipeline.prepare import Prepared, Target, masks_for, prepare, resolve
+from flycore.pipeline.prepare import Prepared, Target, accept_programs, masks_for, prepare, resolve
 from flycore.pipeline.result import completed, record_result, rejected, with_warning
 from flycore.pipeline.slots import acquire_slot
 from flycore.pipeline.subject_diff import SubjectDiff, diff_subjects
 from flycore.pipeline.targets.page import with_page_target
-from flycore.pipeline.validate import NO_JSON, is_json, validate_input
+from flycore.pipeline.validate import NO_JSON, is_json, validated
 from flycore.sandbox.secret_masks import Masks
 
 LINES_LOGGED = 100
@@ -130,15 +133,19 @@ async def run_guarded(
                 stop = panic_rejection(context.admission.app_root, began=call.began)
             result = call_run.ended(stop)
         # The log comes first: whoever waits for the call's end may read the log as soon as it has ended.
-        result = _recorded(context, call, result, call_run)
+        # A call that was cancelled has its line as well, so nothing ends the wait for it.
+        with anyio.CancelScope(shield=True):
+            result = await _recorded(context, call, result, call_run)
         context.activity.finish(result)
     return result
 
 
-def _recorded(context: PipelineContext, call: Call, result: ToolResult, call_run: CallRun) -> ToolResult:
+async def _recorded(
+    context: PipelineContext, call: Call, result: ToolResult, call_run: CallRun
+) -> ToolResult:
     try:
         outputs = context.run.state.latest.settings.audit_outputs
-        record_result(context.audit, call, result, call_run.prepared, call_run.masks, outputs=outputs)
+        await record_result(context.audit, call, result, call_run.prepared, call_run.masks, outputs=outputs)
     except AuditUnwritable as error:
         # The call has already run: its result is worth more to the caller than an error about the log.
         return with_warning(result, f"this result could not be written to the audit log: {error}")
@@ -146,6 +153,8 @@ def _recorded(context: PipelineContext, call: Call, result: ToolResult, call_run
 
 
 def _fault(error: Exception) -> Rejection:
+    if isinstance(error, OSError) and (rejection := no_descriptors(error)) is not None:
+        return rejection
     return Rejection(
         status=Status.FAILED,
         code=Code.FAILED,
@@ -156,11 +165,13 @@ def _fault(error: Exception) -> Rejection:
 
 
 def _unwritable(error: AuditUnwritable) -> Rejection:
+    if (rejection := no_descriptors(error)) is not None:
+        return rejection
     return failed(
         Code.FAILED,
         "nothing runs while the audit log cannot be written",
         "make room on the disk, or find out what is wrong with the log: flytui audit verify",
-        fault="audit-unwritable",
+        fault=AUDIT_UNWRITABLE,
         cause=error.cause,
     )
 
@@ -197,14 +208,15 @@ class _ToolRun:
         target = self._resolved()
         # 2. validate, before anything is judged: policy and people see the input with its defaults filled in,
         # because that is what the program gets and what the digest covers.
-        if not is_json(call.request.input):
-            self._record({})
-            return failed(Code.INVALID_INPUT, NO_JSON)
-        checked = self._validated(target, call.request.input)
+        if not await run_aside(is_large(call.request.input), is_json, call.request.input):
+            await self._record({})
+            # As for any other call that ends at the steps before: a stop or pause is the reason that counts.
+            return admission_refusal(context.admission, call) or failed(Code.INVALID_INPUT, NO_JSON)
+        checked = await self._validated(target, call.request.input)
         # 3. record, before the steps that take time: a call that hangs in one of them is seen in the log.
         # It comes after step 1 because the masks of the entry are needed before anything of the input is
         # written.
-        self._record(call.request.input if isinstance(checked, Rejection) else checked)
+        await self._record(call.request.input if isinstance(checked, Rejection) else checked)
         # 4. prepare, before anybody is asked: policy judges by the seal, and a person is not asked about a
         # call that policy denies.
         prepared = await self._prepared(target, checked)
@@ -250,6 +262,8 @@ class _ToolRun:
                 if isinstance(edited, Rejection):
                     return edited
                 prepared = self.prepared = edited
+            if granted.by_person:
+                accept_programs(context.judge.root, prepared.target.entry, prepared.sealed)
             async with AsyncExitStack() as slots:
                 # 10. slot, after the approval: no other call waits for the group while a person decides.
                 # The grant's clock is paused meanwhile, else it could expire in the queue.
@@ -292,7 +306,7 @@ class _ToolRun:
         if isinstance(outcome, Rejection):
             return outcome
         # 14. result, with the masks of the call that ran: everything the tool wrote may hold its secrets.
-        result = completed(call, prepared, outcome)
+        result = await run_aside(is_large(outcome.output), completed, call, prepared, outcome)
         message = result.error.message if result.error is not None else ""
         if prepared.target.sidecar is not None:
             context.run.note_run(prepared.target.sidecar, outcome.code, message, result.stderr_tail)
@@ -309,14 +323,13 @@ class _ToolRun:
         self.sidecar = view.sidecar if view is not None else None
         entry = root_state.entries.get(self.sidecar or "")
         # The masks are set even where the tool may not be called: the rejection and the log quote the input.
-        if entry is not None:
-            self.masks = masks_for(entry, judge.root.environ)
+        self.masks = masks_for(root_state, entry, judge.root.environ)
         return resolve(root_state, tool, judge.blocks)
 
-    def _validated(self, target: Target | Rejection, input: JsonObject) -> JsonObject | Rejection:
-        return (
-            target if isinstance(target, Rejection) else validate_input(target.capability, input, self.masks)
-        )
+    async def _validated(self, target: Target | Rejection, input: JsonObject) -> JsonObject | Rejection:
+        if isinstance(target, Rejection):
+            return target
+        return await validated(target.capability, input, self.masks, target.entry.max_input_bytes)
 
     async def _prepared(
         self, target: Target | Rejection, input: JsonObject | Rejection, earlier: Preview | None = None
@@ -341,9 +354,7 @@ class _ToolRun:
         self, target: Target, earlier: Preview | None, input: JsonObject
     ) -> Prepared | Rejection:
         """The same call with the input that a person wrote, checked like any other input."""
-        if not is_json(input):
-            return failed(Code.INVALID_INPUT, NO_JSON)
-        checked = validate_input(target.capability, input, self.masks)
+        checked = await self._validated(target, input)
         if isinstance(checked, Rejection):
             return checked
         context, request = self._context, self._call.request
@@ -359,8 +370,9 @@ class _ToolRun:
         )
         return self.prepared
 
-    def _record(self, input: JsonObject) -> None:
-        self._arrival = record_call(self._context.audit, self._call, input, self.masks, self.sidecar or "")
+    async def _record(self, input: JsonObject) -> None:
+        audit, sidecar = self._context.audit, self.sidecar or ""
+        self._arrival = await record_call(audit, self._call, input, self.masks, sidecar)
 
     def _record_stale(self, before: Prepared, after: Prepared, changed: SubjectDiff) -> None:
         fields: JsonObject = {

@@ -6,10 +6,11 @@ digests mean that what was approved is what runs.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from functools import lru_cache, partial
-from pathlib import Path
 
+import anyio
 import anyio.to_thread
 import msgspec
 
@@ -35,20 +36,21 @@ from flycore.model.enums import (
     Status,
 )
 from flycore.model.json import JsonObject, digest
-from flycore.model.program import ResolvedProgram, Seal, SealedDelegate
-from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.model.large_values import is_large, run_aside
+from flycore.model.program import ResolvedProgram, Seal, SealedDelegate, first_partial, surroundings_of
+from flycore.model.sidecar import Permissions, Registry, SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport
-from flycore.pipeline.call import Rejection, denied, failed
+from flycore.pipeline.call import Rejection, denied, failed, no_descriptors
 from flycore.pipeline.context import JudgeContext, RootEnvironment, RootState
 from flycore.pipeline.targets.file import read_file_target
 from flycore.pipeline.targets.window import accepts_unchecked, take_preview
-from flycore.policy.evaluate import evaluate
+from flycore.policy.evaluate import conditions_are_costly, evaluate
 from flycore.registry.resolve import at_url
 from flycore.runners.one_shot import RunOutcome
-from flycore.sandbox.digests import PACKAGES, UnsealableError
+from flycore.sandbox.digests import ChangedWhileReadError, UnsealableError
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import report
-from flycore.sandbox.seals import seal_address, seal_by_name, seal_program
+from flycore.sandbox.seals import StartConditions, is_kept, seal_address, seal_by_name, seal_program
 from flycore.sandbox.secret_masks import Masks
 
 CALLABLE = (Effective.AVAILABLE, Effective.DEGRADED)
@@ -61,6 +63,8 @@ class Target(Value, frozen=True, kw_only=True):
 
     capability: Capability
     entry: SidecarEntry
+    notices: tuple[str, ...] = ()
+    """What a person who is asked has to know about the tool."""
 
     @property
     def decided(self) -> bool:
@@ -82,7 +86,11 @@ def resolve(root_state: RootState, tool: str, blocks: ToolBlockStore) -> Target 
     if isinstance(view, Rejection):
         return view
     entry = root_state.entries.get(view.sidecar or "")
-    return _not_callable(view) if entry is None else Target(capability=view.capability, entry=entry)
+    if entry is None:
+        return _not_callable(view)
+    reasons = view.stability.reasons
+    notices = tuple(reason.message for reason in reasons if reason.code is ReasonCode.DIALECT_UNKNOWN)
+    return Target(capability=view.capability, entry=entry, notices=notices)
 
 
 def callable_view(root_state: RootState, tool: str, blocks: ToolBlockStore) -> CapabilityView | Rejection:
@@ -155,6 +163,9 @@ def _not_callable(view: CapabilityView) -> Rejection:
 # Step 4: the entry's programs are resolved to files, and the files are sealed.
 
 
+CHANGED = "its program changed since it was trusted"
+
+
 class Sealed(Value, frozen=True, kw_only=True):
     """The programs of an entry, with the seal of each."""
 
@@ -163,39 +174,110 @@ class Sealed(Value, frozen=True, kw_only=True):
     delegates: tuple[SealedDelegate, ...]
     delegate_programs: dict[str, ResolvedProgram]
     """The program of each delegate, by the delegate's name."""
+    conditions: StartConditions = StartConditions()
+    """How the programs are started, as far as their seals depend on it."""
+    changed: bool = False
+    """Whether the programs changed since a person last accepted them."""
+
+    @property
+    def seals(self) -> tuple[Seal, ...]:
+        """The seals of the program and of its delegates."""
+        return (self.seal, *(item.seal for item in self.delegates))
+
+    @property
+    def weakness(self) -> str:
+        """Why no rule may allow a call; empty where one may."""
+        partial = first_partial(self.seals)
+        if partial:
+            return f"the seal is partial: {partial}"
+        return CHANGED if self.changed else ""
+
+    def accepted_digest(self, entry: SidecarEntry) -> str:
+        """The digest of everything of it that a person accepts; empty where all of it is flytui's own, or
+        where only a name is sealed."""
+        own = all(seal.kind is SealKind.BUNDLED and seal.complete for seal in self.seals)
+        if own or self.seal.kind is SealKind.NAME:
+            return ""
+        # A server starts with flytui. If every change in the project counted, a person would be asked about
+        # it each time, and would stop reading.
+        surroundings = "" if entry.kind is Kind.MCP else surroundings_of(self.seals)
+        return _programs_digest(self.seal.digest, tuple(self.delegate_digests().items()), surroundings)
 
     def delegate_digests(self) -> dict[str, str]:
         """The digest of each delegate that an approval is bound to, by the delegate's name."""
         return {item.name: digest([list(item.argv), item.seal.digest]) for item in self.delegates}
 
 
+@lru_cache(maxsize=1_024)
+def _programs_digest(seal: str, delegates: tuple[tuple[str, str], ...], surroundings: str) -> str:
+    return digest([seal, [list(pair) for pair in delegates], surroundings])
+
+
 async def seal_entry(root: RootEnvironment, root_state: RootState, target: Target) -> Sealed | Rejection:
     """Resolve and seal the entry's command and every delegate that resolves."""
-    packages = root.places.app_root / PACKAGES
-    # A package is a folder of any size, and its first seal reads all of it: in a worker thread, so that the
-    # event loop goes on. Without packages every seal is of a few files, most of them remembered.
-    if packages.is_dir():
-        return await anyio.to_thread.run_sync(_sealed, root, root_state, target, packages)
-    return _sealed(root, root_state, target, packages)
+    entry, registry = target.entry, root_state.registry
+    if entry.url:
+        return _sealed_address(entry)
+    program = root.resolve(registry, entry, entry.command, entry.args)
+    # The first seal may read a whole folder: in a worker thread, so that the event loop goes on. Later ones
+    # look at each file once and read none.
+    # One at a time for each entry, in the order of arrival: calls that came together are asked about in that
+    # order, and the second one uses what the first has read.
+    async with root.seal_order.setdefault(entry.id, anyio.Lock(fast_acquire=True)):
+        try:
+            quick = is_kept(program, root.conditions(registry, entry))
+        except OSError:
+            quick = False
+        if quick:
+            return _sealed(root, registry, entry, program)
+        return await anyio.to_thread.run_sync(_sealed, root, registry, entry, program)
+
+
+def seal_programs(root: RootEnvironment, registry: Registry, entry: SidecarEntry) -> Sealed | Rejection:
+    """Resolve and seal the programs of an entry. Reads files, so it is not for the event loop."""
+    if entry.url:
+        return _sealed_address(entry)
+    return _sealed(root, registry, entry, root.resolve(registry, entry, entry.command, entry.args))
+
+
+def partial_reason(root: RootEnvironment, registry: Registry, entry: SidecarEntry) -> str:
+    """Why the seal of the entry's programs is partial, for a command that changes nothing; empty where it is
+    complete."""
+    if entry.url or not entry.command:
+        return ""
+    found = _programs(root, registry, entry, root.resolve(registry, entry, entry.command, entry.args))
+    # What cannot be started is not called, whatever policy says.
+    return "" if isinstance(found, Rejection) else found.weakness
+
+
+def _sealed_address(entry: SidecarEntry) -> Sealed:
+    return Sealed(program=at_url(entry), seal=seal_address(entry), delegates=(), delegate_programs={})
 
 
 def _sealed(
-    root: RootEnvironment, root_state: RootState, target: Target, packages: Path
+    root: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram
 ) -> Sealed | Rejection:
-    entry = target.entry
-    if entry.url:
-        return Sealed(program=at_url(entry), seal=seal_address(entry), delegates=(), delegate_programs={})
-    program = root.resolve(root_state.registry, entry, entry.command, entry.args)
+    """The sealed programs, with whether they changed since a person accepted them."""
+    sealed = _programs(root, registry, entry, program)
+    if isinstance(sealed, Rejection):
+        return sealed
+    accepted = sealed.accepted_digest(entry)
+    changed = bool(accepted) and root.accepted.changed(entry.id, entry.digest, accepted)
+    return msgspec.structs.replace(sealed, changed=True) if changed else sealed
+
+
+def _programs(
+    root: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram
+) -> Sealed | Rejection:
     if program.state is not PathState.RESOLVED:
         return _unresolved(program)
-    seal = partial(
-        seal_program, in_place=entry.seal_in_place, distribution=root.distribution, packages=packages
-    )
     try:
+        conditions = root.conditions(registry, entry)
+        seal = partial(seal_program, conditions=conditions)
         own = seal_by_name(entry, program, seal(program)) if entry.kind is Kind.MCP else seal(program)
         delegates, programs = [], {}
         for name, delegate in sorted(entry.delegates.items()):
-            followed = root.resolve(root_state.registry, entry, delegate.command, delegate.args)
+            followed = root.resolve(registry, entry, delegate.command, delegate.args)
             if followed.state is PathState.RESOLVED:
                 programs[name] = followed
                 delegates.append(SealedDelegate(name=name, argv=followed.argv, seal=seal(followed)))
@@ -203,11 +285,43 @@ def _sealed(
         hint = 'change that, or set "seal": "in-place" in the entry: then you are asked about every call'
         return failed(Code.SPAWN, f"the program cannot be sealed: {error.filename} {error.strerror}", hint)
     except OSError as error:
-        return failed(Code.SPAWN, f"the program cannot be read: {error.strerror}", path=str(error.filename))
-    return Sealed(program=program, seal=own, delegates=tuple(delegates), delegate_programs=programs)
+        if (rejection := no_descriptors(error)) is not None:
+            return rejection
+        message = f"the program cannot be read: {error.strerror or error}"
+        return failed(Code.SPAWN, message, _remedy(error), path=str(error.filename))
+    return Sealed(
+        conditions=conditions,
+        program=program,
+        seal=own,
+        delegates=tuple(delegates),
+        delegate_programs=programs,
+    )
+
+
+def accept_programs(root: RootEnvironment, entry: SidecarEntry, sealed: Sealed) -> None:
+    """Record that a person has accepted the programs of the entry as they are sealed."""
+    accepted = sealed.accepted_digest(entry)
+    if accepted and not entry.url:
+        root.accepted.accept(entry.id, entry.digest, accepted)
+
+
+def _remedy(error: OSError) -> str:
+    """What a person can do about a program that cannot be read."""
+    if isinstance(error, ChangedWhileReadError):
+        return (
+            f"something keeps writing {error.filename}: if the tool does, name it in permissions.fs.write of"
+            " its entry; else end what writes it, then call again"
+        )
+    return "give flytui the right to read it, or correct the entry"
 
 
 def _unresolved(program: ResolvedProgram) -> Rejection:
+    # Where no file can be opened, every program looks as if it were missing.
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        if (rejection := no_descriptors(error)) is not None:
+            return rejection
     return Rejection(
         status=Status.UNAVAILABLE,
         code=program.reason or ReasonCode.COMMAND_NOT_FOUND,
@@ -294,35 +408,34 @@ async def prepare(
     input: JsonObject,
     earlier: Preview | None = None,
 ) -> Prepared | Rejection:
-    """Seal the programs, ask policy, read the target; or give the reason why the call ends.
-
-    `earlier` is the target as it was when the call arrived.
-    """
+    """Seal the programs, ask policy, read the target; or give the reason why the call ends. `earlier` is the
+    target as it was when the call arrived."""
     # Read once: another state may replace this one while the function waits, and its parts belong together.
     root_state, entry = context.state.latest, target.entry
     sealed = agent_program(entry) if target.decided else await seal_entry(context.root, root_state, target)
     if isinstance(sealed, Rejection):
         return sealed
-    program, seal = sealed.program, sealed.seal
     secrets, missing = declared_secrets(entry.permissions, context.root.environ)
     if missing:
         return _secret_missing(missing)
-    sandbox = _report(target, seal)
+    sandbox = _report(target, sealed.seal)
     now = context.clock.now()
     # Policy comes after the seal, because its rules tell the programs of this distribution from others, and
     # before the target is read: nothing of the screen is read for a call that is denied.
-    risk, verdict = judge(root_state, target, input, seal, sandbox, caller=request.caller, now=now)
+    judging = partial(judge, root_state, target, input, sealed, sandbox, caller=request.caller, now=now)
+    aside = is_large(input) or conditions_are_costly(root_state.policy, target.capability, input)
+    risk, verdict = await run_aside(aside, judging)
     if verdict.decision is Decision.DENY:
         return _denied(context, verdict)
     seen = await _read_target(context, target, input, earlier, verdict)
     if isinstance(seen, Rejection):
         return seen
-    environment = _child_environment(context.root, request, target, program, secrets)
+    environment = _child_environment(context.root, request, target, sealed.program, secrets)
     subject = Subject(
         caller=request.caller.key,
         tool=request.tool,
         input=input,
-        seal=seal.digest,
+        seal=sealed.seal.digest,
         delegates=sealed.delegate_digests(),
         entry=_entry_digest(target),
         permissions=_permissions_digest(entry.permissions),
@@ -343,9 +456,9 @@ async def prepare(
         risk=risk,
         verdict=verdict,
         subject=subject,
-        subject_digest=subject.digest(),
-        input_digest=digest(input),
-        masks=Masks(secrets),
+        subject_digest=await run_aside(aside, subject.digest),
+        input_digest=await run_aside(aside, digest, input),
+        masks=root_state.masks_with(secrets),
     )
 
 
@@ -368,7 +481,7 @@ def _report(target: Target, seal: Seal) -> SandboxReport:
     if target.decided:
         return AGENT_SANDBOX
     own = seal.kind is SealKind.BUNDLED
-    return report(target.entry.permissions, target.entry.limits, bundled=own)
+    return report(target.entry.effective_permissions, target.entry.limits, bundled=own)
 
 
 class _TargetView(Value, frozen=True, kw_only=True):
@@ -412,7 +525,7 @@ def judge(
     root_state: RootState,
     target: Target,
     input: JsonObject,
-    seal: Seal,
+    sealed: Sealed,
     sandbox: SandboxReport,
     *,
     caller: Caller,
@@ -425,7 +538,8 @@ def judge(
         target.entry,
         input=input,
         level=sandbox.level,
-        bundled_unmodified=seal.kind is SealKind.BUNDLED,
+        bundled_unmodified=sealed.seal.kind is SealKind.BUNDLED,
+        unsealed=sealed.weakness,
         user_risk=root_state.settings.risk.get(target.capability.name),
         caller=caller,
         now=now,
@@ -439,9 +553,9 @@ def _denied(context: JudgeContext, verdict: Verdict) -> Rejection:
     return denied(Code.POLICY, "policy denies this call", because)
 
 
-def masks_for(entry: SidecarEntry, environ: Mapping[str, str]) -> Masks:
-    """Masks over the secrets that the entry declares."""
-    return Masks(declared_secrets(entry.permissions, environ)[0])
+def masks_for(root_state: RootState, entry: SidecarEntry | None, environ: Mapping[str, str]) -> Masks:
+    """Masks over the secrets of the root, and over those that the entry declares."""
+    return root_state.masks_with({} if entry is None else declared_secrets(entry.permissions, environ)[0])
 
 
 def _secret_missing(missing: dict[str, str]) -> Rejection:

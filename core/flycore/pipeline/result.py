@@ -8,6 +8,8 @@ from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.model.call import Artifact, CallError, ToolResult
 from flycore.model.enums import Code, ReasonCode, Status
+from flycore.model.json import JsonObject
+from flycore.model.large_values import is_large, run_aside
 from flycore.pipeline.call import Call, Rejection
 from flycore.pipeline.prepare import Prepared
 from flycore.runners.one_shot import RunOutcome
@@ -53,6 +55,8 @@ def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult
         sidecar=prepared.target.sidecar,
         call_id=call.request.call_id,
         output=masks.json(outcome.output) if outcome.status is Status.SUCCESS else None,
+        text=None if outcome.text is None else masks.text(outcome.text),
+        structured=outcome.structured,
         error=error,
         artifacts=tuple(_masked(artifact, masks) for artifact in outcome.artifacts),
         duration_ms=outcome.duration_ms,
@@ -72,11 +76,18 @@ def _masked(artifact: Artifact, masks: Masks) -> Artifact:
     )
 
 
-def record_result(
+async def record_result(
     audit: AuditLog, call: Call, result: ToolResult, prepared: Prepared | None, masks: Masks, *, outputs: bool
 ) -> None:
     """Write the end of the call to the log; with `outputs` the tool's output as well. Raises
     AuditUnwritable."""
+    fields = await run_aside(is_large(result.output), _result_fields, call, result, prepared, masks, outputs)
+    audit.append(audit_events.TOOL_EXECUTED, fields)
+
+
+def _result_fields(
+    call: Call, result: ToolResult, prepared: Prepared | None, masks: Masks, outputs: bool
+) -> JsonObject:
     fields = audit_events.tool_executed(
         result,
         call.request.caller,
@@ -85,7 +96,7 @@ def record_result(
         input_digest=prepared.input_digest if prepared else "",
         outputs=outputs,
     )
-    audit.append(audit_events.TOOL_EXECUTED, masks.json(fields))
+    return masks.json(fields)
 
 
 def with_warning(result: ToolResult, warning: str) -> ToolResult:

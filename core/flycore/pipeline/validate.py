@@ -3,18 +3,22 @@ secret."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from functools import partial
 
 import msgspec
 
-from flycore.catalog.schemas import Violation, check_input, check_output
+from flycore.catalog.schemas import Violation, check_input, check_output, needs_process
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code
 from flycore.model.json import Json, JsonObject, canonical_json
+from flycore.model.large_values import is_large, run_aside
+from flycore.model.sidecar import DEFAULT_MAX_INPUT_BYTES
 from flycore.pipeline.call import Rejection, failed
 from flycore.sandbox.secret_masks import Masks
 
+_UTF8 = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 MASKED_VALUE_MESSAGE = "does not fit; its value is a secret"
 
 
@@ -50,8 +54,29 @@ def is_json(input: JsonObject) -> bool:
     return True
 
 
-def validate_input(capability: Capability, input: JsonObject, masks: Masks) -> JsonObject | Rejection:
-    """The input with defaults filled in, or the rejection with every violation."""
+async def validated(
+    capability: Capability, input: JsonObject, masks: Masks, most_bytes: int = DEFAULT_MAX_INPUT_BYTES
+) -> JsonObject | Rejection:
+    """What `validate_input` returns. A check that takes long is made in a worker thread."""
+    aside = is_large(input) or needs_process(capability.input_schema, input)
+    return await run_aside(aside, validate_input, capability, input, masks, most_bytes)
+
+
+def validate_input(
+    capability: Capability, input: JsonObject, masks: Masks, most_bytes: int = DEFAULT_MAX_INPUT_BYTES
+) -> JsonObject | Rejection:
+    """The input with defaults filled in, or the rejection with its violations. `most_bytes` is the limit of
+    its JSON text. It may take seconds where `validated` would use a worker thread."""
+    if not is_json(input):
+        return failed(Code.INVALID_INPUT, NO_JSON)
+    if is_large(input) and (size := _bytes(input)) > most_bytes:
+        return failed(
+            Code.INVALID_INPUT,
+            f"the input has {size:,} bytes, and this tool takes at most {most_bytes:,}",
+            "send less at once, or raise maxInputBytes of the entry",
+            bytes=size,
+            maxInputBytes=most_bytes,
+        )
     schema = capability.input_schema
     filled, found = check_input(schema, input)
     if not found:
@@ -61,6 +86,11 @@ def validate_input(capability: Capability, input: JsonObject, masks: Masks) -> J
     return input_rejection(
         capability, redacted_violations(found, filled, masks, partial(check_output, schema)), masks
     )
+
+
+def _bytes(input: JsonObject) -> int:
+    """The bytes of the input as JSON in UTF-8, in which most programs write it."""
+    return len(_UTF8.encode(input).encode("utf-8", "surrogatepass"))
 
 
 def input_rejection(capability: Capability, violations: tuple[Violation, ...], masks: Masks) -> Rejection:

@@ -114,6 +114,15 @@ class CatalogEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """What changed, at most 200 names: tools, `sidecar:ID`, `diagnostics`."""
 
 
+class QuotaEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A caller's calls begin or end to be refused because its quota is used up."""
+
+    about: str
+    """Key of the caller."""
+    message: str
+    """Which limit was reached; empty where the caller may call again."""
+
+
 EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
     "call.started": (EventClass.TOOL, CallStartEvent),
     "call.progress": (EventClass.TOOL, CallProgressEvent),
@@ -140,6 +149,7 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
     "hands.changed": (EventClass.APPROVAL, DesktopControlEvent),
     "policy.changed": (EventClass.APPROVAL, PolicyEvent),
     "tickets.unwritable": (EventClass.APPROVAL, UnwritableEvent),
+    "quota.changed": (EventClass.QUOTA, QuotaEvent),
     "catalog.changed": (EventClass.CATALOG, CatalogEvent),
     **dict.fromkeys(("trust.changed", "evidence.changed"), (EventClass.SNAPSHOT, EmptyPayload)),
     "history.read": (EventClass.AUDIT, EmptyPayload),

@@ -20,6 +20,7 @@ from flycore.model.call import Activity, Picture
 from flycore.model.catalog import Catalog
 from flycore.model.described import Described
 from flycore.model.diagnostics import Check
+from flycore.model.enums import RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
@@ -136,6 +137,12 @@ class SidecarProbe(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """`sidecar.probe`: check again whether a sidecar works."""
 
     sidecar: str
+
+
+class NestedRoot(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`root.nested`: ask whether programs may work on a root that lies within the kernel's."""
+
+    root: str
 
 
 class TokenAdd(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -287,6 +294,8 @@ class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Answer to `console.pair`: true."""
     outcome: Outcome | UnsetType = UNSET
     """Answer to a decision of a paired console."""
+    permission: RootPermission | UnsetType = UNSET
+    """Answer to `root.nested`."""
 
 
 class ErrorAnswer(Value, frozen=True, kw_only=True):
@@ -393,7 +402,7 @@ def envelope(
         "id": message_id,
         "type": kind,
         "at": round(time.time(), 6),
-        "payload": msgspec.to_builtins(payload),
+        "payload": payload,
     }
     if answers is not None:
         body["correlationId"] = answers.id

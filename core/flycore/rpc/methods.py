@@ -25,6 +25,7 @@ from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Picture, Progress, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
+from flycore.model.enums import RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
@@ -304,6 +305,17 @@ class Client(Protocol):
         """Check everything that the root needs: files, programs, audit log, display. Only viewers may."""
         raise UnimplementedError
 
+    @wire_method(
+        "root.nested", "ack", m.Ack, key="permission", payload=m.NestedRoot, who=Who.PROGRAM, kind=Kind.ACT
+    )
+    async def nested_root(self, root: str) -> RootPermission:
+        """Return whether programs may work on a root that lies within this kernel's, by its real path.
+
+        A person is asked once for each such root. A program that a kernel started gets the answer and asks
+        nobody.
+        """
+        raise UnimplementedError
+
     @wire_method("event.subscribe", "ack", m.Ack, payload=m.Subscribe, kind=Kind.CONNECTION)
     def events(
         self, classes: frozenset[EventClass] | None = None
@@ -313,15 +325,7 @@ class Client(Protocol):
 
 
 class Approver(Protocol):
-    """The decisions of a person. The console in the kernel's process has one, and each paired console."""
-
-    def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
-        """Report that a person is present, and which windows and processes no tool may touch."""
-        ...
-
-    def detach(self) -> None:
-        """Report that the person left. New requests end `no-approver` then; waiting ones keep waiting."""
-        ...
+    """The decisions of a person. Each paired console has one."""
 
     @decision("ask.decide", m.AskDecide)
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:

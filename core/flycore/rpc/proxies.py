@@ -33,12 +33,6 @@ class ApproverProxy(Approver):
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
         """Return the result of that method of Approver for these values."""
 
-    def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
-        """Do nothing: no person attaches through a proxy."""
-
-    def detach(self) -> None:
-        """Do nothing: no person attaches through a proxy."""
-
 
 def _forwarding_method(method: Method) -> Callable[..., Awaitable[Any]]:
     async def forward(self: Any, *arguments: Any, **named: Any) -> Any:

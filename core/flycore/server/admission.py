@@ -69,9 +69,9 @@ def refusal(
     # Browsers add Origin to every WebSocket handshake and every POST; other clients do not send it.
     if values_of(headers, "origin"):
         return Refusal(status.FORBIDDEN, "browsers are not served")
-    path, query, _ = target.partition("?")
+    path, mark, _ = target.partition("?")
     # A token in a query would end in the logs and the history of the client.
-    if query:
+    if mark:
         return Refusal(status.BAD_REQUEST, "queries are not read: send the token as Authorization: Bearer")
     if path == HEALTH:
         return None

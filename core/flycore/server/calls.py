@@ -98,6 +98,10 @@ class ConnectionCalls:
                 await anyio.lowlevel.checkpoint()
 
         try:
+            # The kernel may have given up the root since `start`, whose task ran before this one. Nothing is
+            # awaited from here until the kernel has counted the call.
+            if self._kernel.has_yielded:
+                return
             result = await self._run_with_progress(message, request, announce)
             await self._send("tool.result", result, message)
         finally:

@@ -6,12 +6,14 @@ A connection is half open until it has presented a token.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from websockets.asyncio.server import ServerConnection
 
 from flycore.server.admission import TOO_MANY_CONNECTIONS, Refusal
+from flycore.server.bounded_listener import ACCEPTED_AT_ONCE
 from flycore.server.tokens import Token
 
 HANDSHAKE_SECONDS = 5.0
@@ -43,6 +45,11 @@ class ConnectionLimits:
         self.seconds = seconds
         """How long a connection may take to present its token, or to send the head of its next request."""
         self._connections: dict[Hashable, _OpenConnection] = {}
+
+    @property
+    def most(self) -> int:
+        """How many connections there may be at all, with those that were just accepted."""
+        return self._open + self._half_open + ACCEPTED_AT_ONCE
 
     def opened(self, key: Hashable, close: Callable[[], None]) -> None:
         """Add a new, half-open connection. `close` drops it and is called at most once."""
@@ -94,6 +101,42 @@ class ConnectionLimits:
         if entry is not None:
             self.closed(key)
             entry.close()
+
+
+MAX_PER_PROCESS = 64
+"""Connections that one process may have open over the Unix socket."""
+
+
+class ProcessLimits:
+    """The connections over the Unix socket, each with the process at its other end.
+
+    One process, or many that work together, cannot keep others out: where there is no room, the process with
+    the most connections loses its latest one. Use it in the event loop's thread only.
+    """
+
+    def __init__(self, *, open_in_all: int = MAX_OPEN, per_process: int = MAX_PER_PROCESS) -> None:
+        self.most = open_in_all
+        self._per_process = per_process
+        self._connections: dict[Hashable, tuple[int, Callable[[], None]]] = {}
+
+    def opened(self, key: Hashable, pid: int, close: Callable[[], None]) -> None:
+        """Add a connection of that process; `close` drops it, at once where the process has too many."""
+        counts = Counter(other for other, _ in self._connections.values())
+        self._connections[key] = pid, close
+        if counts[pid] >= self._per_process:
+            self._drop(key)
+        elif len(self._connections) > self.most:
+            greediest, count = counts.most_common(1)[0]
+            latest = [other for other, (owner, _) in self._connections.items() if owner == greediest][-1]
+            self._drop(latest if count > counts[pid] + 1 else key)
+
+    def closed(self, key: Hashable) -> None:
+        """Remove a connection that has ended. A key that is not known is ignored."""
+        self._connections.pop(key, None)
+
+    def _drop(self, key: Hashable) -> None:
+        _, close = self._connections.pop(key)
+        close()
 
 
 MAX_UNREAD_BYTES = 1024 * 1024

@@ -1,5 +1,6 @@
-"""The console part of a connection: pairs a console of another process and carries out its decisions.
+"""The console part of a connection: pairs a console and carries out its decisions.
 
+The console whose connection the supervisor handed over is paired without a code; any other one needs it.
 Every decision that arrives before the pairing is answered `unauthorized`, whatever its payload is.
 """
 
@@ -35,11 +36,14 @@ class Send(Protocol):
 class ConsoleSession:
     """The approver role of one connection: how it gets the role, and the decisions that it makes with it."""
 
-    def __init__(self, kernel: Kernel, send: Send, refuse: SendError, pid: int) -> None:
+    def __init__(
+        self, kernel: Kernel, send: Send, refuse: SendError, pid: int, *, handed_over: bool = False
+    ) -> None:
         self._kernel = kernel
         self._send = send
         self._refuse = refuse
         self._pid = pid
+        self._handed_over = handed_over
         self._windows = ProtectedWindows()
         self._approver: KernelApprover | None = None
         self.version = ""
@@ -86,14 +90,19 @@ class ConsoleSession:
 
     async def _attach(self, message: m.Envelope, wanted: m.Attach, caller: Caller) -> None:
         self._windows = ProtectedWindows(window_ids=wanted.window_ids, pids=wanted.pids)
-        why_not = self._kernel.pairing.request_code(self, caller, self._pid)
+        why_not = "" if self._handed_over else self._kernel.pairing.request_code(self, caller, self._pid)
         if why_not:
             await self._refuse(message, m.ErrorCode.UNAUTHORIZED, why_not)
         else:
             await self._send("console.pairing", {}, message)
 
     async def _pair(self, message: m.Envelope, wanted: m.Pair, caller: Caller) -> None:
-        paired = self._kernel.pairing.pair(self, wanted.code, caller, self._pid, self._windows)
+        pairing = self._kernel.pairing
+        paired: KernelApprover | str
+        if self._handed_over:
+            paired = pairing.open_own(self, self._pid, self._windows)
+        else:
+            paired = pairing.pair(self, wanted.code, caller, self._pid, self._windows)
         if isinstance(paired, str):
             await self._refuse(message, m.ErrorCode.UNAUTHORIZED, paired)
         else:

@@ -8,6 +8,7 @@ JSON, which every program reads the same way.
 from __future__ import annotations
 
 import http
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,16 +16,19 @@ from typing import Any
 import anyio
 
 from flycore.kernel.kernel import Kernel
-from flycore.model.json import StrictJsonError, read_strict
+from flycore.model.json import Json, StrictJsonError, read_strict
+from flycore.model.large_values import is_large_text, run_aside
 from flycore.server.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
 from flycore.server.connection_limits import ConnectionLimits
 from flycore.server.loopback import LOOPBACK, bind_loopback, silence_logger, watch_tokens
+from flycore.server.mcp.envelope import envelope_fault
 from flycore.server.tokens import HTTP_DOOR, TokenStore
 
 HTTP_PORT = 8788
 MCP_PATH = "/mcp"
 CALLER_STATE_KEY = "flytui.token"
 """Key of `scope["state"]` under which the application finds the `Caller.key` of the token."""
+SESSION_HEADER = b"mcp-session-id"
 MAX_BODY_BYTES = 1024 * 1024
 BODY_SECONDS = 10.0
 """How long a body may take to arrive."""
@@ -53,6 +57,8 @@ class AuthMiddleware:
 
     def __init__(self, app: App, tokens: TokenStore, limits: ConnectionLimits, port: int) -> None:
         self._app, self._tokens, self._limits, self._port = app, tokens, limits, port
+        self._open_requests: set[tuple[str, str, str]] = set()
+        """Caller, session and id of each request that is not answered yet."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: AsgiSend) -> None:
         """Serve one request, or hand on the lifespan. Every other kind of connection is ignored."""
@@ -72,10 +78,29 @@ class AuthMiddleware:
         if refused is not None:
             await _answer(send, refused)
             return
-        if body and not _is_strict(body):
-            await _answer(send, _NOT_STRICT, b"application/json")
-            return
-        await self._app(scope, _replay_body(body, receive), send)
+        key: tuple[str, str, str] | None = None
+        if body:
+            try:
+                message = await run_aside(is_large_text(body), read_strict, body)
+            except StrictJsonError:
+                await _answer(send, _NOT_STRICT, b"application/json")
+                return
+            fault = envelope_fault(message)
+            key = None if fault else _request_key(scope, message)
+            if key in self._open_requests:
+                fault = "this id is in use"
+            if fault:
+                await _answer(send, _invalid_request(fault), b"application/json")
+                return
+        # The SDK keeps one answer for each id of a session: of two requests with one id only the latter would
+        # be answered.
+        if key is not None:
+            self._open_requests.add(key)
+        try:
+            await self._app(scope, _replay_body(body, receive), send)
+        finally:
+            if key is not None:
+                self._open_requests.discard(key)
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         """Return why this request is refused. Where it is not, the caller's key is put into `scope`."""
@@ -101,12 +126,17 @@ class AuthMiddleware:
         return self._limits.admit(peer, token)
 
 
-def _is_strict(body: bytes) -> bool:
-    try:
-        read_strict(body)
-    except StrictJsonError:
-        return False
-    return True
+def _request_key(scope: Scope, message: Json) -> tuple[str, str, str] | None:
+    """Return caller, session and id of a request; None for a message without an id, or outside a session."""
+    session = next((value for name, value in scope["headers"] if name == SESSION_HEADER), b"")
+    if not session or not isinstance(message, dict) or "method" not in message or "id" not in message:
+        return None
+    return scope["state"][CALLER_STATE_KEY], session.decode("latin-1"), str(message["id"])
+
+
+def _invalid_request(fault: str) -> Refusal:
+    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": fault}}
+    return Refusal(http.HTTPStatus.BAD_REQUEST, json.dumps(error))
 
 
 async def _answer(send: AsgiSend, answer: Refusal, kind: bytes = b"text/plain; charset=utf-8") -> None:
@@ -172,7 +202,7 @@ async def serve_http(
     for name in ("uvicorn", "uvicorn.error", "uvicorn.access"):
         silence_logger(name)
     counted = limits or ConnectionLimits()
-    listener = bind_loopback(port)
+    listener = bind_loopback(port, counted.most)
     bound = int(listener.getsockname()[1])
     address = f"http://{LOOPBACK}:{bound}{MCP_PATH}"
     server = UvicornServer(server_config(AuthMiddleware(app, tokens, counted, bound), counted, END_SECONDS))

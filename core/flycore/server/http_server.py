@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import anyio
+import h11
 import uvicorn
 from anyio import TASK_STATUS_IGNORED
 from anyio.abc import TaskStatus
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from flycore.server.bounded_listener import ACCEPTED_AT_ONCE
 from flycore.server.connection_limits import ConnectionLimits
 
 MOST_HEADER_BYTES = 16_384
@@ -63,6 +65,17 @@ class UvicornServer(uvicorn.Server):
         task_status.started()
 
 
+class _StrictConnection(h11.Connection):
+    """A connection that refuses a request target with an empty query, which the application cannot see."""
+
+    def next_event(self) -> Any:
+        """Return the next event. Raises h11.RemoteProtocolError."""
+        event = super().next_event()
+        if isinstance(event, h11.Request) and event.target.endswith(b"?"):
+            raise h11.RemoteProtocolError("queries are not read")
+        return event
+
+
 def server_config(app: Any, limits: ConnectionLimits, end_seconds: int) -> uvicorn.Config:
     """Return the settings of a server for `app`, an ASGI application, whose connections `gate` limits."""
 
@@ -73,6 +86,10 @@ def server_config(app: Any, limits: ConnectionLimits, end_seconds: int) -> uvico
         """
 
         _head_deadline: asyncio.TimerHandle | None = None
+
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            super().__init__(*args, **kwargs)
+            self.conn = _StrictConnection(h11.SERVER, MOST_HEADER_BYTES)
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
             super().connection_made(transport)
@@ -113,6 +130,7 @@ def server_config(app: Any, limits: ConnectionLimits, end_seconds: int) -> uvico
         lifespan="on",
         log_config=None,
         access_log=False,
+        backlog=ACCEPTED_AT_ONCE,
         server_header=False,
         proxy_headers=False,
         h11_max_incomplete_event_size=MOST_HEADER_BYTES,

@@ -16,6 +16,7 @@ from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, Picture
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import nearest
+from flycore.model.enums import RootPermission
 from flycore.model.json import JsonObject, canonical_json
 from flycore.rpc.messages import ToolSchema
 from flycore.rpc.methods import EVERYTHING, NARROWED, Method
@@ -57,7 +58,10 @@ class Queries:
 
     async def activity(self) -> tuple[Activity, ...]:
         """Return the calls that this client may see, with those of earlier kernels."""
-        await self._kernel.call_history.ready()  # a new kernel reads the earlier calls in the background
+        # A new kernel reads the earlier calls in the background. A console must draw before that is done, and
+        # asks again at the event `history.read`.
+        if not self._paired:
+            await self._kernel.call_history.ready()
         return tuple(call for call in self._kernel.activity() if self._sees(call.caller.key))
 
     async def one_call(self, call_id: str) -> tuple[Activity, ...]:
@@ -95,6 +99,13 @@ class Queries:
         """Stop everything in the name of this client. Return False where everything was stopped already."""
         # Every client may stop everything. No message releases the stop: only the console does.
         return await self._kernel.panic(str(self._caller))
+
+    async def nested_root(self, root: str) -> RootPermission:
+        """Return whether programs may work on that root. Raises msgspec.ValidationError where it is none."""
+        permission = await self._kernel.nested_root(root, self._caller)
+        if permission is None:
+            raise msgspec.ValidationError("this is not the real path of a root within this one")
+        return permission
 
     async def tool_schema(self, tool: str) -> ToolSchema:
         """Return the schemas of one tool. Raises msgspec.ValidationError where no tool has that name."""

@@ -6,6 +6,7 @@ Only the messages of a paired console decide anything (`console_session`).
 from __future__ import annotations
 
 import itertools
+import re
 import secrets
 import time
 from collections.abc import Awaitable, Callable
@@ -25,6 +26,7 @@ from flycore.model.call import Caller
 from flycore.model.errors import AuditUnwritable, TokenRefused
 from flycore.model.events import MISSED, Event
 from flycore.model.json import JsonObject, StrictJsonError, read_strict
+from flycore.model.large_values import is_large_text, run_aside
 from flycore.rpc import messages as m
 from flycore.rpc.methods import BY_MESSAGE, METHODS, Kind, Method, Who
 from flycore.server.calls import ConnectionCalls
@@ -35,6 +37,9 @@ from flycore.server.tokens import TCP_DOOR, TokenStore
 Handler = Callable[[m.Envelope, Method, TaskGroup], Awaitable[None]]
 
 ONLY_LOCAL = "only a program of this user may do this, over the Unix socket"
+NO_SIDECAR = "a program that flytui started cannot be a viewer: it sees its own calls only"
+MAX_ID_CHARS = 200
+"""Characters of a message id that is repeated in the answer to a message that is refused."""
 OTHER_PROTOCOL = f"this server speaks {m.PROTOCOL}: restart the older of the two programs"
 
 
@@ -60,7 +65,17 @@ class Session:
     The caller is the one that the transport identified; no message can change it.
     """
 
-    def __init__(self, kernel: Kernel, connection: Connection, caller: Caller, pid: int = 0) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        connection: Connection,
+        caller: Caller,
+        pid: int = 0,
+        *,
+        handed_over: bool = False,
+    ) -> None:
+        """`handed_over` says that the kernel's supervisor handed this connection over: it is the paired
+        console and needs no code."""
         self._kernel = kernel
         self._connection = connection
         self._caller = caller
@@ -68,7 +83,7 @@ class Session:
         self._greeted = False
         self._ids = itertools.count(1)
         self._calls = ConnectionCalls(kernel, self._send)
-        self._console = ConsoleSession(kernel, self._send, self._error, pid)
+        self._console = ConsoleSession(kernel, self._send, self._error, pid, handed_over=handed_over)
         self._subscription: m.Subscribe | None = None
         self._handlers: dict[str, Handler] = {
             "client.hello": self._hello,
@@ -113,9 +128,11 @@ class Session:
             except ConnectionClosed:
                 return
             try:
-                message = msgspec.convert(read_strict(frame), m.Envelope)
+                document = await run_aside(is_large_text(frame), read_strict, frame)
+                message = msgspec.convert(document, m.Envelope)
             except (StrictJsonError, msgspec.ValidationError) as error:
-                await self._error(None, m.ErrorCode.INVALID_ENVELOPE, str(error))
+                # Without the id of its message a client could not tell which one the answer is for.
+                await self._error(_envelope_of(frame), m.ErrorCode.INVALID_ENVELOPE, str(error))
                 continue
             await self._dispatch(message, group)
 
@@ -172,6 +189,9 @@ class Session:
         if hello.viewer and self._caller.door == TCP_DOOR:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, ONLY_LOCAL)
             return
+        if hello.viewer and not self._caller.is_program:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, NO_SIDECAR)
+            return
         self._greeted = True
         self._viewer = self._present.viewer = hello.viewer
         self._console.version = hello.version
@@ -190,7 +210,8 @@ class Session:
     async def _catalog(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.CatalogGet)
         seen = await self._queries.catalog()
-        detail: JsonObject = {"kits": kits_document(seen.described), "catalog": msgspec.to_builtins(seen)}
+        # The values are encoded as they are. As dictionaries 10,000 tools would hold the loop for seconds.
+        detail: dict[str, object] = {"kits": kits_document(seen.described), "catalog": seen}
         payload = detail if wanted.detail else catalog_document(seen)
         await self._send("capability.catalog.snapshot", payload, message)
 
@@ -283,6 +304,29 @@ class Session:
     async def _yield(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.EmptyPayload)
         await self._send("ack", {"yielding": self._kernel.yield_root()}, message)
+
+
+_LONGEST_START = 1_000
+# Before the first object or array within the message: a text that is nested too deeply cannot be parsed.
+_ID_FIRST = re.compile(rb'\s*\{[^\[\]{}\\]*?"id"\s*:\s*"([^"\\\x80-\xff]{1,200})"')
+
+
+class _MessageId(msgspec.Struct):
+    id: str
+    type: str = ""
+
+
+def _envelope_of(frame: bytes) -> m.Envelope | None:
+    """Return an envelope with the id of a message that is refused; None where it has none that can be
+    read."""
+    found = _ID_FIRST.match(frame[:_LONGEST_START])
+    if found is not None:
+        return m.Envelope(id=found[1].decode("ascii", "replace"), type="", protocol=m.PROTOCOL, at=0.0)
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        read = msgspec.json.decode(frame, type=_MessageId)
+        if 0 < len(read.id) <= MAX_ID_CHARS:
+            return m.Envelope(id=read.id, type=read.type, protocol=m.PROTOCOL, at=0.0)
+    return None
 
 
 def _matches(wanted: m.Subscribe, event: Event) -> bool:

@@ -14,6 +14,7 @@ from websockets.http11 import Request, Response
 
 from flycore.kernel.kernel import Kernel
 from flycore.server.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
+from flycore.server.bounded_listener import ACCEPTED_AT_ONCE
 from flycore.server.connection_limits import HANDSHAKE_SECONDS, ConnectionLimits, PingLimitedConnection
 from flycore.server.loopback import LOOPBACK, bind_loopback, silence_logger, watch_tokens
 from flycore.server.session import Session
@@ -118,7 +119,7 @@ async def serve_tcp(
     OSError where no port is free.
     """
     counted = limits or ConnectionLimits()
-    listener = bind_loopback(port)
+    listener = bind_loopback(port, counted.most)
     bound = int(listener.getsockname()[1])
     address = f"ws://{LOOPBACK}:{bound}{WS_PATH}"
     async with anyio.create_task_group() as group:
@@ -126,6 +127,7 @@ async def serve_tcp(
         server = await serve(
             sessions.handle,
             sock=listener,
+            backlog=ACCEPTED_AT_ONCE,
             create_connection=sessions.connections(),
             process_request=sessions.admit,
             # With no write buffer of its own, `send` returns only after the operating system took the

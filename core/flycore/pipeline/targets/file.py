@@ -25,6 +25,8 @@ MOST_PAIRS = 20_000
 """Up to how many pairs of equal lines two texts are compared line by line."""
 MOST_FILE_BYTES = 4 * 1024 * 1024
 """The largest file that is read."""
+MOST_SEARCHED = 256 * 1024 * 1024
+"""Characters that all edits of one change may search together."""
 NEW_FILE = "new"
 """Stands in place of the digest of a file that does not exist yet."""
 
@@ -39,7 +41,15 @@ def apply_change(before: str, change: JsonObject) -> str:
     if isinstance(content, str):
         return content
     text = before
-    for number, edit in enumerate(edits if isinstance(edits, list) else [], 1):
+    wanted = edits if isinstance(edits, list) else []
+    # Each edit searches the whole text.
+    if len(wanted) * len(before) > MOST_SEARCHED:
+        raise ChangeDoesNotFit(f"{len(wanted):,} edits are too many for a file of {len(before):,} characters")
+    for number, edit in enumerate(wanted, 1):
+        if len(text) > MOST_FILE_BYTES:
+            raise ChangeDoesNotFit(
+                f"after {number - 1} edits the text is longer than {MOST_FILE_BYTES:,} characters"
+            )
         text = _edited(text, edit, number)
     return text
 

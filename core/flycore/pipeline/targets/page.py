@@ -99,12 +99,14 @@ def _may_look(
         return "its entry has the desktop permission, and runs only for calls that were approved"
     now = context.clock.now()
     _, verdict = judge(
-        root_state, snapshot, asked, prepared.seal, prepared.sandbox, caller=request.caller, now=now
+        root_state, snapshot, asked, prepared.sealed, prepared.sandbox, caller=request.caller, now=now
     )
     if verdict.decision is Decision.DENY:
         return f"policy denies {SNAPSHOT}"
     plain = not entry.delegates and not entry.permissions.secrets
-    if verdict.decision is Decision.ASK and not (prepared.seal.kind is SealKind.BUNDLED and plain):
+    if verdict.decision is Decision.ASK and not (
+        prepared.seal.kind is SealKind.BUNDLED and prepared.seal.complete and plain
+    ):
         return f"policy does not allow {SNAPSHOT} of this entry without an approval"
     return snapshot
 

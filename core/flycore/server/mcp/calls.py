@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import anyio
-import anyio.to_thread
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -18,16 +17,18 @@ from mcp_types import (
     PaginatedRequestParams,
 )
 
+from flycore.catalog.schemas import needs_process
 from flycore.model.call import ToolResult
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, FlyError
 from flycore.model.json import JsonObject, StrictJsonError, canonical_json, read_strict
+from flycore.model.large_values import is_large, run_aside
 from flycore.rpc.methods import Client
 from flycore.server.mcp import names
 from flycore.server.mcp.images import ReadImage
 from flycore.server.mcp.progress import report_progress
-from flycore.server.mcp.results import call_result, text_result, tool_error
+from flycore.server.mcp.results import META, OUTPUT_FITS, call_result, text_result, tool_error
 from flycore.server.mcp.tool_list import CurrentTools, ToolList, UnknownCursorError
 from flysafe.text import safe_text
 
@@ -91,7 +92,8 @@ class ToolRequests:
         Raises StrictJsonError for an input that two programs could read differently, and FlyError where no
         kernel accepted the call.
         """
-        _check_strict(arguments)
+        # Over HTTP this is the kernel's own event loop.
+        await run_aside(is_large(arguments), _check_strict, arguments)
 
         async def run() -> ToolResult | FlyError:
             try:
@@ -113,10 +115,15 @@ class ToolRequests:
     async def _answer(self, tool_list: ToolList, result: ToolResult) -> CallToolResult:
         view = tool_list.catalog.capability(result.tool)
         capability = view.capability if view is not None else None
-        if not result.artifacts:
-            return call_result(result, capability, self._read_image)
-        # Images are read from disk, so this must not run in the event loop.
-        return await anyio.to_thread.run_sync(call_result, result, capability, self._read_image)
+        # Images are read from disk, and large outputs are checked against the schema in another process.
+        schema = capability.output_schema if capability is not None else {}
+        aside = bool(result.artifacts) or is_large(result.output) or needs_process(schema, result.output)
+        answer = await run_aside(aside, call_result, result, capability, self._read_image)
+        about: dict[str, Any] = (answer.meta or {}).get(META, {})
+        if capability is not None and not about.get(OUTPUT_FITS, True):
+            # Before the answer: a client that reads the list again then takes this answer as it is.
+            await self._current_tools.drop_output_schema(capability)
+        return answer
 
 
 def unknown_tool(tool_list: ToolList, name: str) -> str:

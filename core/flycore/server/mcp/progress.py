@@ -10,7 +10,7 @@ import anyio
 
 from flycore.model.call import Progress
 from flycore.model.enums import Phase
-from flysafe.text import safe_text
+from flysafe.text import safe_block
 
 HEARTBEAT_SECONDS = 2.0
 """A notification is sent after this time without one: many clients end a call that reports nothing, and a
@@ -75,7 +75,7 @@ class ProgressReporter:
             self._since = self._clock()
         self._last = step
         text = step.message if step.phase is Phase.RUNNING and step.message else PHASE_TEXT[step.phase]
-        await self._report(self._next(step), step.total, safe_text(text))
+        await self._report(self._next(step), step.total, safe_block(text))
 
     async def _send_heartbeat(self, last: Progress) -> None:
         lasted = self._clock() - self._since

@@ -1,8 +1,9 @@
 """Results of calls as answers to `tools/call`, shortened where they are larger than an agent should get.
 
-A success holds the output as text and, where it is an object, as structured content. Every other outcome is a
-tool error (`isError`), also a call that waits for a person, because it has not run. Each answer has the
-kernel's own result under `_meta["flytui/result"]`.
+A success holds the output as text and, where it is an object that fits its schema, as structured content. It
+is never a tool error (`isError`), whatever its output is: an agent that is told of an error repeats the act.
+Every other outcome is a tool error, also a call that waits for a person, because it has not run. Each answer
+has the kernel's own result under `_meta["flytui/result"]`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
 from flycore.server.mcp.images import MAX_BYTES_IN_ALL, ReadImage
 from flycore.server.mcp.tool_list import output_schema_of
-from flysafe.text import safe_text
+from flysafe.text import safe_block, safe_text
 
 _MAX_STRING_CHARS = 65_536
 _MAX_LIST_ITEMS = 4_096
@@ -73,9 +74,11 @@ MAX_VIOLATIONS = 50
 STDERR_TAIL = 2_000
 DEFAULT_LIMIT = 65_536
 _SCHEMA_MISMATCH = (
-    "the tool ran, but its output does not match its output schema; the output follows as it is"
+    "warning: the tool has run; its output does not match its output schema and is told as it is"
 )
-_TOO_LARGE = "the tool ran, but its output is too large to keep the form of its schema; its beginning follows"
+_TOO_LARGE = "warning: the tool has run; its output is too large to keep the form of its schema and is cut"
+OUTPUT_FITS = "outputFits"
+"""Field of `_meta["flytui/result"]`: whether the output that was sent matches the listed output schema."""
 
 
 def call_result(result: ToolResult, capability: Capability | None, read_image: ReadImage) -> CallToolResult:
@@ -85,25 +88,39 @@ def call_result(result: ToolResult, capability: Capability | None, read_image: R
     """
     if result.status is not Status.SUCCESS:
         return _error_result(result)
-    output = fit_to_limit(result.output, capability.result_limit if capability else DEFAULT_LIMIT)
-    cut = output is not result.output
+    limit = capability.result_limit if capability else DEFAULT_LIMIT
+    output = fit_to_limit(result.output, limit)
+    cut = output is not result.output or (result.text is not None and size_of(result.text) > limit)
     schema = output_schema_of(capability) if capability else None
     # Shortening may break a minimum length or a pattern of the schema. Clients reject structured content
     # that does not match, so it is sent only where it does.
     fits = schema is None or not check_output(schema, output)
-    lines = [f"warning: {safe_text(warning)}" for warning in result.warnings]
+    # Text of an MCP server stays text. Where its tool has an output schema, clients expect the structure.
+    structured = schema is not None or result.structured
+    lines = [] if fits else [_TOO_LARGE if cut else _SCHEMA_MISMATCH]
+    lines += [f"warning: {safe_block(warning)}" for warning in result.warnings]
     if cut:
         lines.append("the output was larger than the result limit of the tool; … marks where it was cut")
-    content: list[ContentBlock] = [] if fits else [_text(_TOO_LARGE if cut else _SCHEMA_MISMATCH)]
-    content.append(_text(as_text(output)))
+    content: list[ContentBlock] = [_text(text) for text in _output_texts(result, output, limit)]
     content += [_text(line) for line in lines]
     content += _files(result, read_image)
     return CallToolResult(
         content=content,
-        structured_content=output if fits and isinstance(output, dict) else None,
-        is_error=not fits,
-        _meta={META: {**_meta(result), "cut": cut}},
+        structured_content=output if fits and structured and isinstance(output, dict) else None,
+        _meta={META: {**_meta(result), "cut": cut, OUTPUT_FITS: fits}},
     )
+
+
+def _output_texts(result: ToolResult, output: Json, limit: int) -> list[str]:
+    """Return the output as text: the text of an MCP server as it is, everything else as JSON."""
+    if result.text is None:
+        return [as_text(output)]
+    if result.structured or not isinstance(output, dict):
+        return [str(fit_to_limit(result.text, limit))]
+    # Resources are no part of the text. Files are told one by one below it.
+    resources = output.get("resources")
+    more = [as_text({"resources": resources})] if resources else []
+    return [str(fit_to_limit(result.text, limit)), *more]
 
 
 def text_result(output: Json) -> CallToolResult:
@@ -113,7 +130,7 @@ def text_result(output: Json) -> CallToolResult:
 
 def tool_error(code: str, message: str, hint: str = "") -> CallToolResult:
     """Return a tool error for a request that did not become a call of the kernel."""
-    lines = [f"{code}: {safe_text(message)}", safe_text(hint)]
+    lines = [f"{code}: {safe_block(message)}", safe_block(hint)]
     error: JsonObject = {"code": code, "message": message, "hint": hint}
     return CallToolResult(
         content=[_text("\n".join(line for line in lines if line))],
@@ -130,7 +147,7 @@ def _error_result(result: ToolResult) -> CallToolResult:
     lines = [f"{error.code}: {error.message}", error.hint, *_details(result, error.details)]
     lines += [f"warning: {warning}" for warning in result.warnings]
     return CallToolResult(
-        content=[_text("\n".join(safe_text(line) for line in lines if line))],
+        content=[_text("\n".join(safe_block(line) for line in lines if line))],
         is_error=True,
         _meta={META: _meta(result)},
     )
@@ -172,7 +189,7 @@ def _files(result: ToolResult, read_image: ReadImage) -> list[ContentBlock]:
 def _meta(result: ToolResult) -> dict[str, Any]:
     """Return the kernel's result without the parts that are elsewhere in the answer."""
     whole: dict[str, Any] = msgspec.to_builtins(result)
-    for name in ("output", "stderrTail"):
+    for name in ("output", "text", "structured", "stderrTail"):
         whole.pop(name)
     if result.error is not None:
         whole["error"]["details"] = fit_to_limit(result.error.details, DEFAULT_LIMIT)

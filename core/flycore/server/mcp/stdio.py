@@ -31,6 +31,7 @@ from pydantic import ValidationError
 
 from flycore.model.json import StrictJsonError, read_strict
 from flycore.rpc.methods import Client
+from flycore.server.mcp.envelope import envelope_fault
 from flycore.server.mcp.images import ReadImage
 from flycore.server.mcp.server import build_server
 from flysafe.text import safe_text
@@ -161,11 +162,10 @@ async def _cancel_after_hangup(source: int, scope: anyio.CancelScope) -> None:
 def _parse(line: bytes) -> SessionMessage | JSONRPCError:
     try:
         value = read_strict(line)
-        message = jsonrpc_message_adapter.validate_python(value, by_name=False)
-        # The SDK reads a request whose id has a wrong type as a notification, which is never answered.
-        if not isinstance(message, JSONRPCNotification) or not isinstance(value, dict) or "id" not in value:
-            return SessionMessage(message)
-        error = ErrorData(code=INVALID_REQUEST, message="an id must be a string or an integer")
+        fault = envelope_fault(value)
+        if not fault:
+            return SessionMessage(jsonrpc_message_adapter.validate_python(value, by_name=False))
+        error = ErrorData(code=INVALID_REQUEST, message=fault)
     except StrictJsonError as problem:
         error = ErrorData(code=PARSE_ERROR, message=f"the line {problem.reason}")
     except ValidationError:

@@ -3,53 +3,21 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import anyio
 from mcp_types import Tool, ToolAnnotations
 
-from flycore.catalog.schemas import MANY_SCHEMAS, NAMED_SCHEMAS, ONE_SCHEMA
 from flycore.model.catalog import Capability, CapabilityView, Catalog
-from flycore.model.enums import Decision, Effective, Risk
+from flycore.model.enums import Decision, Effective, ReasonCode, Risk
 from flycore.model.errors import FlyError
 from flycore.model.events import EventClass
-from flycore.model.json import Json, JsonObject
+from flycore.model.json import JsonObject, digest
 from flycore.rpc.methods import Client
 from flycore.server.mcp.names import ALIASES, Names, names_of_catalog
-
-_SCHEMA_MAP_KEYS = NAMED_SCHEMAS | {"definitions"}  # drafts of JSON Schema before 2020-12 call `$defs` so
-
-
-def without_boolean_schemas(schema: JsonObject) -> JsonObject:
-    """Return the schema with `{}` for each `true` and `{"not": {}}` for each `false`, at every depth.
-
-    The meaning is the same, but several clients and APIs of models refuse boolean schemas or misread them.
-    `additionalProperties` and `unevaluated…` stay as they are, because booleans are usual there.
-    """
-    return {key: _member(key, value) for key, value in schema.items()}
-
-
-def _member(key: str, value: Json) -> Json:
-    if key in ONE_SCHEMA:
-        return _schema(value)
-    if key in MANY_SCHEMAS and isinstance(value, list):
-        return [_schema(item) for item in value]
-    if key in _SCHEMA_MAP_KEYS and isinstance(value, Mapping):
-        return {name: _schema(item) for name, item in value.items()}
-    if key == "additionalProperties" and isinstance(value, Mapping):
-        return _schema(value)
-    return value
-
-
-def _schema(value: Json) -> Json:
-    if value is True:
-        return {}
-    if value is False:
-        return {"not": {}}
-    return without_boolean_schemas(value) if isinstance(value, dict) else value
-
+from flycore.server.mcp.schema_compat import listed_input_schema, listed_output_schema, rule_text
 
 PAGE_SIZE = 500
 """Tools on one page of `tools/list`."""
@@ -63,12 +31,17 @@ class UnknownCursorError(ValueError):
     """The cursor is not one that this server gave out."""
 
 
+BrokenSchema = tuple[str, str]
+"""A tool and the digest of an output schema that one of its outputs did not match."""
+
+
 @dataclass(frozen=True)
 class ToolList:
     """One state of the catalog in the form of `tools/list`."""
 
     catalog: Catalog
     names: Names = field(compare=False)
+    broken_schemas: frozenset[BrokenSchema] = frozenset()
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
@@ -100,9 +73,11 @@ class ToolList:
         return page, f"{_CURSOR}{page[-1].name}" if more else None
 
 
-def tool_list_of(catalog: Catalog, before: Names | None = None) -> ToolList:
+def tool_list_of(
+    catalog: Catalog, before: Names | None = None, broken_schemas: frozenset[BrokenSchema] = frozenset()
+) -> ToolList:
     """Return the tool list of a catalog; `before` are the names that this server gave out earlier."""
-    return ToolList(catalog, names_of_catalog(catalog, before))
+    return ToolList(catalog, names_of_catalog(catalog, before), broken_schemas)
 
 
 def is_visible(view: CapabilityView) -> bool:
@@ -113,26 +88,28 @@ def is_visible(view: CapabilityView) -> bool:
 def tool_of(tool_list: ToolList, view: CapabilityView) -> Tool:
     """Return one capability as an MCP tool."""
     capability = view.capability
+    broken = tool_list.broken_schemas and _schema_key(capability) in tool_list.broken_schemas
+    # Nobody has said that a program of an unknown dialect answers in the form of the known tool.
+    broken = broken or any(reason.code is ReasonCode.DIALECT_UNKNOWN for reason in view.stability.reasons)
     return Tool(
         name=tool_list.names.name_of[capability.name],
         title=capability.name,
-        description=capability.description,
-        input_schema=_input_schema(capability),
-        output_schema=output_schema_of(capability),
+        description=f"{capability.description} {rule_text(capability.input_schema)}".strip(),
+        input_schema=listed_input_schema(capability.input_schema),
+        output_schema=None if broken else output_schema_of(capability),
         annotations=_annotations(tool_list.catalog, view),
     )
+
+
+def _schema_key(capability: Capability) -> BrokenSchema:
+    return capability.name, digest(capability.output_schema)
 
 
 def output_schema_of(capability: Capability) -> JsonObject | None:
     """Return the schema that structured results must match; None where there is none."""
     # MCP requires an object at the root of an output schema. Without a schema the output is sent as text.
     schema = capability.output_schema
-    return without_boolean_schemas(schema) if schema.get("type") == "object" else None
-
-
-def _input_schema(capability: Capability) -> JsonObject:
-    schema = without_boolean_schemas(capability.input_schema)
-    return schema if schema.get("type") == "object" else {**schema, "type": "object"}
+    return listed_output_schema(schema) if schema.get("type") == "object" else None
 
 
 def _annotations(catalog: Catalog, view: CapabilityView) -> ToolAnnotations:
@@ -166,6 +143,8 @@ class CurrentTools:
         self._last: ToolList | None = None
         self._generation = 0
         """Number of changes reported so far."""
+        self._broken_schemas: frozenset[BrokenSchema] = frozenset()
+        self._changed: Changed | None = None
 
     async def current(self) -> ToolList:
         """Return the current tool list. Raises FlyError where no kernel answers."""
@@ -174,7 +153,7 @@ class CurrentTools:
         generation = self._generation
         catalog = await self._client.catalog()
         before = self._last.names if self._last is not None else None
-        fresh = self._last = tool_list_of(catalog, before)
+        fresh = self._last = tool_list_of(catalog, before, self._broken_schemas)
         # A change that was reported while the catalog was on its way may be missing in it.
         if generation == self._generation and self._watched:
             self._cached = fresh
@@ -193,12 +172,27 @@ class CurrentTools:
                 raise
             return self._last
 
+    async def drop_output_schema(self, capability: Capability) -> None:
+        """List the tool without its output schema from now on, because an output did not match it.
+
+        Clients check each output against the schema that is listed, and would tell an agent of a failure.
+        """
+        key = _schema_key(capability)
+        if key in self._broken_schemas:
+            return
+        self._broken_schemas |= {key}
+        self._cached = None
+        self._generation += 1
+        if self._changed is not None:
+            await self._changed()
+
     async def watch(self, changed: Changed) -> None:
         """Follow the catalog of the kernel, and of the kernels after it, until cancelled.
 
         Awaits `changed` when the visible tools changed, and not for other changes of the catalog.
         """
         before: ToolList | None = None
+        self._changed = changed
         while True:
             try:
                 async with self._client.events(_EVENT_CLASSES) as events:
