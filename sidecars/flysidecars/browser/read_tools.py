@@ -93,7 +93,7 @@ def screenshot(call: Call) -> JsonObject:
         file = write_new(call.artifact_dir, "page.png", picture.png, PNG_MAGIC)
     else:
         os.close(open_project_folder(call, os.path.dirname(path) or ".", make=True))
-        file = write_new(call.project_dir, path, picture.png, PNG_MAGIC)
+        file = write_new(call.project_dir, path, picture.png, PNG_MAGIC, call=call)
     answer: JsonObject = {"path": path or file, "width": picture.width, "height": picture.height}
     artifact = {"path": file, "mimeType": "image/png", "bytes": len(picture.png)}
     return {**answer, **where, "artifacts": [artifact]}

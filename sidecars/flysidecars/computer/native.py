@@ -44,7 +44,7 @@ def screenshot(call: Call) -> JsonObject:
     if path is None:
         file = write_new(call.artifact_dir, "screenshot.png", picture.png, PNG_MAGIC)
     else:
-        file = write_new(call.project_dir, path, picture.png, PNG_MAGIC)
+        file = write_new(call.project_dir, path, picture.png, PNG_MAGIC, call=call)
     artifact = {"path": file, "mimeType": "image/png", "bytes": len(picture.png)}
     answer: JsonObject = {"path": path or file, "width": picture.width, "height": picture.height}
     if picture.warnings:

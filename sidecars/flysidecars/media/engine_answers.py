@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flysidecars.media.engines import Engine
-from flysidecars.media.files import InputFile
+from flysidecars.media.files import InputFile, picture_only, require_size
 from flysidecars.sdk import Call, JsonObject, ToolFailed
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -18,8 +18,12 @@ def build_provider_request(call: Call, file: InputFile | None, max_bytes: int) -
     fields: JsonObject = {key: value for key, value in call.input.items() if key != "path"}
     document: JsonObject = {"tool": call.tool, "input": fields}
     if file is not None:
-        data = file.data(max_bytes)
-        about = {"name": file.name, "mimeType": file.kind, "bytes": len(data)}
+        kind, data = file.kind, file.data(max_bytes)
+        if kind.startswith("image/"):
+            # What stands after a picture's end, and what it carries besides pixels, stays on this machine.
+            kind, data = picture_only(file, data)
+            require_size(len(data), max_bytes, file.name)
+        about = {"name": file.name, "mimeType": kind, "bytes": len(data)}
         document["file"] = {**about, "base64": b64encode(data).decode("ascii")}
     return document
 
@@ -29,6 +33,7 @@ def from_provider(call: Call, file: InputFile, max_bytes: int) -> JsonObject:
     from flysidecars.media.http_post import ask_provider
     from flysidecars.media.provider import read_provider
 
+    call.permissions.require_network()
     provider = read_provider(call.config)
     document = build_provider_request(call, file, max_bytes)
     call.progress(0, message=f"{file.size} bytes go to the provider")

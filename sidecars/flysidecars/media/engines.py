@@ -53,7 +53,7 @@ def choose_engine(tool: str, config: JsonObject, delegates: JsonObject | None) -
 
     Raises `Unavailable` if there is no engine, and `ToolFailed` for an invalid delegate.
     """
-    if config.get("providerUrl") is not None:
+    if config.get("providerUrl") not in (None, ""):  # empty in a registry that was filled in by half
         return Engine("provider", "")
     for name in (tool, tool.partition(".")[2], "delegate"):
         argv = delegate_argv(delegates or {}, name)
@@ -70,7 +70,7 @@ def choose_engine(tool: str, config: JsonObject, delegates: JsonObject | None) -
 
 def _programs(tool: str, config: JsonObject) -> tuple[str, ...]:
     command = config.get("whisperCommand")
-    if tool != "audio.transcribe" or command is None:
+    if tool != "audio.transcribe" or command in (None, ""):
         return PROGRAMS[tool]
     if command not in WHISPER_COMMANDS:
         raise Unavailable(

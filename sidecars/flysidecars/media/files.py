@@ -21,6 +21,7 @@ COMMON_PICTURES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 PICTURES = (*COMMON_PICTURES, "image/tiff", "image/bmp", "image/x-portable-anymap")
 RECORDINGS = ("audio/wav", "audio/mpeg", "audio/ogg", "audio/flac", "audio/mp4", "audio/webm")
 _HEAD = 16
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP", "PPM")
 
 
 def kind_of(head: bytes) -> str | None:
@@ -123,7 +124,7 @@ def require_pixels(picture_file: InputFile) -> None:
         with warnings.catch_warnings(), open(os.dup(picture_file.descriptor), "rb") as file:
             warnings.simplefilter("ignore")
             file.seek(0)
-            with Image.open(file, formats=("PNG", "JPEG", "WEBP", "GIF", "TIFF", "BMP", "PPM")) as picture:
+            with Image.open(file, formats=_FORMATS) as picture:
                 width, height = picture.size
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as broken:
         raise ToolFailed("broken", f"{picture_file.name} is no picture that can be read") from broken
@@ -131,3 +132,31 @@ def require_pixels(picture_file: InputFile) -> None:
         raise ToolFailed(
             "too-big", f"{picture_file.name} has {width} × {height} pixels; at most {MAX_PIXELS} are read"
         )
+
+
+_JPEG = "image/jpeg"
+
+
+def picture_only(picture_file: InputFile, data: bytes) -> tuple[str, bytes]:
+    """The MIME type and the bytes of the decoded picture, written anew: a JPEG as JPEG, any other as PNG,
+    of an animation the first frame. Raises `ToolFailed`: `broken`, `too-big`."""
+    from io import BytesIO
+
+    from PIL import Image
+
+    require_pixels(picture_file)
+    written = BytesIO()
+    try:
+        with Image.open(BytesIO(data), formats=_FORMATS) as picture:
+            picture.load()
+            picture.info = {}
+            if picture_file.kind == _JPEG:
+                picture.save(written, "JPEG", quality="keep")
+                return _JPEG, written.getvalue()
+            mode = picture.mode if picture.mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16") else "RGBA"
+            shown = picture if mode == picture.mode and mode != "P" else picture.convert("RGBA")
+            # The fastest level: the picture is sent once, and never kept.
+            shown.save(written, "PNG", compress_level=1)
+    except (OSError, ValueError, SyntaxError, EOFError) as broken:
+        raise ToolFailed("broken", f"{picture_file.name} is no picture that can be decoded") from broken
+    return "image/png", written.getvalue()

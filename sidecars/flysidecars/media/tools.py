@@ -90,6 +90,7 @@ def _wav(call: Call, engine: Engine, text: str) -> bytes:
     from flysidecars.media.http_post import ask_provider
     from flysidecars.media.provider import read_provider
 
+    call.permissions.require_network()
     answer = ask_provider(
         read_provider(call.config), build_provider_request(call, None, 0), max_bytes=MAX_WAV_BYTES * 4 // 3
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from flysidecars.sdk.failures import Cancelled, InvalidInput, ToolFailed, Unavailable
+from flysidecars.sdk.permissions import Permissions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Call:
         "delegates",
         "input",
         "out",
+        "permissions",
         "persistent",
         "project_dir",
         "raw",
@@ -42,6 +44,7 @@ class Call:
         self.input = object_field(raw, "input")
         self.config = object_field(raw, "config")
         self.delegates = object_field(raw, "delegates")
+        self.permissions = Permissions(raw.get("permissions"), self.input)
         self.project_dir = _text_field(raw, "projectDir")
         self.artifact_dir = _text_field(raw, "artifactDir")
         self.request_id = _text_field(raw, "requestId")

@@ -54,22 +54,26 @@ def in_project(call: Call, path: str) -> str:
     return _relative(call.project_dir, path)
 
 
-def open_project_folder(call: Call, path: str, *, make: bool = False) -> int:
+def open_project_folder(call: Call, path: str, *, make: bool = False, own_state: bool = False) -> int:
     """A descriptor of a folder below the project, which the caller closes.
 
-    With `make`, missing folders of the path are created. Raises `ToolFailed`: `outside-project`,
-    `not-found`, `not-readable`.
+    With `make`, missing folders of the path are created. `own_state` is as in `Permissions.require_write`.
+    Raises `ToolFailed`: `outside-project`, `not-found`, `not-readable`, and with `make` `not-permitted`.
     """
     if make:
         parts = [part for part in _relative(call.project_dir, path).split("/") if part not in ("", ".")]
         for length, name in enumerate(parts, 1):
-            _make(call, "/".join(parts[:length]), name)
+            _make(call, "/".join(parts[:length]), name, own_state=own_state)
     return _open(call.project_dir, path, _FOLDER, links=True)
 
 
-def _make(call: Call, path: str, name: str) -> None:
+def _make(call: Call, path: str, name: str, *, own_state: bool) -> None:
     holder = _open(call.project_dir, os.path.dirname(path) or ".", _FOLDER, links=True)
     try:
+        try:
+            os.stat(name, dir_fd=holder)
+        except FileNotFoundError:
+            require_write(call, holder, name, own_state=own_state)
         os.mkdir(name, dir_fd=holder)
     except FileExistsError:
         return
@@ -77,12 +81,19 @@ def _make(call: Call, path: str, name: str) -> None:
         os.close(holder)
 
 
+def require_write(call: Call, folder: int, name: str, *, own_state: bool = False) -> None:
+    """Raise `ToolFailed` (`not-permitted`) where the call may not write `name` in the open folder."""
+    # The folder's own path, after links: its text in the input may lead elsewhere.
+    whole = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
+    call.permissions.require_write(call.project_dir, whole, own_state=own_state)
+
+
 class NewFile:
     """A new file below the project, which gets its name only if the block ends without an exception.
 
     `with NewFile(call, path) as file:` opens a binary file for writing and creates missing folders. Raises
-    `ToolFailed`: `outside-project`, and at the end of the block `exists` if the name is taken. Afterwards
-    `path` is absolute and `size` is the number of bytes.
+    `ToolFailed`: `outside-project`, `not-permitted`, and at the end of the block `exists` if the name is
+    taken. Afterwards `path` is absolute and `size` is the number of bytes.
     """
 
     def __init__(self, call: Call, path: str) -> None:
@@ -90,6 +101,11 @@ class NewFile:
         if self._name in ("", ".", ".."):
             raise ToolFailed("not-a-file", f"{path} names no file", path=path)
         self._folder = open_project_folder(call, folder or ".", make=True)
+        try:
+            require_write(call, self._folder, self._name)
+        except ToolFailed:
+            os.close(self._folder)
+            raise
         self._temporary_name = f".flytui-{os.urandom(8).hex()}.part"
         self.path = path
         self.size = 0
@@ -120,8 +136,10 @@ class NewFile:
         self.path = os.path.join(os.readlink(f"/proc/self/fd/{self._folder}"), self._name)
 
 
-def write_new(anchor: str, path: str, data: bytes, magic: bytes) -> str:
+def write_new(anchor: str, path: str, data: bytes, magic: bytes, *, call: Call | None = None) -> str:
     """Write `data` to a file below `anchor` in one step and return its absolute path.
+
+    `call` is given where `anchor` is the project: its permissions are checked, `not-permitted`.
 
     An existing file is replaced only if it begins with `magic`, so that a picture can replace a picture
     and nothing else. Raises `ToolFailed`: `outside-project`, `not-found` (its folder), `exists`.
@@ -131,6 +149,8 @@ def write_new(anchor: str, path: str, data: bytes, magic: bytes) -> str:
         raise ToolFailed("not-a-file", f"{path} names no file", path=path)
     folder = _open(anchor, folder_path or ".", _FOLDER, links=True)
     try:
+        if call is not None:
+            require_write(call, folder, name)
         _check_replaceable(folder, name, path, magic)
         _replace(folder, name, data)
         return os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     Tool = Callable[[Call], JsonObject]
     """Does the work of a call and returns the fields of the answer, without `ok`."""
 
+PROTOCOL = "process-json/1"
+"""What the answer to a probe names: a tool of a known name reads the fields that flytui describes."""
 ANY_TOOL = "*"
 """A function registered under this name serves every tool that has no function of its own."""
 
@@ -144,8 +146,9 @@ class Sidecar:
 
     def _answer_probe_fields(self, probe: Probe) -> JsonObject:
         if self._probe is not None:
-            return self._probe(probe)
-        return {"tools": {name: healthy() for name in self._tools if name != ANY_TOOL}}
+            return {"protocol": PROTOCOL, **self._probe(probe)}
+        tools: JsonObject = {name: healthy() for name in self._tools if name != ANY_TOOL}
+        return {"protocol": PROTOCOL, "tools": tools}
 
 
 def _answer(out: AnswerWriter, work: Callable[[AnswerWriter], JsonObject]) -> int:

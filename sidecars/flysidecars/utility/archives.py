@@ -6,7 +6,13 @@ import os
 
 from flysafe.archives import ArchiveRefused, Format, create, extract, format_of
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
-from flysidecars.sdk.paths import in_project, open_project, open_project_file, open_project_folder
+from flysidecars.sdk.paths import (
+    in_project,
+    open_project,
+    open_project_file,
+    open_project_folder,
+    require_write,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +37,7 @@ def archive_create(call: Call) -> JsonObject:
     try:
         folder = open_project_folder(call, folder_path or ".", make=True)
         try:
+            require_write(call, folder, name)
             made = create(anchor, paths, kind, folder, name, on_progress=_progress(call, "packed"))
             whole = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
         finally:
@@ -65,6 +72,7 @@ def archive_extract(call: Call) -> JsonObject:
     with os.fdopen(descriptor, "rb") as source:
         parent = open_project_folder(call, "/".join(parts[:-1]) or ".", make=True)
         try:
+            require_write(call, parent, parts[-1])
             done = extract(source, kind, parent, parts[-1], on_progress=_progress(call, "unpacked"))
         except ArchiveRefused as refused:
             raise _failed(refused) from refused

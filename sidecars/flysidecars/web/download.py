@@ -67,7 +67,7 @@ def _check_reply(reply: HttpReply, limit: int) -> None:
 
 
 def _check_path(call: Call, path: str) -> None:
-    """Raise `ToolFailed` if the name is taken or outside the project.
+    """Raise `ToolFailed` if the name is taken, outside the project or not permitted.
 
     `NewFile` checks this again at the end. This check saves a download that would be in vain.
     """
@@ -75,6 +75,8 @@ def _check_path(call: Call, path: str) -> None:
         os.close(open_project_file(call, path)[0])
     except ToolFailed as failure:
         if failure.code == "not-found":
+            whole = os.path.join(os.path.realpath(call.project_dir), in_project(call, path))
+            call.permissions.require_write(call.project_dir, os.path.normpath(whole))
             return
         if failure.code != "not-a-file":
             raise

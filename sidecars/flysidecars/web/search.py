@@ -27,6 +27,7 @@ def probe(question: Probe) -> JsonObject:
 @sidecar.tool("web.search")
 def web_search(call: Call) -> JsonObject:
     """Ask the configured search providers."""
+    call.permissions.require_network()
     from flysidecars.web.cache import CACHE
     from flysidecars.web.provider_query import web_search
 
@@ -36,6 +37,7 @@ def web_search(call: Call) -> JsonObject:
 @sidecar.tool("web.fetch")
 def web_fetch(call: Call) -> JsonObject:
     """Load an address and give its body as text."""
+    call.permissions.require_network()
     from flysidecars.web.cache import CACHE
     from flysidecars.web.fetch import web_fetch
 
@@ -45,6 +47,7 @@ def web_fetch(call: Call) -> JsonObject:
 @sidecar.tool("web.extract")
 def web_extract(call: Call) -> JsonObject:
     """Load a page and keep its main text."""
+    call.permissions.require_network()
     from flysidecars.web.cache import CACHE
     from flysidecars.web.extract import web_extract
 
@@ -54,6 +57,7 @@ def web_extract(call: Call) -> JsonObject:
 @sidecar.tool("web.request")
 def web_request(call: Call) -> JsonObject:
     """Send an HTTP request."""
+    call.permissions.require_network()
     from flysidecars.web.fetch import web_request
 
     return web_request(call)
@@ -62,6 +66,7 @@ def web_request(call: Call) -> JsonObject:
 @sidecar.tool("web.download")
 def web_download(call: Call) -> JsonObject:
     """Save an address as a new file below the project."""
+    call.permissions.require_network()
     from flysidecars.web.download import web_download
 
     return web_download(call)

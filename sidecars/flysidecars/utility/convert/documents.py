@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from ruamel.yaml.representer import SafeRepresenter
 
 _LARGEST_TOML = 2**63
+_TOML_STRING = re.compile(
+    r'''"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?|"(?:[^"\\\n]|\\[^\n])*+"?'''
+    r"""|'''(?:[^']|'(?!''))*+(?:''')?|'[^'\n]*+'?|#[^\n]*+""",
+    re.DOTALL,
+)
+"""A string, or a comment. Linear in the text, also where a string has no end."""
+_DEEP_KEY = re.compile(
+    r"(?<![^\s=\[\]{},])(?:[^\s.=\[\]{},]++[ \t]*+\.[ \t]*+){%d}" % MAX_DEPTH  # noqa: UP031 - braces
+)
+"""The beginning of a dotted key of more parts, in a text without strings."""
 _OTHER_LINE_ENDS = re.compile("[\r\x85\u2028\u2029\ufeff]")
 _ROUNDED_FROM = 16
 """Digits from which on a floating-point number may have been rounded."""
@@ -154,6 +164,10 @@ def _representer() -> type[SafeRepresenter]:
 
 def read_toml(text: str, lost: LossLog) -> object:
     """Parse a document of TOML 1.0. Raises `Unreadable`."""
+    # Each part of a dotted key is a table within a table, and the parser keeps the whole path of each: a key
+    # of 60 KB would take gigabytes.
+    if _DEEP_KEY.search(_TOML_STRING.sub(_as_word, text)):
+        raise Unreadable("toml", f"a key has more than {MAX_DEPTH} parts")
     try:
         value = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
@@ -161,6 +175,11 @@ def read_toml(text: str, lost: LossLog) -> object:
     if "#" in text:
         lost.note("comments (#) are not kept")
     return as_json(value, lost)
+
+
+def _as_word(found: re.Match[str]) -> str:
+    """A string as one word, since a key may be one; nothing for a comment."""
+    return "" if found[0].startswith("#") else "s"
 
 
 def write_toml(value: object, lost: LossLog) -> str:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_UNREQUESTED = 20_000
 """Messages in one call that answer no request. A server that sends more is treated as broken."""
+CATCH_UP_S = 1.0
+"""How long a server may take to answer a request that it does not know. One that never does costs this."""
 MAX_PUBLISHED = 2_000
 """Files whose published diagnostics are kept; the oldest are dropped."""
 STDERR_TAIL = 4096
@@ -49,6 +51,8 @@ class LanguageServer:
         """The diagnostics that were last published, by the file's absolute path."""
         self.last_update = 0.0
         """When diagnostics were last published or work ended, in monotonic seconds."""
+        self.closed: set[str] = set()
+        """The URIs of the documents that were closed."""
         self.working: set[str] = set()
         """The progress tokens of the server's unfinished work."""
         self.broken = False
@@ -95,6 +99,15 @@ class LanguageServer:
         reason = error.get("message") if isinstance(error, dict) else None
         message = f"{self.name} answered {method} with an error: {reason if isinstance(reason, str) else ''}"
         raise self._failure("server-error", message[:400], method)
+
+    def catch_up(self, call: Call, deadline: float) -> None:
+        """Wait until the server has handled everything that it was sent, for at most CATCH_UP_S."""
+        # A request that no server knows is answered with an error, and answers keep their order.
+        self._last += 1
+        number = self._last
+        self._outgoing += encode({"id": number, "method": "$/flytui/caughtUp"})
+        self.wait(call, lambda: number in self._answers, min(deadline, time.monotonic() + CATCH_UP_S))
+        self._answers.pop(number, None)
 
     def wait(self, call: Call, done: Callable[[], bool], deadline: float) -> bool:
         """Send and receive until `done` returns true; False after `deadline` (monotonic seconds)."""

@@ -114,14 +114,21 @@ def _initialize(call: Call, server: LanguageServer, own: JsonObject, deadline: f
 
 
 @contextmanager
-def open_document(server: LanguageServer, path: str, uri: str, text: str) -> Iterator[None]:
+def open_document(
+    call: Call, server: LanguageServer, path: str, uri: str, text: str, deadline: float
+) -> Iterator[None]:
     """Open a document in the server for the block."""
+    if uri in server.closed:
+        # When a document is closed, some servers publish that it has no diagnostics any more. That would be
+        # taken for the diagnostics of the document that is opened now.
+        server.catch_up(call, deadline)
     document = {"uri": uri, "languageId": language_of(path), "version": 1, "text": text}
     server.notify("textDocument/didOpen", {"textDocument": document})
     try:
         yield
     finally:
         if not server.broken:
+            server.closed.add(uri)
             server.notify("textDocument/didClose", {"textDocument": {"uri": uri}})
 
 

@@ -52,7 +52,7 @@ def lsp_symbols(call: Call) -> JsonObject:
 
     def ask(server: LanguageServer, deadline: float) -> JsonObject:
         _require(server, "documentSymbolProvider", "the symbols of a file")
-        with open_document(server, document.path, document.uri, document.text):
+        with open_document(call, server, document.path, document.uri, document.text, deadline):
             params = {"textDocument": {"uri": document.uri}}
             result = server.request(call, "textDocument/documentSymbol", params, deadline)
         rows = sorted_rows(symbols_of(result, document.places, document.path))
@@ -71,7 +71,7 @@ def lsp_diagnostics(call: Call) -> JsonObject:
     document = _Document(call, call.text("path"))
 
     def ask(server: LanguageServer, deadline: float) -> JsonObject:
-        with open_document(server, document.path, document.uri, document.text):
+        with open_document(call, server, document.path, document.uri, document.text, deadline):
             if server.capabilities.get("diagnosticProvider"):
                 params = {"textDocument": {"uri": document.uri}}
                 result = server.request(call, "textDocument/diagnostic", params, deadline)

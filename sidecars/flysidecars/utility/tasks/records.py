@@ -90,7 +90,7 @@ class TaskRecord:
 
 def new_record(call: Call) -> TaskRecord:
     """Create the folder of a new task with the next free id. Removes old records first."""
-    tasks = open_project_folder(call, FOLDER, make=True)
+    tasks = open_project_folder(call, FOLDER, make=True, own_state=True)
     try:
         _prune(tasks)
         number = max(map(_number, _names(tasks)), default=0)
