@@ -14,7 +14,8 @@ from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flysafe.text import safe_text
 from flytui.cli.call_text import bar, elapsed_text, share_of
-from flytui.cli.output import discard, is_dumb_terminal, print_error
+from flytui.cli.output import discard, print_error
+from flytui.supervisor.console_arguments import is_dumb_terminal
 from flytui.text.wrap import cell_width
 
 TICK_S = 0.5

@@ -34,6 +34,7 @@ COMMANDS = (
     "metrics",
     "config",
     "sidecar",
+    "sandbox",
     "schema",
     "completion",
 )

@@ -25,14 +25,17 @@ def offer_fixes(places: RootPaths, checks: Sequence[Check]) -> None:
     from flytui.cli.interrupts import run_async
     from flytui.cli.terminal_programs import find_terminal_programs, run_on_terminal
 
-    programs = find_terminal_programs(places, os.environ)
+    def lend(pid: int) -> None:
+        """Do nothing: no console has this terminal."""
+
+    programs = find_terminal_programs(places, os.environ, lend)
     failed = [check for check in checks if check.state is not CheckState.OK]
     offered = [(check, argv) for check in failed if (argv := _fix_command(check, programs))]
     for check, argv in offered:
         print_line(f"\n{check.name}: {check.remedy_fix.words if check.remedy_fix else check.fix}")
         print_strict(f"  $ {shlex.join(argv)}")
         if click.confirm("run it?", default=False):
-            print_line(f"exit status {run_async(partial(run_on_terminal, argv, False))}")
+            print_line(f"exit status {run_async(partial(run_on_terminal, lend, argv, False))}")
     print_line("\nflytui doctor checks again" if offered else "\nno command fixes what was found")
 
 

@@ -12,7 +12,7 @@ from flycore.model.call import Activity
 from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.described import Described, Import
 from flycore.model.diagnostics import Check, Diagnostic
-from flycore.model.enums import Decision, Effective, Risk
+from flycore.model.enums import Decision, Effective, Level, Risk
 from flycore.model.json import Json, JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.stability import Reason, Stability
@@ -153,6 +153,10 @@ class PanicDocument(Document, frozen=True, kw_only=True, tag="flytui.panic/1"):
     kernel: bool
     """Whether a running kernel stopped everything; otherwise the next kernel starts stopped."""
     already: bool
+    stopped: bool = True
+    """Whether nothing runs any more."""
+    ended_pid: int | None = None
+    """The kernel that did not answer and was ended."""
     calls: tuple[EndedCall, ...] = ()
     requests: int = 0
     leases: int = 0
@@ -178,6 +182,8 @@ class StatusDocument(Document, frozen=True, kw_only=True, tag="flytui.status/1")
     waiting_trust: int
     panic: bool = False
     """Whether everything is stopped until a person releases it."""
+    held_by: int | None = None
+    """The process that holds the root and does not answer; None where there is none."""
 
 
 class DemoCall(Value, frozen=True, kw_only=True):
@@ -369,6 +375,28 @@ class SidecarCheckDocument(Document, frozen=True, kw_only=True, tag="flytui.side
     level: str
     """How the program was confined: always `none`."""
     checks: tuple[Check, ...]
+
+
+class TriedLevel(Value, frozen=True, kw_only=True):
+    """One level with which the escape probes were run."""
+
+    level: Level
+    network: bool
+    """Whether the program was granted network."""
+    results: dict[str, str]
+    """Each probe with `open`, `shut` or `missing` (this machine lacks what it tries)."""
+    newly_open: tuple[str, ...] = ()
+    """Probes that differ from what flytui says of the level."""
+    failed: str = ""
+    """Why nothing could be run at this level."""
+
+
+class SandboxProbeDocument(Document, frozen=True, kw_only=True, tag="flytui.sandbox-probe/1"):
+    """What a program could reach at each sandbox level of this machine."""
+
+    levels: tuple[TriedLevel, ...]
+    unavailable: dict[str, str]
+    """Levels that this machine does not have, with what to do."""
 
 
 class MetricsDocument(Document, frozen=True, kw_only=True, tag="flytui.metrics/1"):

@@ -45,14 +45,14 @@ def follow_activity(places: RootPaths, count: int) -> int:
 
     The exit code is 0 when the kernel ended, and 3 where none runs.
     """
-    from flycore.client.remote import connect_unix
+    from flycore.client.remote import connect_root
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flycore.offline.audit_log import logged_calls
 
     tracker = ChangeTracker()
 
     async def follow() -> None:
-        async with connect_unix(places.socket, viewer=True) as client:
+        async with connect_root(places, viewer=True) as client:
             await _follow(client, tracker, count)
 
     try:
@@ -85,7 +85,9 @@ async def _follow(client: Client, tracker: ChangeTracker, count: int) -> None:
             nonlocal changed
             async for _ in events:
                 changed.set()
-            raise ConnectionLost("the kernel has ended")
+            # Not raised here: the question about the calls may fail at the same moment, and of two exceptions
+            # the command could explain neither.
+            group.cancel_scope.cancel()
 
         calls = await client.activity()
         running = [call for call in calls if call.phase is not Phase.FINISHED]
@@ -101,3 +103,4 @@ async def _follow(client: Client, tracker: ChangeTracker, count: int) -> None:
             for call in tracker.changed_calls(await client.activity()):
                 print_line(follow_line(call, time.time()))
             await anyio.sleep(PACE_S)
+    raise ConnectionLost("the kernel has ended")

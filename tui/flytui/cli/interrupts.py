@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -26,6 +27,25 @@ class SignalInterrupt(Exception):
         return 128 + self.signum
 
 
+class _SignalWatch:
+    """Collects ENDING_SIGNALS and cancels the work at the first of them."""
+
+    def __init__(self) -> None:
+        self.caught: list[int] = []
+        self._cancel: Callable[[], object] = lambda: None
+
+    def on_signal(self, signum: int, frame: object) -> None:
+        """Handle a signal, between two instructions of the main thread."""
+        self.caught.append(signum)
+        self._cancel()
+
+    def cancel_with(self, cancel: Callable[[], object]) -> None:
+        """Call `cancel` at the next signal, and at once where one came already."""
+        self._cancel = cancel
+        if self.caught:
+            cancel()
+
+
 def run_async(work: Callable[[], Awaitable[T]]) -> T:
     """Run `work` on asyncio and return its result.
 
@@ -34,19 +54,26 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
     signal is lost: `work` itself has to keep what must not be lost with its result. An exception of `work` is
     raised without the exception groups around it.
     """
-    import asyncio
-
     import anyio
 
-    caught: list[int] = []
+    watch = _SignalWatch()
+    # Handlers of the loop would end with it, and the next signal of a storm would end the process while it
+    # still cleans up. These stay, and never give way to the system's own for a moment.
+    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+    for number, handler in before.items():
+        # nohup starts a program with HUP ignored, and it has to stay ignored.
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, watch.on_signal)
     try:
-        result = anyio.run(_until_signalled, work, caught)
+        result = anyio.run(_until_signalled, work, watch)
     except BaseExceptionGroup as group:
         raise _only(group) from None
-    except asyncio.CancelledError:  # INT came before our handlers, and asyncio's own cancelled the main task
-        raise SignalInterrupt(signal.SIGINT) from None
-    if caught or result is None:
-        raise SignalInterrupt(caught[0])
+    finally:
+        if not watch.caught:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+    if watch.caught or result is None:
+        raise SignalInterrupt(watch.caught[0])
     return result[0]
 
 
@@ -58,24 +85,33 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return group if isinstance(leaf, BaseExceptionGroup) else leaf
 
 
-async def _until_signalled(work: Callable[[], Awaitable[T]], caught: list[int]) -> tuple[T] | None:
-    """The result of `work`, or None where a signal ended it; `caught` collects the signals."""
+async def _until_signalled(work: Callable[[], Awaitable[T]], watch: _SignalWatch) -> tuple[T] | None:
+    """The result of `work`, or None where a signal ended it."""
     import asyncio
 
     import anyio
 
     loop = asyncio.get_running_loop()
     with anyio.CancelScope() as scope:
-
-        def stop(signum: int) -> None:
-            caught.append(signum)
-            scope.cancel()
-
-        # The loop keeps these handlers until it closes, so that no signal is lost after `work` has returned.
-        for signum in ENDING_SIGNALS:
-            # nohup starts a program with HUP ignored, and it has to stay ignored.
-            if signum == signal.SIGHUP and signal.getsignal(signum) == signal.SIG_IGN:
-                continue
-            loop.add_signal_handler(signum, stop, signum)
+        watch.cancel_with(lambda: loop.is_closed() or loop.call_soon_threadsafe(scope.cancel))
         return (await work(),)
     return None
+
+
+def end_on_signals() -> None:
+    """End the process at the first of ENDING_SIGNALS with its exit code, and ignore those after it."""
+    for number in ENDING_SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _exit)
+
+
+def ignore_signals() -> None:
+    """Ignore ENDING_SIGNALS, because the process ends already and has its exit code."""
+    # The interpreter gives the system's handlers back before it has ended.
+    for number in ENDING_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _exit(signum: int, frame: object) -> NoReturn:
+    ignore_signals()
+    sys.exit(128 + signum)

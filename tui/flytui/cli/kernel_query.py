@@ -20,20 +20,31 @@ T = TypeVar("T")
 
 def query_kernel(places: RootPaths, question: Callable[[RemoteClient], Awaitable[T]]) -> T | None:
     """The answer of the running kernel; None where none runs, or where it ended before it answered."""
-    if not places.socket.exists():
+    if not _kernel_may_run(places):
         return None
-    from flycore.client.remote import connect_unix
+    from flycore.client.remote import connect_root
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flytui.cli.interrupts import run_async
 
     async def ask() -> T:
-        async with connect_unix(places.socket, viewer=True) as client:
+        async with connect_root(places, viewer=True) as client:
             return await question(client)
 
     try:
         return run_async(ask)
     except (KernelUnreachable, ConnectionLost):
         return None
+
+
+def _kernel_may_run(places: RootPaths) -> bool:
+    """Whether the root has a holder. It spares the imports of a client where no kernel runs."""
+    from flycore.registry.paths import KERNEL_LOCK
+
+    # A holder that ends empties the lock's file. A kernel of another environment serves at another path.
+    with suppress(OSError):
+        if (places.state_dir / KERNEL_LOCK).stat().st_size:
+            return True
+    return places.socket.exists()
 
 
 def read_catalog(places: RootPaths, *, probe: bool) -> Catalog:

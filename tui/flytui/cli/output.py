@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 import msgspec
 
+from flysafe.procfs import command_line
 from flysafe.text import safe_lines, safe_text, strict_text
 
 if TYPE_CHECKING:
@@ -82,18 +83,6 @@ def wants_colour(invocation: Invocation, environ: Mapping[str, str] | None = Non
     return sys.stdout.isatty() and not plain
 
 
-def at_terminal() -> bool:
-    """Whether the console can be drawn here and take keys."""
-    # Keys come from standard input, and Textual draws on standard error where standard output is no terminal.
-    # So all three have to be the terminal.
-    return sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty() and not is_dumb_terminal()
-
-
-def is_dumb_terminal() -> bool:
-    """Whether the terminal cannot move its cursor, as `TERM=dumb` says."""
-    return os.environ.get("TERM") == "dumb"
-
-
 def can_ask(*, err: bool = False) -> bool:
     """Whether a person can see a question and type an answer. `err` asks on standard error."""
     return sys.stdin.isatty() and (sys.stderr if err else sys.stdout).isatty()
@@ -120,6 +109,17 @@ def terminal_width() -> int:
 def clock_time(seconds: float) -> str:
     """A Unix time in the person's time zone, as in `2026-06-15 12:00:01`."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def holder_text(pid: int, since: float, role: str) -> str:
+    """Describe the process that holds a root; `pid` is 0 where its lock does not name it."""
+    if not pid:
+        return "another process, which the lock of this root does not name"
+    if role == "provisional":
+        # Only these words leave this function, so a process cannot put text of its own here.
+        commands = (word for word in command_line(pid) if word in ("call", "mcp", "hook"))
+        role = f"flytui {next(commands, 'call')}"
+    return f"{role}, pid {pid}, since {clock_time(since)}"
 
 
 def print_table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -26,8 +26,15 @@ def terminal_size() -> tuple[int, int] | None:
 def find_terminal(size: tuple[int, int] | None, encoding: str, environ: Mapping[str, str]) -> TerminalFacts:
     """The facts about the terminal of that size. In tmux, tmux is asked as well."""
     from flytui.console.doctor.terminal_checks import TerminalFacts
+    from flytui.console.terminal_guard import find_key_risk
 
-    return TerminalFacts(size, encoding, environ, _tmux() if environ.get("TMUX") else None)
+    return TerminalFacts(
+        size,
+        encoding,
+        environ,
+        _tmux() if environ.get("TMUX") else None,
+        key_risk=find_key_risk(),
+    )
 
 
 def _tmux() -> TmuxFacts:

@@ -8,23 +8,27 @@ import shutil
 import signal
 import sys
 import termios
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flytui.cli.output import print_error
+from flytui.supervisor.memory_limit import without_memory_limit
 
 if TYPE_CHECKING:
     from flycore.registry.paths import RootPaths
     from flytui.console.fix.terminal_programs import TerminalPrograms
 
 EDITORS = ("sensible-editor", "nano", "vim", "vi")
+Lend = Callable[[int], None]
+"""Called with the process that has the terminal now, and with 0 when the console has it again."""
 NOT_STARTED = 127
 """The exit status that shells use for a program that cannot be started."""
 
 
-def find_terminal_programs(places: RootPaths, environ: Mapping[str, str]) -> TerminalPrograms:
-    """The programs of the person at this terminal."""
+def find_terminal_programs(places: RootPaths, environ: Mapping[str, str], lend: Lend) -> TerminalPrograms:
+    """The programs of the person at this terminal. `lend` hears of each one that runs."""
     from flycore.offline.files import starter_text
     from flytui.console.fix.terminal_programs import TerminalPrograms
 
@@ -33,7 +37,7 @@ def find_terminal_programs(places: RootPaths, environ: Mapping[str, str]) -> Ter
         home=environ.get("HOME", ""),
         editor=find_editor(environ),
         starter=starter_text(),
-        run=run_on_terminal,
+        run=partial(run_on_terminal, lend),
     )
 
 
@@ -49,7 +53,22 @@ def find_editor(environ: Mapping[str, str]) -> tuple[str, ...]:
     return next(((path,) for path in found if path), ())
 
 
-async def run_on_terminal(argv: tuple[str, ...], read: bool) -> int:
+async def run_program(argv: tuple[str, ...], lend: Lend) -> int:
+    """Run a program on this terminal and return its exit status. Raises OSError if it cannot be started."""
+    import anyio
+
+    with without_memory_limit():
+        process = await anyio.open_process(list(argv), stdin=None, stdout=None, stderr=None)
+    # Where this console dies, the next one waits for the end of this program before it draws.
+    lend(process.pid)
+    try:
+        async with process:
+            return await process.wait()
+    finally:
+        lend(0)
+
+
+async def run_on_terminal(lend: Lend, argv: tuple[str, ...], read: bool) -> int:
     """Run a program on this terminal with the person's own environment and without a shell. Returns its exit
     status. With `read`, wait for Enter afterwards, so that the person can read its output."""
     import anyio
@@ -58,8 +77,7 @@ async def run_on_terminal(argv: tuple[str, ...], read: bool) -> int:
         print_error(f"$ {shlex.join(argv)}")
     with _leave_interrupts_to_child():
         try:
-            done = await anyio.run_process(list(argv), stdin=None, stdout=None, stderr=None, check=False)
-            status = done.returncode
+            status = await run_program(argv, lend)
         except OSError as error:
             print_error(f"{argv[0]} cannot be started: {error.strerror or error}")
             status, read = NOT_STARTED, True

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
+from rich.console import RenderableType
 from textual import events, on
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
@@ -17,7 +18,7 @@ from flycore.model.errors import FlyError
 from flycore.model.events import Event
 from flysafe.text import safe_text
 from flytui.console.approvals.request_list import ApprovalsView
-from flytui.console.command_palette import palette_commands
+from flytui.console.command_palette import palette_commands, show_main
 from flytui.console.controllers.attach import AttachController
 from flytui.console.controllers.connection import KernelConnection
 from flytui.console.controllers.decision_screens import DecisionScreens
@@ -25,13 +26,13 @@ from flytui.console.controllers.emergency_stop import EmergencyStop
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.line_filters import ControlCharacterFilter, MonochromeFilter
 from flytui.console.screens.armed import ArmedScreen
-from flytui.console.screens.base import PressAgainScreen
+from flytui.console.screens.base import Alternative, PressAgainScreen, ScreenTraits
 from flytui.console.screens.help import active_sections, help_screen
 from flytui.console.screens.main import MainScreen
 from flytui.console.state import ALL_TOPICS, ConsoleState, Topic, update_screens
 from flytui.console.state_sync import StateSync
 from flytui.console.style import CSS, LIGHT, THEME
-from flytui.console.terminal import non_blocking_driver, suspend_for
+from flytui.console.terminal import non_blocking_driver, suspend_for, watch_terminal
 from flytui.text.labels import plural
 
 TICK_S = 0.5
@@ -46,9 +47,12 @@ def quit_question(state: ConsoleState) -> list[str]:
         return _detach_question(state)
     waiting = len(state.waiting)
     running = max(0, (state.status.running if state.status else 0) - waiting)
-    if not waiting and not running:
+    agents = state.status.agents if state.status and state.leave_kernel else 0
+    if not waiting and not running and not agents:
         return []
     question = ["Quit flytui?"]
+    if agents:
+        question.append(f"{plural(agents, 'agent is connected', 'agents are connected')}: disconnected.")
     if waiting:
         what = plural(waiting, "request waits", "requests wait")
         question.append(f"{what}: refused, because nobody decided.")
@@ -79,12 +83,23 @@ class FlytuiApp(App[None]):
         Binding("T", "trust", "Trust", show=False, id="app.trust"),
         Binding("P", "pair", "Pair", show=False, id="app.pair"),
         Binding("O", "take", "Take the root", show=False, id="app.take"),
+        Binding("1", "view('catalog')", "Catalog", show=False, id="main.catalog"),
+        Binding("2", "view('approvals')", "Approvals", show=False, id="main.approvals"),
+        Binding("3", "view('activity')", "Activity", show=False, id="main.activity"),
+        Binding("4", "view('grants')", "Grants", show=False, id="main.grants"),
+        Binding("5", "view('audit')", "Audit", show=False, id="main.audit"),
+        Binding("7", "view('doctor')", "Doctor", show=False, id="main.doctor"),
+        Binding("slash", "filter", "Filter", show=False, id="catalog.filter"),
+        Binding("colon", "jump", "Jump", show=False, id="catalog.jump"),
         Binding("question_mark", "help", "Help", show=False, id="app.help"),
     ]
 
     def __init__(self, state: ConsoleState) -> None:
         super().__init__()
         self.state = state
+        self._has_values = False
+        self.defect: Exception | None = None
+        """What ended the application, where it was a defect."""
         self._pressed_at = 0.0
         """When the latest key was pressed, on the console's clock."""
         self._guard = ControlCharacterFilter()
@@ -123,6 +138,7 @@ class FlytuiApp(App[None]):
 
     def on_mount(self) -> None:
         """Set theme and keys, and start to fetch once the first frame has been drawn."""
+        watch_terminal(self, self.state)
         self.register_theme(THEME)
         self.register_theme(LIGHT)
         self.theme = self.state.settings.theme or THEME.name
@@ -163,6 +179,19 @@ class FlytuiApp(App[None]):
             safe_text(message), title=safe_text(title), severity=severity, timeout=timeout, markup=False
         )
 
+    def _handle_exception(self, error: Exception) -> None:
+        self.defect = self.defect or error
+        super()._handle_exception(error)
+
+    def _fatal_error(self) -> None:
+        # Textual would print a traceback with the values of variables, which may be the input of a call. The
+        # process writes a report without them.
+        self._close_messages_no_wait()
+
+    def panic(self, *renderables: RenderableType) -> None:
+        """End the application, and print nothing for the same reason."""
+        self._close_messages_no_wait()
+
     def copy_to_clipboard(self, text: str) -> None:
         """Send the text to the terminal's clipboard. A lone surrogate, which cannot be encoded, becomes
         `?`."""
@@ -175,6 +204,9 @@ class FlytuiApp(App[None]):
 
     async def _on_changed(self, topics: frozenset[Topic]) -> None:
         """Draw fresh values, and call the person where something new waits."""
+        if self.state.catalog is not None and not self._has_values:
+            self._has_values = True
+            self.state.on_first_values()
         update_screens(self, topics)
         self._notices.update()
         self._pairing.offer_pairing()
@@ -211,6 +243,25 @@ class FlytuiApp(App[None]):
         """Open the request that waits longest; where none does, the first question."""
         self._decisions.open_first()
 
+    def action_view(self, name: str) -> None:
+        """Show that view of the main screen, from any screen but a form."""
+        self._main_screen(lambda main: main.action_view(name))
+
+    def action_filter(self) -> None:
+        """Open the filter of the view, from any screen but a form."""
+        self._main_screen(MainScreen.open_filter)
+
+    def action_jump(self) -> None:
+        """Ask for a tool to jump to, from any screen but a form."""
+        self._main_screen(MainScreen.open_jump)
+
+    def _main_screen(self, act: Callable[[MainScreen], None]) -> None:
+        """Do something on the main screen, after the screens over it are closed. Nothing is decided."""
+        top = self.screen
+        if isinstance(top, ScreenTraits) and top.has_fields:
+            return
+        show_main(self, act, self._notices.show)
+
     def action_trust(self) -> None:
         """Open the screen of the entries that wait for trust."""
         self._decisions.open_trust()
@@ -245,9 +296,20 @@ class FlytuiApp(App[None]):
             if again:
                 self.exit()
 
-        self.push_screen(
-            PressAgainScreen(self.state.keys.keys_for("main.leave"), question, "quits", "stays"), answered
-        )
+        keys = self.state.keys.keys_for("main.leave")
+        self.push_screen(PressAgainScreen(keys, question, "quits", "stays", self._serving()), answered)
+
+    def _serving(self) -> Alternative | None:
+        """The offer to leave the kernel to the agents that are connected."""
+        leave_kernel, status = self.state.leave_kernel, self.state.status
+        if leave_kernel is None or self.state.attachment is not None or status is None or not status.agents:
+            return None
+
+        def serve() -> None:
+            leave_kernel()
+            self.exit()
+
+        return Alternative("s", "quits and leaves the kernel serving them", serve)
 
     def action_demo(self) -> None:
         """Lend the terminal to the demo, which is another console on a folder of its own."""

@@ -74,9 +74,11 @@ class PairingRequest:
 
 @dataclass(frozen=True, slots=True)
 class LostKernel:
-    """The kernel that this console was attached to no longer answers. Times are on the console's clock."""
+    """The kernel that this console worked with no longer answers. Times are on the console's clock."""
 
     since: float
+    restarts: bool = False
+    """Whether it was the kernel beside this console: the supervisor starts the next one."""
 
     def seconds_since(self, now: float) -> int:
         """The whole seconds since the kernel was lost."""

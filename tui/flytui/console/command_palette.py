@@ -53,12 +53,17 @@ def palette_commands(
     )
 
 
-def show_view(app: App[None], name: str, show_notice: Callable[[str], None]) -> None:
-    """Close the screens over the main screen, and show that view of it. A screen that may not be closed for a
-    view stays, and a notice says so."""
+def show_main(app: App[None], act: Callable[[MainScreen], None], show_notice: Callable[[str], None]) -> None:
+    """Close the screens over the main screen, and do something there. A screen that may not be closed stays,
+    and a notice says so."""
     while closes_for_view(app.screen):
         app.pop_screen()
     if isinstance(app.screen, MainScreen):
-        app.screen.action_view(name)
+        act(app.screen)
     else:
         show_notice("close this first")
+
+
+def show_view(app: App[None], name: str, show_notice: Callable[[str], None]) -> None:
+    """Close the screens over the main screen, and show that view of it."""
+    show_main(app, lambda main: main.action_view(name), show_notice)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Protocol, runtime_checkable
 
+import anyio.to_thread
 from textual import events
 from textual.app import App
 
@@ -28,6 +29,7 @@ from flycore.rpc.methods import Approver, Client
 from flytui.console.attachment import AttachedKernel, LostKernel, PairingRequest
 from flytui.console.doctor.terminal_checks import TerminalFacts
 from flytui.console.fix.terminal_programs import TerminalPrograms
+from flytui.console.terminal_guard import KeyRisk
 from flytui.console.user_settings import ConsoleSettings, KeyBindings
 
 
@@ -67,7 +69,7 @@ _BY_EVENT: dict[str, frozenset[Topic]] = {
     "rules.changed": frozenset({Topic.GRANTS}),
     "blocks.changed": frozenset({Topic.GRANTS}),
     "hands.changed": frozenset({Topic.STATUS}),
-    "policy.changed": frozenset({Topic.CATALOG, Topic.STATUS, Topic.GRANTS}),
+    "policy.changed": frozenset({Topic.CATALOG, Topic.STATUS, Topic.GRANTS, Topic.QUESTIONS}),
     "status.changed": frozenset({Topic.STATUS}),
     MISSED: ALL_TOPICS,
 }
@@ -128,6 +130,15 @@ class ConsoleState:
     find_terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None
     """Finds out what the terminal can do, given its columns and rows. It may start other programs, so it must
     not be called on the event loop."""
+    key_risk: KeyRisk = field(default_factory=KeyRisk)
+    """Whether a program could type into this terminal."""
+    find_intruder: Callable[[int], str] | None = None
+    """Says which program of the kernel with that pid has this terminal open, and so why no key may approve;
+    None where there is no terminal. It reads /proc, so it must not be called on the event loop."""
+    on_first_values: Callable[[], None] = lambda: None
+    """Called once, when the values of a kernel are there for the first time."""
+    leave_kernel: Callable[[], None] | None = None
+    """Lets the kernel beside this console go on without it; None where there is no such kernel."""
     suspended: bool = False
     """Whether another program has the terminal. The console draws nothing then, and no screen opens by
     itself."""
@@ -136,9 +147,9 @@ class ConsoleState:
     lost_reason: str = ""
     """Why the kernel no longer answers; `""` while it does."""
     attachment: AttachedKernel | None = None
-    """The attachment to another one's kernel; None while the kernel is in this process."""
+    """The attachment to another one's kernel; None while the kernel is the one beside this console."""
     lost_kernel: LostKernel | None = None
-    """Set while the kernel that this console was attached to is gone and looked for."""
+    """Set while the kernel that this console worked with is gone, until there is another one."""
     pairing_requests: tuple[PairingRequest, ...] = ()
     """Consoles that ask to pair. It may hold requests whose code has expired; they are not shown."""
     notice: str = ""
@@ -165,6 +176,8 @@ class ConsoleState:
     @property
     def no_decision_reason(self) -> str:
         """Why this console can decide nothing; `""` where it can."""
+        if self.lost_kernel is not None and self.lost_kernel.restarts:
+            return "the kernel is gone: nothing can be decided until the next one runs"
         if self.lost_kernel is not None:
             return (
                 f"the kernel is gone: nothing can be decided · {self.keys.label('app.take')} opens one here"
@@ -197,6 +210,12 @@ class ConsoleState:
     def ask(self, request_id: str) -> Ask | None:
         """The request of that id, or None."""
         return next((ask for ask in self.asks if ask.request.id == request_id), None)
+
+    async def approval_obstacle(self) -> str:
+        """Why no approval may be sent now, looked up right before it is sent; `""` where it may."""
+        if self.find_intruder is None or self.status is None:
+            return ""
+        return await anyio.to_thread.run_sync(self.find_intruder, self.status.pid)
 
     def press_time(self, event: events.Event) -> float:
         """When the key or paste was read from the terminal, on the console's clock."""

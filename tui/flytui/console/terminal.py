@@ -1,30 +1,56 @@
-"""Output to a terminal that may close or stop reading, without ever blocking the event loop; and the lending
-of the terminal to another program.
+"""The driver of the terminal: output without ever blocking the event loop, input that ends nothing, the
+times at which the console stood still, and the lending of the terminal to another program.
 
 Textual writes from a thread of its own, which has a short queue. If that thread ended with an error, or
 waited for a stalled connection, the queue would fill and the next write would block the event loop and the
 kernel that runs on it. Text that a terminal does not read is therefore buffered here up to `MAX_BUFFERED`,
 then dropped, and the whole screen is drawn again once the terminal reads on.
+
+A key counts from when it could have been seen. After a pause of the process, the loop, the machine or the
+terminal every screen that decides is armed anew from the next frame that the terminal has taken.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
+import selectors
 import threading
+import time
 from collections import deque
-from collections.abc import Awaitable, Callable
-from typing import Any, TextIO, cast
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Any, Protocol, TextIO, cast, runtime_checkable
 
+from textual import events
 from textual.app import App
 from textual.driver import Driver
 from textual.drivers.linux_driver import LinuxDriver
+from textual.geometry import Size
+from textual.message import Message
 
 from flytui.console.state import ALL_TOPICS, ConsoleState, Topic
+from flytui.console.terminal_guard import find_key_risk, terminal_intruder
+from flytui.console.terminal_input import SYNCHRONIZED_OUTPUT, InputCounts, InputParser, drawable_size
+from flytui.console.terminal_pauses import GAP_S, TICK_S, Heartbeat, Receipts
 
 MAX_BUFFERED = 4 * 1024 * 1024
 """The most characters that are kept for a terminal that does not read."""
 CLOSE_TIMEOUT_S = 2.0
 """Seconds that the application waits at its end for the terminal to read what was written last."""
+READ_BYTES = 4096
+"""The most bytes that are read from the terminal at once."""
+QUESTION = "\x1b[5n"
+"""Asks a terminal whether it is well. It answers once it has read everything before the question."""
+
+
+@runtime_checkable
+class RearmedScreen(Protocol):
+    """A screen whose keys count only for what a person could see."""
+
+    def rearm(self) -> None:
+        """Arm the screen anew, because the console or its terminal stood still."""
+        ...
 
 
 class NonBlockingOutput:
@@ -37,6 +63,7 @@ class NonBlockingOutput:
         self._kept_characters = 0
         self._dropped = False
         self._writing = False
+        self._writing_since = 0.0
         self._changed = threading.Condition()
         threading.Thread(target=self._write_loop, name="flytui-terminal", daemon=True).start()
 
@@ -45,6 +72,12 @@ class NonBlockingOutput:
         """Whether the terminal has not yet read everything that was drawn."""
         with self._changed:
             return self._writing or bool(self._texts) or self._dropped
+
+    @property
+    def stalled(self) -> bool:
+        """Whether the terminal has not taken a text for longer than `GAP_S`."""
+        with self._changed:
+            return self._dropped or (self._writing and time.monotonic() - self._writing_since > GAP_S)
 
     def write(self, text: str) -> int:
         """Buffer the text for the writing thread, or drop it where the buffer is full."""
@@ -72,7 +105,7 @@ class NonBlockingOutput:
                 self._changed.wait_for(lambda: bool(self._texts))
                 text = "".join(self._texts)
                 self._texts.clear()
-                self._writing = True
+                self._writing, self._writing_since = True, time.monotonic()
             # Outside the lock: `write`, called by the event loop, must never wait for a stalled terminal.
             self._write_out(text.encode("utf-8", "replace"))
             with self._changed:
@@ -97,11 +130,25 @@ class NonBlockingOutput:
 
 
 class NonBlockingDriver(LinuxDriver):
-    """Textual's Linux driver for a terminal that may close or stop reading."""
+    """Textual's Linux driver for a terminal that may close, stop reading, or send anything."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
+        self.input_counts = InputCounts()
+        """What was dropped of the terminal's input."""
+        self.receipts = Receipts(self._ask)
+        self._parser = InputParser(self.input_counts)
+        self._loop_beat = Heartbeat()
+        self._timer: asyncio.TimerHandle | None = None
+        self._backlog = False
+        """Whether input is left from before or during a pause of the thread that reads it."""
+        self._stalled = False
+        self._in_use = False
+        """Whether the terminal is this console's, between the start and the stop of application mode."""
         self._suspended = False
+        self._good_size = (80, 25)
+        self._missed_size: tuple[int, int] | None = None
+        """The size that the terminal had at the last beat, where the application did not have it."""
         self._output: NonBlockingOutput | None = None
         if self._file is not None:
             self._output = NonBlockingOutput(self._file, self._draw_again)
@@ -109,8 +156,34 @@ class NonBlockingDriver(LinuxDriver):
 
     @property
     def unread(self) -> bool:
-        """Whether the terminal has not yet read everything that was drawn."""
-        return self._output is not None and self._output.unread
+        """Whether the terminal has not yet read everything that was drawn, or input of a pause is left."""
+        return self._backlog or (self._output is not None and self._output.unread)
+
+    def start_application_mode(self) -> None:
+        """Take the terminal, ask whether it tells what it has read, and begin to watch for pauses."""
+        self._parser = InputParser(self.input_counts)
+        self._parser.expect_mode(SYNCHRONIZED_OUTPUT)
+        self.receipts = Receipts(self._ask)
+        super().start_application_mode()  # type: ignore[no-untyped-call] # Textual declares no return type
+        # Textual returns early where the process has no right to write to the terminal.
+        self._in_use = self._writer_thread is not None
+        self.receipts.request()
+        self._loop_beat, self._backlog, self._stalled = Heartbeat(), False, False
+        # After ctrl+z, or another program that had the terminal, nothing on it is what was drawn before.
+        self._rearm()
+        self._watch_loop()
+
+    @property
+    def in_use(self) -> bool:
+        """Whether the terminal is this console's now."""
+        return self._in_use
+
+    def stop_application_mode(self) -> None:
+        """Give the terminal back."""
+        self._in_use = False
+        if self._timer is not None:
+            self._timer.cancel()
+        super().stop_application_mode()
 
     def close(self) -> None:
         """Close the driver, and wait at most `CLOSE_TIMEOUT_S` for the terminal to read what is left."""
@@ -118,11 +191,99 @@ class NonBlockingDriver(LinuxDriver):
         if self._output is not None:
             self._output.drain()
 
+    def note_loop(self) -> None:
+        """Note that the event loop runs, and arm every screen anew where it stood still before."""
+        before = self._stalled
+        self._stalled = self.receipts.stalled or (self._output is not None and self._output.stalled)
+        # Once for each stall: nothing counts as painted before the terminal reads on.
+        if self._loop_beat.beat() or (self._stalled and not before):
+            self._rearm()
+
+    def _ask(self) -> None:
+        """Ask the terminal, unless another program has it: the short queue of a writer that has ended would
+        fill, and the next text would block the event loop."""
+        if self._in_use:
+            self.write(QUESTION)
+
+    def _watch_loop(self) -> None:
+        # Set first: the watch must go on, whatever a screen does while it is armed anew.
+        self._timer = self._loop.call_later(TICK_S, self._watch_loop)
+        self.note_loop()
+        self._note_size()
+
+    def _note_size(self) -> None:
+        """Tell the application the size of the terminal once more where it has another one for two beats."""
+        # Of many changes the last one can be lost on its way to the application, which would then draw for
+        # another terminal until the next change.
+        drawn, found = tuple(self._app.size), self._get_terminal_size()
+        missed = self._in_use and found != drawn
+        if missed and self._missed_size == found:
+            self._app.post_message(events.Resize(Size(*found), Size(*found)))
+        self._missed_size = found if missed else None
+
+    def _rearm(self) -> None:
+        for screen in self._app.screen_stack if self._app.is_running else ():
+            if isinstance(screen, RearmedScreen):
+                screen.rearm()
+
+    def _set_backlog(self, left: bool) -> None:
+        self._backlog = left
+        self._rearm()
+
+    def run_input_thread(self) -> None:
+        """Read the terminal until the driver closes. No input ends this thread."""
+        beat = Heartbeat()
+        with selectors.SelectSelector() as selector:
+            selector.register(self.fileno, selectors.EVENT_READ)
+            while not self.exit_event.is_set():
+                ready = selector.select(TICK_S)
+                # This is sent before the keys that are read below, so the loop knows of the pause first.
+                if beat.beat():
+                    self._call_loop(self._set_backlog, True)
+                elif not ready and self._backlog:
+                    self._call_loop(self._set_backlog, False)
+                if ready and not self._read():
+                    # The terminal is gone, and `select` would report that without end.
+                    selector.unregister(self.fileno)
+                self._send(self._parser.tick())
+
+    def _read(self) -> bool:
+        """Pass on what the terminal has sent, and return whether it may send more."""
+        try:
+            data = os.read(self.fileno, READ_BYTES)
+        except OSError:
+            return False
+        self._send(self._parser.feed(data))
+        return bool(data)
+
+    def _send(self, found: Iterable[Message]) -> None:
+        try:
+            for message in found:
+                self.process_message(message)
+        except Exception:  # noqa: BLE001 - a fault in one sequence must not end the console and its kernel
+            self.input_counts.faults += 1
+            self._parser = InputParser(self.input_counts)
+        for _ in range(self._parser.take_answers()):
+            self._call_loop(self.receipts.take_answer)
+
+    def _call_loop(self, function: Callable[..., None], *args: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(function, *args)
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """The size of the terminal; the last one that can be drawn where this one cannot."""
+        size = super()._get_terminal_size()
+        if drawable_size(*size):
+            self._good_size = size
+        return self._good_size
+
+    def _query_in_band_window_resize(self) -> None:
+        """Ask for no reports of the size: the system knows it, and a report could hold any number."""
+
     def _draw_again(self) -> None:
         """Draw the whole screen, because a part of what was drawn never reached the terminal."""
         # Called by the writing thread, and possibly after the application has ended.
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(lambda: self._app.refresh(layout=True))
+        self._call_loop(lambda: cast(None, self._app.refresh(layout=True)))
 
     def suspend_application_mode(self) -> None:
         """Give the terminal back until `resume_application_mode`."""
@@ -143,9 +304,55 @@ def non_blocking_driver(found: type[Driver]) -> type[Driver]:
     return NonBlockingDriver if found is LinuxDriver else found
 
 
-def has_undrawn_output(app: App[Any]) -> bool:
-    """Whether the last frame has not reached the person's terminal, so that nobody can have seen it."""
-    return isinstance(app._driver, NonBlockingDriver) and app._driver.unread
+def _driver_of(app: App[Any]) -> NonBlockingDriver | None:
+    return app._driver if isinstance(app._driver, NonBlockingDriver) else None
+
+
+def restore_terminal(app: App[Any]) -> None:
+    """Give the terminal back, where the application has ended without doing so, and wait a bounded time until
+    the terminal has read it."""
+    if (driver := _driver_of(app)) is not None:
+        if driver.in_use:
+            driver.stop_application_mode()
+        driver.close()
+
+
+def note_loop(app: App[Any]) -> None:
+    """Note that the event loop runs, before a key is handled: the loop may have stood still until now."""
+    if (driver := _driver_of(app)) is not None:
+        driver.note_loop()
+
+
+def request_receipt(app: App[Any]) -> int:
+    """Ask the terminal to confirm that it has read all that was drawn until now; gives a number."""
+    driver = _driver_of(app)
+    return 0 if driver is None else driver.receipts.request()
+
+
+def request_receipt_if_due(app: App[Any]) -> None:
+    """Ask the terminal whether it still reads, where it was not asked a moment ago."""
+    if (driver := _driver_of(app)) is not None:
+        driver.receipts.request_if_due()
+
+
+def has_receipt(app: App[Any], number: int) -> bool:
+    """Whether the terminal has taken all that was drawn before the request of that number."""
+    driver = _driver_of(app)
+    return driver is None or (not driver.unread and driver.receipts.has(number))
+
+
+def input_counts(app: App[Any]) -> InputCounts:
+    """What was dropped of the terminal's input."""
+    driver = _driver_of(app)
+    return InputCounts() if driver is None else driver.input_counts
+
+
+def watch_terminal(app: App[Any], state: ConsoleState) -> None:
+    """Find out who else could press keys on this terminal, and look again before each approval."""
+    driver = _driver_of(app)
+    if driver is not None:
+        state.key_risk = find_key_risk()
+        state.find_intruder = partial(terminal_intruder, driver.fileno)
 
 
 async def suspend_for(

@@ -16,7 +16,7 @@ from flycore.model.enums import Choice, Risk
 from flycore.model.program import Seal
 from flycore.model.stability import PermissionReport, group_equal_reports
 from flysafe.text import strict_text
-from flytui.text.input_view import input_lines, input_segments, input_size
+from flytui.text.input_view import field_beginnings, input_lines, input_segments, input_size
 from flytui.text.wrap import wrap_exact, wrap_words
 
 LABEL_CELLS = 9
@@ -64,6 +64,8 @@ class CardLine(Value, frozen=True, kw_only=True):
     label: str
     text: str
     style: CardStyle
+    must_read: bool = False
+    """Whether the line has to have been on screen before an approval."""
 
 
 class KeyHint(Value, frozen=True, kw_only=True):
@@ -83,6 +85,11 @@ def render_card(request: ApprovalRequest, width: int, *, reveal: bool = False) -
     return (
         *_caller_lines(request, room),
         *_lines("EFFECT", strict_text(request.effect), CardStyle.EFFECT, room),
+        *(
+            one
+            for text in request.notices
+            for one in _lines("DOUBT", strict_text(text), CardStyle.REACH_OPEN, room)
+        ),
         *_input(request, room, reveal=reveal),
         *_target(request, room),
         *_reach(request, room),
@@ -135,6 +142,7 @@ def _lines(label: str, text: str, style: CardStyle, room: int) -> Iterator[CardL
 
 def _caller_lines(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     caller = request.caller
+    # The call that a sidecar makes this one in is part of the text.
     who = strict_text(str(caller))
     if caller.executable:
         who += f" · {strict_text(caller.executable)}"
@@ -153,8 +161,20 @@ def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[Car
     yield from _lines("INPUT", input_size(request, len(drawn)), CardStyle.PLAIN, room)
     if request.edited:
         yield from _lines("", EDITED, CardStyle.REACH_OPEN, room)
+    whole = request.risk.at_least(Risk.HIGH)
+    parts = iter(field_beginnings(text))
+    part, start = next(parts, None), 0
     for line in drawn:
-        yield CardLine(label="", text=line, style=CardStyle.INPUT)
+        end = start + len(line)
+        must_read = whole
+        # One line may hold the beginnings of several fields, and one beginning may go over several lines.
+        while part is not None and part[0] < end:
+            must_read = True
+            if part[1] > end:
+                break
+            part = next(parts, None)
+        yield CardLine(label="", text=line, style=CardStyle.INPUT, must_read=must_read)
+        start = end
 
 
 def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
@@ -248,6 +268,7 @@ def _harmless(report: PermissionReport) -> bool:
 
 def _seals(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     yield from _lines("SEAL", _seal(request.seal), CardStyle.SEAL, room)
+    yield from _parts(request.seal, room)
     by_program: dict[tuple[tuple[str, ...], Seal], list[str]] = {}
     for delegate in request.delegates:
         by_program.setdefault((delegate.argv, delegate.seal), []).append(strict_text(delegate.name))
@@ -258,6 +279,18 @@ def _seals(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
         yield from _lines(
             "", f"delegate{plural} {', '.join(names)}: {words} · {sealed}", CardStyle.SEAL, room
         )
+        if seal != request.seal:
+            yield from _parts(seal, room)
+
+
+def _parts(seal: Seal, room: int) -> Iterator[CardLine]:
+    """The lines that name what else is sealed, and why a seal is partial."""
+    for part in seal.parts:
+        sha = strict_text(part.digest[:DIGEST_SHOWN])
+        text = f"and {strict_text(part.why)} {strict_text(part.path)} · sha256 {sha}"
+        yield from _lines("", text, CardStyle.SEAL, room)
+    for reason in seal.partial:
+        yield from _lines("", f"PARTIAL: {strict_text(reason)}", CardStyle.REACH_OPEN, room)
 
 
 def _seal(seal: Seal) -> str:
@@ -268,6 +301,8 @@ def _seal(seal: Seal) -> str:
         parts.append("editable")
     if seal.copy:
         parts.append("runs as a private copy")
+    if seal.partial:
+        parts.append("partial")
     if not seal.leasable:
         parts.append("asked each time")
     if seal.note:

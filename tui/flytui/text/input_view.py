@@ -13,6 +13,9 @@ from flysafe.text import strict_text
 _ESCAPE = re.compile(r"(\\(?:u[0-9a-fA-F]{4}|.))", re.DOTALL)
 _AFTER_NEWLINE = re.compile(r"((?:\\[^n]|[^\\])*?\\n|.+)", re.DOTALL)
 MASK_DIGEST_SHOWN = 8
+BEGINNING = 24
+"""How many characters of a field's value are its beginning, which has to be read before an approval."""
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"?|[{}\[\],:]|[^"{}\[\],:]+', re.DOTALL)
 
 
 def input_lines(request: ApprovalRequest, *, reveal: bool = False) -> str:
@@ -36,6 +39,20 @@ def input_segments(text: str) -> list[str]:
     """The text cut after each escaped newline, so that a script is drawn line by line. Joined, the parts are
     the text again."""
     return _AFTER_NEWLINE.findall(text) or [""]
+
+
+def field_beginnings(text: str) -> list[tuple[int, int]]:
+    """The part of each field, at any depth, that a person has to see: its name and the first characters of
+    its value. `text` is what `input_lines` gives; the parts are pairs of first index and the one after the
+    last."""
+    found: list[tuple[int, int]] = []
+    before: re.Match[str] | None = None
+    for token in _TOKEN.finditer(text):
+        # Outside strings a colon stands only between a name and its value.
+        if token[0] == ":" and before is not None and before[0].startswith('"'):
+            found.append((before.start(), min(len(text), token.end() + BEGINNING)))
+        before = token
+    return found
 
 
 def input_size(request: ApprovalRequest, lines: int) -> str:

@@ -12,6 +12,7 @@ import click
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_json
+from flytui.cli.root_notice import check_root
 from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
@@ -72,13 +73,13 @@ def call(
     except CallInputError as problem:
         raise click.UsageError(str(problem)) from None
     places = invocation.places()
-
     ended: list[ToolResult] = []
     display = progress_display(tool, plain=invocation.plain, for_console=wait_approver > 0)
 
     async def perform() -> None:
         from flycore.client.connect import connect
 
+        await check_root(invocation, places)
         async with (
             connect(places, wait_approver=wait_approver) as client,
             show_progress(display) as on_progress,

@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from flytui.cli.interrupts import run_async
+from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import at_terminal, print_json, print_line
+from flytui.cli.output import print_json, print_line
+from flytui.supervisor.console_arguments import at_terminal
 
 if TYPE_CHECKING:
-    from flycore.rpc.methods import Approver, Client
     from flytui.cli.demo_root import DemoRoot
     from flytui.cli.documents import DemoCall
 
@@ -39,7 +37,9 @@ def demo(invocation: Invocation) -> int:
     if not at_terminal():
         raise click.UsageError("the demo opens a console, and a console needs a terminal")
     with tempfile.TemporaryDirectory(prefix="flytui-demo-") as folder:
-        calls = _play(prepare_demo(Path(folder), os.environ))
+        code, calls = _play(prepare_demo(Path(folder), os.environ))
+    if code:
+        return code
     if invocation.as_json:
         from flytui.cli.documents import DemoDocument
 
@@ -50,42 +50,44 @@ def demo(invocation: Invocation) -> int:
     return 0
 
 
-def _play(root: DemoRoot) -> list[DemoCall]:
-    """Opens the console and makes the calls; both end when the person quits. Returns the finished calls."""
-    calls: list[DemoCall] = []
+def _play(root: DemoRoot) -> tuple[int, list[DemoCall]]:
+    """Opens the console, beside which a process makes the calls; both end when the person quits. Returns the
+    console's exit code and the finished calls."""
+    import msgspec
 
-    @asynccontextmanager
-    async def opening(report: Callable[[str], None]) -> AsyncIterator[tuple[Client, Approver]]:
-        import anyio
+    from flytui.cli.documents import DemoCall
+    from flytui.supervisor.programs import ConsolePlace, open_at
 
-        from flytui.cli.console import open_kernel_beside
+    record = root.places.app_root.parent / "calls.jsonl"
 
-        async with open_kernel_beside(root.places, report) as at_kernel, anyio.create_task_group() as group:
-            group.start_soon(make_calls, root, calls)
-            yield at_kernel
-            # A call may still wait for a decision in the console that has just closed.
-            group.cancel_scope.cancel()
+    def companion() -> int:
+        os.environ.clear()
+        os.environ.update(root.environ)
+        return run_calls(root, record)
 
-    async def show_console() -> None:
-        from flycore.client.audit_reader import AuditReader
-        from flytui.cli.console import find_console_windows, until_terminal_closes
-        from flytui.console.run import run_console
-
-        async with until_terminal_closes():
-            await run_console(
-                opening,
-                TITLE,
-                find_own_windows=find_console_windows,
-                audit_reader=AuditReader.of(root.places),
-            )
-
-    run_async(show_console)
-    return calls
+    place = ConsolePlace(root=str(root.places.app_root), environ=root.environ, title=TITLE)
+    code = open_at(place, companion)
+    lines = record.read_bytes().splitlines() if record.exists() else []
+    return code, [msgspec.json.decode(line, type=DemoCall) for line in lines]
 
 
-async def make_calls(root: DemoRoot, calls: list[DemoCall]) -> None:
-    """Calls each tool from a process of its own, one after the other, and appends each result to `calls`."""
+def run_calls(root: DemoRoot, record: Path) -> int:
+    """Makes the calls until they have ended, or a signal comes, and writes one line for each to `record`."""
+
+    async def run() -> None:
+        await make_calls(root, record)
+
+    try:
+        run_async(run)
+    except SignalInterrupt as interrupted:
+        return interrupted.exit_code
+    return 0
+
+
+async def make_calls(root: DemoRoot, record: Path) -> None:
+    """Calls each tool from a process of its own, one after the other, and adds a line for each to a file."""
     import anyio
+    import msgspec
 
     from flytui.cli.demo_root import TOOLS
     from flytui.cli.documents import DemoCall
@@ -100,7 +102,9 @@ async def make_calls(root: DemoRoot, calls: list[DemoCall]) -> None:
             env=root.environ,
             check=False,
         )
-        calls.append(DemoCall(tool=tool, exit_code=done.returncode, status=_status(done.stdout)))
+        call = DemoCall(tool=tool, exit_code=done.returncode, status=_status(done.stdout))
+        with record.open("ab") as lines:
+            lines.write(msgspec.json.encode(call) + b"\n")
 
 
 def _status(output: bytes) -> str:

@@ -11,8 +11,9 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import query_kernel, read_catalog
-from flytui.cli.output import at_terminal, print_json, print_line, print_strict
+from flytui.cli.output import print_json, print_line, print_strict
 from flytui.cli.terminal import find_terminal, terminal_size
+from flytui.supervisor.console_arguments import at_terminal
 
 if TYPE_CHECKING:
     from flycore.model.diagnostics import Check

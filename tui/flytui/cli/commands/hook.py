@@ -12,6 +12,7 @@ import click
 
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.root_notice import check_root
 
 if TYPE_CHECKING:
     from flycore.model.call import ToolResult
@@ -126,7 +127,9 @@ async def _ask_kernel(
 
     # The hook must end by itself: the agent runs its tool if it has to end the hook at its own time limit.
     with anyio.move_on_after(wait + SETTLE_SECONDS):
-        async with connect(invocation.places()) as kernel:
+        places = invocation.places()
+        await check_root(invocation, places)
+        async with connect(places) as kernel:
             call = partial(kernel.call, request.action, request.input, purpose=request.reason)
             if keep:
                 return (await call(inline_wait_ms=int(wait * 1000)),)

@@ -6,6 +6,7 @@ import click
 
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.root_notice import check_root
 
 
 @click.command()
@@ -41,6 +42,7 @@ def mcp(invocation: Invocation, wait_approver: float, client_name: str | None) -
         from flycore.server.mcp.images import image_reader
         from flycore.server.mcp.stdio import serve_stdio
 
+        await check_root(invocation, places)
         async with connect(places, wait_approver=wait_approver) as client:
             await serve_stdio(client, image_reader(places))
         return True

@@ -12,7 +12,9 @@ from flytui.cli.output import print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from flycore.model.audit import ApprovalMetrics, ApprovalReport, ToolMetrics
+    from flycore.model.status import Status
     from flycore.offline.audit_log import Projection, TimeRange
+    from flycore.rpc.methods import Client
 
 NO_CALL = "the log has no call in that time"
 NO_PROMPT = "nobody was asked in that time"
@@ -40,8 +42,10 @@ def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: st
     projection = read_metrics(invocation.places(), span_of(since, until))
     if prometheus:
         from flycore.offline.audit_log import exposition
+        from flytui.cli.kernel_query import query_kernel
 
-        click.echo(exposition(projection.metrics(), projection.approvals()), nl=False)
+        running = query_kernel(invocation.places(), _status)
+        click.echo(exposition(projection.metrics(), projection.approvals(), running), nl=False)
     elif invocation.as_json:
         from flytui.cli.documents import MetricsDocument
 
@@ -51,6 +55,10 @@ def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: st
     else:
         _show_tools(invocation, projection)
     return 0
+
+
+async def _status(client: Client) -> Status:
+    return await client.status()
 
 
 def span_of(since: str, until: str) -> TimeRange:

@@ -45,8 +45,13 @@ def _print_stop(invocation: Invocation, places: RootPaths) -> int:
     if invocation.as_json:
         print_json(document)
         return code
+    if not document.stopped:
+        print_error(document.message)
+        return code
     if document.already:
         print_line("everything was stopped already")
+    elif document.ended_pid is not None:
+        print_line(f"everything is stopped: the kernel, pid {document.ended_pid}, was ended")
     else:
         calls, requests = count_of(len(document.calls), "call"), count_of(document.requests, "request")
         ended = f"{calls} ended, {requests} refused, {count_of(document.leases, 'lease')} ended"
@@ -75,7 +80,7 @@ def _stop_root(places: RootPaths) -> tuple[PanicDocument, int]:
             return _stop_offline(places), 0
         except RootBusy as busy:
             if time.monotonic() >= deadline:
-                return _stop_unanswered(places, busy), EXIT_NOT_SURE
+                return _end_unanswering(places, busy)
         time.sleep(LOOK_AGAIN_SECONDS)
 
 
@@ -120,18 +125,28 @@ def _stop_offline(places: RootPaths) -> PanicDocument:
     )
 
 
-def _stop_unanswered(places: RootPaths, busy: RootBusy) -> PanicDocument:
-    """Handles a process that holds the root and does not answer: every kernel that starts after it is
-    stopped."""
-    from flycore.offline.panic import stop_next_kernel
+def _end_unanswering(places: RootPaths, busy: RootBusy) -> tuple[PanicDocument, int]:
+    """Ends a process that holds the root and does not answer. Returns the exit code as well."""
+    from flycore.offline.panic import end_kernel
     from flytui.cli.documents import PanicDocument
+    from flytui.cli.interrupts import run_async
 
-    stop_next_kernel(places)
+    ended = run_async(lambda: end_kernel(places))
+    holder = f"pid {busy.pid} ({busy.role}) held this root and did not answer"
+    if ended:
+        message = f"{holder}: it was ended with what it ran. {AT_A_TERMINAL}"
+        document = PanicDocument(
+            app_root=str(places.app_root), kernel=False, already=False, ended_pid=busy.pid, message=message
+        )
+        return document, 0
     message = (
-        f"pid {busy.pid} ({busy.role}) holds this root and does not answer: what it runs was not stopped. "
-        f"End it: kill {busy.pid}. The next kernel starts stopped."
+        f"{holder}, and could not be ended: what it runs was not stopped. "
+        f"End it: kill -9 {busy.pid}. The next kernel starts stopped."
     )
-    return PanicDocument(app_root=str(places.app_root), kernel=False, already=False, message=message)
+    document = PanicDocument(
+        app_root=str(places.app_root), kernel=False, already=False, stopped=False, message=message
+    )
+    return document, EXIT_NOT_SURE
 
 
 def _release(invocation: Invocation, places: RootPaths) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_error, print_json, print_line
+from flytui.cli.output import print_error, print_json, print_line, print_strict
 from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
@@ -62,7 +62,26 @@ def check(invocation: Invocation, file: Path | None) -> int:
         for layer in layers:
             print_line(f"{layer.layer:<7}  {layer.file}: {_layer_text(layer)}")
         _print_findings(diagnostics, print_line)
+        if file is None:
+            _print_waiting(invocation)
     return EXIT_ERRORS if any(item.severity is Severity.ERROR for item in diagnostics) else 0
+
+
+def _print_waiting(invocation: Invocation) -> None:
+    """Print the changes of the user's file that the running kernel does not count, if there are any."""
+    from flycore.model.enums import QuestionKind
+    from flycore.model.question import Question
+    from flycore.rpc.methods import Client
+    from flytui.cli.kernel_query import query_kernel
+
+    async def ask(client: Client) -> tuple[Question, ...]:
+        return await client.questions()
+
+    for question in query_kernel(invocation.places(), ask) or ():
+        if question.kind is QuestionKind.POLICY:
+            print_line("waiting: the running kernel does not count these changes until you accept them")
+            for line in question.lines:
+                print_strict(f"  {line}")
 
 
 @policy.command("explain")

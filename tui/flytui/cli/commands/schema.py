@@ -45,6 +45,7 @@ NAMES = (
     "config-path",
     "import",
     "sidecar-check",
+    "sandbox-probe",
 )
 
 

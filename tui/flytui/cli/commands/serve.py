@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, print_error, print_json, print_line
+from flytui.cli.output import clock_time, holder_text, print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.kernel.kernel import Kernel
@@ -47,7 +49,7 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
     def on_wait(pid: int, since: float, role: str) -> None:
         if pid not in waits:
             waits.append(pid)
-            print_error(f"waits until the root is free: {role}, pid {pid}, since {clock_time(since)}")
+            print_error(f"waits until the root is free: {holder_text(pid, since, role)}")
 
     async def run() -> None:
         import anyio
@@ -66,7 +68,7 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
             if terminal is None:
                 await anyio.sleep_forever()
             else:
-                await show_codes(kernel, terminal)
+                await show_codes(kernel, partial(click.echo, file=terminal))
 
     run_async(run)
     return 0
@@ -112,9 +114,9 @@ def own_terminal() -> TextIO | None:
     return next((stream for stream in (sys.stderr, sys.stdout) if stream.isatty()), None)
 
 
-async def show_codes(kernel: Kernel, terminal: TextIO) -> None:
-    """Shows on that terminal alone the codes of consoles that ask to decide, and which consoles attached
-    and left. Runs until it is cancelled."""
+async def show_codes(kernel: Kernel, show: Callable[[str], None]) -> None:
+    """Shows the codes of consoles that ask to decide, and which consoles attached and left. `show` must write
+    to a place that only this user can read. Runs until it is cancelled."""
     from flycore.model.events import EventClass
 
     with (
@@ -123,7 +125,7 @@ async def show_codes(kernel: Kernel, terminal: TextIO) -> None:
     ):
         async for event in events:
             if line := console_line(event):
-                click.echo(line, file=terminal)
+                show(line)
 
 
 def console_line(event: Event) -> str:

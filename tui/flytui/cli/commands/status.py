@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -37,23 +38,37 @@ def status(invocation: Invocation, form: str) -> int:
             raise click.UsageError("--json and --format tmux are two formats: choose one")
         return _for_tmux(invocation)
     from flycore.offline.panic import read_panic
+    from flycore.offline.root import living_holder
     from flycore.offline.trust import read_pending_trust
     from flytui.cli.documents import StatusDocument
 
     places = invocation.places()
     kernel = query_kernel(places, _question)
+    socket = places.socket
+    if kernel is not None:
+        from flycore.client.remote import kernel_socket
+
+        socket = kernel_socket(places)
+    holder = None if kernel is not None else living_holder(places)
     document = StatusDocument(
         running=kernel is not None,
         app_root=str(places.app_root),
-        socket=str(places.socket),
+        socket=str(socket),
         kernel=kernel,
         waiting_trust=kernel.waiting_trust if kernel else len(read_pending_trust(places).items),
         panic=kernel.panic if kernel else read_panic(places) is not None,
+        held_by=holder.pid if holder is not None else None,
     )
     if invocation.as_json:
         print_json(document)
     else:
         print_line("\n".join(status_lines(document)))
+        # A code is shown to a person only, never to a file or a pipe.
+        if kernel is not None and kernel.role == "serve" and sys.stdout.isatty():
+            from flytui.cli.serve_log import latest_line
+
+            if line := latest_line(places):
+                print_line(f"log      {line}")
     return 0
 
 
@@ -83,6 +98,8 @@ def tmux_line(kernel: Status) -> str:
         parts.append(_red_text("stopped"))
     if not kernel.policy_ok:
         parts.append(_red_text("policy failed"))
+    if kernel.waiting_rules:
+        parts.append("#[fg=yellow]policy waits#[default]")
     if kernel.waiting:
         risk = kernel.waiting_risk
         words = f"{kernel.waiting} waiting{f', {risk.value}' if risk is not None else ''}"
@@ -102,6 +119,18 @@ def _risk_text(kernel: Status) -> str:
     return f", the highest risk {kernel.waiting_risk.value}" if kernel.waiting_risk is not None else ""
 
 
+def _policy_text(kernel: Status) -> str:
+    if not kernel.policy_ok:
+        return "failed to load: flytui doctor says where"
+    if kernel.waiting_rules:
+        from flytui.text.labels import plural
+
+        changes = plural(kernel.waiting_rules, "looser change")
+        verb = "waits" if kernel.waiting_rules == 1 else "wait"
+        return f"loaded; {changes} of its file {verb} for you: flytui approvals"
+    return "loaded"
+
+
 def consoles(kernel: Status) -> str:
     """Returns whether a person can decide, and in how many consoles."""
     if not kernel.approver:
@@ -113,7 +142,9 @@ def status_lines(document: StatusDocument) -> list[str]:
     """Returns the status as plain lines."""
     lines = [f"root     {document.app_root}"]
     kernel = document.kernel
-    if kernel is None:
+    if document.held_by is not None:
+        lines.append(f"kernel   held by pid {document.held_by}, does not answer: flytui panic ends it")
+    elif kernel is None:
         lines.append("kernel   none runs: flytui opens a console here")
     else:
         lines += [
@@ -124,7 +155,7 @@ def status_lines(document: StatusDocument) -> list[str]:
             f"leases   {kernel.leases}",
             f"agents   {kernel.agents}",
             *(f"listens  {address}" for address in kernel.listening),
-            f"policy   {'loaded' if kernel.policy_ok else 'failed to load: flytui doctor says where'}",
+            f"policy   {_policy_text(kernel)}",
             f"sandbox  {kernel.sandbox}",
         ]
         if kernel.notify_problem:

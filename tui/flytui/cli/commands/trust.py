@@ -184,7 +184,7 @@ def _wait_for_console(
 ) -> int:
     """Waits until the entries are decided in the console, or in one attached to `flytui serve`, or until
     it is interrupted. Returns the exit code."""
-    from flycore.client.remote import connect_unix
+    from flycore.client.remote import connect_root
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flytui.cli.interrupts import run_async
 
@@ -197,7 +197,7 @@ def _wait_for_console(
 
     async def wait() -> None:
         # Subscribed before the first question, so that a decision made in between is not missed.
-        async with connect_unix(places.socket, viewer=True) as client, client.events() as events:
+        async with connect_root(places, viewer=True) as client, client.events() as events:
             while await client.pending_trust():
                 await anext(events, None)
 

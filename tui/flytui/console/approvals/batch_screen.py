@@ -33,6 +33,7 @@ class BatchScreen(ArmedScreen[None]):
         super().__init__(state, "Approvals", _ARMING)
         self._asks, self._others = split_batch(state.waiting)
         self._outcome: tuple[str, ...] = ()
+        self._must_read: frozenset[int] = frozenset()
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Take requests that ended or changed off the table, which is then armed from the start."""
@@ -54,6 +55,9 @@ class BatchScreen(ArmedScreen[None]):
     async def _send(self, asks: Sequence[Ask]) -> None:
         """Send one answer for each request that was shown. A refusal by the kernel does not end the
         others."""
+        if obstacle := await self._state.approval_obstacle():
+            self._outcome = ("nothing approved", obstacle)
+            return
         refused: list[str] = []
         for ask in asks:
             # The digest is the one on screen: where the request changed since, the kernel refuses the answer.
@@ -78,8 +82,13 @@ class BatchScreen(ArmedScreen[None]):
 
     def _body_lines(self, width: int) -> Sequence[StyledLine]:
         rows: list[StyledLine] = []
+        must_read: set[int] = set()
         for place, ask in enumerate(self._asks, 1):
-            rows += [*_entry(place, ask, width), ()]
+            title, cards = _entry_title(place, ask, width), _entry_cards(ask, width)
+            first = len(rows) + len(title)
+            must_read.update(first + at for at, card in enumerate(cards) if card.must_read)
+            rows += [*title, *(_card_line(card) for card in cards), ()]
+        self._must_read = frozenset(must_read)
         if not self._asks:
             rows += [line(span(" Nothing waits that can be approved in a batch.")), ()]
         if self._others:
@@ -88,6 +97,9 @@ class BatchScreen(ArmedScreen[None]):
             name = StyledText(strict_text(f"{ask.request.tool} · {ask.request.caller}"))
             rows += wrap(line(StyledText("   "), name, span(f"  {why}", Tone.WARN)), width, 5)
         return rows
+
+    def _required_rows(self) -> frozenset[int]:
+        return self._must_read
 
     def _key_lines(self, width: int) -> Sequence[StyledLine]:
         if self._outcome:
@@ -121,8 +133,8 @@ def _exclusion_reason(request: ApprovalRequest) -> str:
     return "has masked fields, which its own card reveals" if request.masked else ""
 
 
-def _entry(place: int, ask: Ask, width: int) -> list[StyledLine]:
-    """The lines of one request: caller, tool, effect, whole input, and what the call could reach."""
+def _entry_title(place: int, ask: Ask, width: int) -> list[StyledLine]:
+    """The lines that name one request's tool and caller."""
     request = ask.request
     title = line(
         span(f" {place}  "), StyledText(strict_text(request.tool), Tone.STRONG), span(f"  {request.caller}")
@@ -130,7 +142,12 @@ def _entry(place: int, ask: Ask, width: int) -> list[StyledLine]:
     rows = wrap(title, width, 4)
     if ask.count > 1:
         rows += wrap(line(span(f"    {ask.count} identical calls wait for this answer", Tone.WARN)), width, 4)
-    return [*rows, *(_card_line(card) for card in _relevant_lines(render_card(request, width - 3)))]
+    return rows
+
+
+def _entry_cards(ask: Ask, width: int) -> Sequence[CardLine]:
+    """The lines of one request's effect, of its whole input, and of what the call could reach."""
+    return _relevant_lines(render_card(ask.request, width - 3))
 
 
 def _relevant_lines(cards: Sequence[CardLine]) -> Sequence[CardLine]:

@@ -123,22 +123,34 @@ def _title_line(frame: CardFrame, width: int) -> list[StyledLine]:
     ]
 
 
-def body_lines(
+@dataclass(frozen=True, slots=True)
+class CardBody:
+    """The lines of a card below its title, and which of them have to be read before an approval."""
+
+    lines: list[StyledLine]
+    must_read: frozenset[int]
+    """Indexes of lines."""
+
+
+def body_of(
     request: ApprovalRequest, width: int, *, reveal: bool, height: int = 0, colours: bool = True
-) -> list[StyledLine]:
+) -> CardBody:
     """Every line of the kernel's card, with the labels in a column of their own. The pictures share what is
     left of `height` lines; each has at least `LEAST_ROWS`."""
     cards = render_card(request, width - 2, reveal=reveal)
     rows = _crop_rows(request, height - len(cards))
     lines: list[StyledLine] = []
+    must_read: set[int] = set()
     for card, after in zip_longest(cards, cards[1:]):
         label = padded((StyledText(" "), StyledText(card.label, Tone.DIM)), LABEL_CELLS + 1)
+        if card.must_read:
+            must_read.add(len(lines))
         lines.append((*label, StyledText(card.text, TONES[card.style])))
         if after is not None and after.style is card.style:
             continue
         picture = crop_lines(request, card.style, width - 2 - LABEL_CELLS, rows, colours=colours)
         lines += [(StyledText(" " * (LABEL_CELLS + 1)), *row) for row in picture]
-    return lines
+    return CardBody(lines, frozenset(must_read))
 
 
 def _crop_rows(request: ApprovalRequest, free: int) -> int:

@@ -22,8 +22,10 @@ _ARMING = ArmingState(Risk.MEDIUM, read_whole=True)
 KIND_LABELS: dict[QuestionKind, tuple[str, Tone]] = {
     QuestionKind.PANIC: ("■ stopped", Tone.ALARM),
     QuestionKind.LOOP: ("↻ loop", Tone.WARN),
+    QuestionKind.NESTED: ("▲ root", Tone.WARN),
     QuestionKind.TRUST: ("± new", Tone.WARN),
     QuestionKind.DRIFT: ("± changed", Tone.WARN),
+    QuestionKind.POLICY: ("± policy", Tone.WARN),
 }
 
 
@@ -82,6 +84,9 @@ class QuestionScreen(ArmedScreen[None]):
     async def _send(self, question: Question, option: str, words: str) -> None:
         """Send an answer to the question that was on screen when the key was pressed."""
         try:
+            if obstacle := await self._state.approval_obstacle():
+                self._outcome = f"the answer did not count: {obstacle}"
+                return
             outcome = await self._state.approver.answer(question.id, option, words)
         except FlyError as error:
             self._outcome = f"the answer did not count: {error}"

@@ -16,7 +16,7 @@ from flycore.model.approval import Ask
 from flycore.model.enums import RequestState
 from flycore.model.question import Question
 from flytui.console.approvals.batch_screen import BatchScreen
-from flytui.console.approvals.card_lines import body_lines, outcome_of, why_lines
+from flytui.console.approvals.card_lines import body_of, outcome_of, why_lines
 from flytui.console.approvals.question_screen import KIND_LABELS
 from flytui.console.catalog.catalog_rows import Heading
 from flytui.console.screens.base import PageScreen
@@ -211,5 +211,10 @@ def ended_request_lines(ask: Ask, now: float, width: int, *, colours: bool = Tru
         lease = ask.answer.lease
         time = plural(lease.minutes, "minute") if lease.minutes else "the time until the caller leaves"
         rows.append(line(span(f" lease for {time} and {plural(lease.calls, 'call')}")))
-    rows = [*wrapped(rows, width, 1), (), *body_lines(ask.request, width, reveal=False, colours=colours), ()]
+    rows = [
+        *wrapped(rows, width, 1),
+        (),
+        *body_of(ask.request, width, reveal=False, colours=colours).lines,
+        (),
+    ]
     return [*rows, *((StyledText(" "), *row) for row in why_lines(ask.request, width - 1))]

@@ -16,7 +16,7 @@ from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
 from flycore.model.enums import Choice, RequestState
 from flycore.model.errors import FlyError
 from flycore.model.json import JsonObject
-from flytui.console.approvals.card_lines import CardFrame, body_lines, foot_lines, title_lines, why_lines
+from flytui.console.approvals.card_lines import CardFrame, body_of, foot_lines, title_lines, why_lines
 from flytui.console.approvals.terms_screen import LeaseScreen, RuleScreen, SendAnswer, SendEditedInput
 from flytui.console.forms.json_editor import EditInputScreen
 from flytui.console.screens.armed import ArmedScreen
@@ -56,6 +56,7 @@ class RequestView(ArmedScreen[None]):
     def __init__(self, state: ConsoleState, ask: Ask) -> None:
         super().__init__(state, "Approvals", _initial_arming(ask))
         self._ask = ask
+        self._must_read: frozenset[int] = frozenset()
         self._reveal = False
         self._outcome = ""
         self._succeeded = True
@@ -132,13 +133,18 @@ class RequestView(ArmedScreen[None]):
         return foot_lines(self._frame(), width)
 
     def _body_lines(self, width: int) -> Sequence[StyledLine]:
-        return body_lines(
+        body = body_of(
             self._ask.request,
             width,
             reveal=self._reveal,
             height=self._card.size.height,
             colours=not self.app.no_color,
         )
+        self._must_read = body.must_read
+        return body.lines
+
+    def _required_rows(self) -> frozenset[int]:
+        return self._must_read
 
     def _frame(self) -> CardFrame:
         waiting = self._state.waiting
@@ -198,7 +204,8 @@ class RequestScreen(RequestView):
             self.app.call_later(self.app.run_action, action)
 
     def _key_waiting(self, key: str, now: float) -> None:
-        belongs = self._arming.belongs_to_card(now)
+        # A refusal, or a form to write in, counts after a pause, too: no letter of a reason may be lost.
+        belongs = self._arming.may_refuse(now)
         # Asked before the press, which closes the window: the key that closes it must not do its other work,
         # or a mistyped letter would open a form.
         was_open = self._arming.confirm_open(now)
@@ -260,7 +267,7 @@ class RequestScreen(RequestView):
         _, opened = self._block_press or ("", now)
         self._block_press = None
         # A key held down repeats sooner than CONFIRM_FROM_S, and must not confirm itself.
-        if key == "b" and now - opened >= CONFIRM_FROM_S and self._arming.belongs_to_card(now):
+        if key == "b" and now - opened >= CONFIRM_FROM_S and self._arming.may_refuse(now):
             self._answer(Answer(choice=Choice.BLOCK))
 
     def _key_after(self, key: str) -> None:
@@ -274,7 +281,7 @@ class RequestScreen(RequestView):
     def _card_read(self) -> bool:
         """Whether the card has been read as far as a form on it demands; a notice says why not."""
         arming = self._arming
-        unread = arming.strict and (not arming.end_seen or arming.masked)
+        unread = arming.pages_left or (arming.strict and (not arming.end_seen or arming.masked))
         self._notice = arming.blocked_reason(self._state.clock()) if unread else ""
         return not unread
 
@@ -291,6 +298,9 @@ class RequestScreen(RequestView):
         request = ask.request
 
         async def send(answer: Answer) -> Outcome:
+            refuses = answer.choice in (Choice.DENY, Choice.BLOCK)
+            if not refuses and (obstacle := await self._state.approval_obstacle()):
+                return Outcome(accepted=False, why_not=obstacle)
             return await self._state.approver.decide(request.id, request.subject_digest, answer)
 
         return send

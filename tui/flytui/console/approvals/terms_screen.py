@@ -16,10 +16,8 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from flycore.approval.leases import MAX_CALLS, lease_fault
+from flycore.approval.leases import MAX_CALLS, lease_durations, lease_fault
 from flycore.model.approval import (
-    LEASE_MINUTES,
-    UNTIL_LEFT,
     Answer,
     ApprovalRequest,
     LeaseTerms,
@@ -60,6 +58,10 @@ DECISIONS = (Decision.ALLOW, Decision.DENY)
 DAYS = (1, 7, 30, 0)
 """Days from today until a rule expires, in the order of `_DAY_WORDS`; 0 is never."""
 _DAY_WORDS = ("tomorrow", "in a week", "in a month", "never")
+_PARTIAL_NOTE = (
+    "The seal is partial ({}). The lease ends when a file of the working folder changes; what lies elsewhere"
+    " may change unseen."
+)
 _GROUP_NOTE = "While the lease lasts, other callers' calls wait for the group {}."
 
 
@@ -68,6 +70,8 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
     that the kernel accepted, or None when the person goes back to the card."""
 
     closes_for_view = False
+    takes_typeahead = True
+    has_fields = True
     TITLES: ClassVar[tuple[str, str]]
     """The titles of the form and of the summary."""
     APPROVE_LABEL: ClassVar[str]
@@ -257,7 +261,7 @@ class LeaseScreen(TermsScreen):
     APPROVE_LABEL = "approve this lease"
 
     def __init__(self, state: ConsoleState, request: ApprovalRequest, send: SendAnswer) -> None:
-        self._durations = (*LEASE_MINUTES, *((UNTIL_LEFT,) if request.caller.pid else ()))
+        self._durations = lease_durations(request)
         self._scopes = (
             LeaseScope.TOOL,
             *((LeaseScope.GROUP,) if request.group else ()),
@@ -318,6 +322,7 @@ class LeaseScreen(TermsScreen):
             line(span(f"Under this lease, calls by this caller run with {bound}, unasked.", Tone.WARN)),
             *([line(span(_GROUP_NOTE.format(request.group), Tone.DIM))] if request.group else []),
             line(span("It ends earlier when the program, its entry or its level changes.", Tone.DIM)),
+            *([line(span(_PARTIAL_NOTE.format(request.partial), Tone.WARN))] if request.partial else []),
         ]
         return [*wrapped(facts, width, 10), (), *wrapped(notes, width)]
 
@@ -420,6 +425,7 @@ def _program_pattern(request: ApprovalRequest) -> tuple[str, ...]:
     caller = request.caller
     name = caller.executable or caller.program
     sure = bool(name) and "*" not in name and len(name) <= MAX_PATTERN and caller.program != "unknown"
+    sure = sure and not caller.is_sidecar
     return (name,) if sure else ()
 
 

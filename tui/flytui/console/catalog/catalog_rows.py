@@ -18,7 +18,7 @@ from flycore.model.approval import UNTIL_LEFT, Ask, Lease
 from flycore.model.audit import ToolMetrics
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.diagnostics import FixKind
-from flycore.model.enums import Discovery, Effective, LeaseScope, ReasonCode, Risk
+from flycore.model.enums import Discovery, Effective, Layer, LeaseScope, ReasonCode, Risk
 from flycore.model.question import TrustItem
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason, Stability
@@ -143,9 +143,13 @@ class ReasonSummary(NamedTuple):
             row: StyledLine = (span(why, Tone.DIM), *out)
             if width_of(row) <= room:
                 return (*row, *more)
-        if not self.key or width_of(row[:3]) > room:
+        if not self.key:
             return row if room >= MIN_CELLS_FOR_REMEDY else row[:1]
-        return row if room - width_of(row[:3]) >= MIN_CELLS_FOR_WORDS else row[:3]
+        if room - width_of(row[:3]) >= MIN_CELLS_FOR_WORDS:
+            return row
+        # The key stays in sight: it shows that there is a way out, and the words for it are in the details.
+        way = out[:2]
+        return (*truncated(row[:1], max(0, room - width_of(way))), *way)
 
 
 MIN_CELLS_FOR_WORDS = 6
@@ -163,13 +167,13 @@ def summarise_reason(
     if not reasons:
         return ReasonSummary(summary)
     first, more = reasons[0], len(reasons) - 1
-    why, brief = first.code.value, ""
+    why, brief = first.message or first.code.value, ""
     if first.code is ReasonCode.DISABLED and entry is not None:
         brief = f"{entry.position.file.rpartition('/')[2]}:{entry.position.line}"
         why = f"disabled in {brief}"
     fix = first.fix
     if fix is None:
-        return ReasonSummary(why, "", first.remedy or first.message, more, brief)
+        return ReasonSummary(why, "", first.remedy, more, brief)
     return ReasonSummary(why, _FIX_KEYS[fix.kind], _FIX_WORDS.get(fix.kind, fix.words), more, brief)
 
 
@@ -383,7 +387,9 @@ def rows_of(
     parts: tuple[list[CatalogRow], ...] = ([], [], [])
     for view in catalog.capabilities:
         name, by, stability = view.capability.name, view.sidecar or "", view.stability
-        part = 0 if by and stability.discovery is not Discovery.MISSING else 2
+        # No sidecar offers a plan. It stands among the tools that it is made of.
+        offered = bool(by) or view.capability.layer is Layer.HIGH
+        part = 0 if offered and stability.discovery is not Discovery.MISSING else 2
         is_changed = by in changed or name in drifted
         made = CatalogRow(
             f"tool {name}",
@@ -462,10 +468,11 @@ _HEADINGS = ("sidecars that offer no known tool", "known tools that no sidecar h
 
 def _sidecar_heading(row: CatalogRow) -> str:
     if row.offered_by is None:
-        return row.sidecar
+        return row.sidecar or "plans, which flytui carries out itself"
     version = row.offered_by.entry.package_version or ""
     state = CHANGED_LABEL if row.offered_by.changed else STATE_LABELS[row.offered_by.stability.effective]
-    return " ".join(word for word in (row.sidecar, version, "·", state[0]) if word)
+    counts = row.offered_by.state_text.partition(" ")[2]
+    return " ".join(word for word in (row.sidecar, version, "·", state[0], counts) if word)
 
 
 def _reuse_row(known: CatalogRow | None, made: CatalogRow) -> CatalogRow:

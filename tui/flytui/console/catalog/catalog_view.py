@@ -278,7 +278,8 @@ class CatalogView(CatalogFixActions):
         self._ladder_view.display = self._ladder_enabled and self._wide
 
     def _notes(self, width: int) -> Sequence[StyledLine]:
-        return note_lines(self._state.catalog, self._problems, self._summary, self._state.keys, width)
+        state = self._state
+        return note_lines(state.catalog, self._problems, self._summary, state.keys, width, state.waiting_for)
 
     def _ladder(self, width: int) -> Sequence[StyledLine]:
         return self._ladder_of(self.row, width) if self.row is not None else []

@@ -52,6 +52,8 @@ def _dimension_lines(stability: Stability, dimension: str, now: float, width: in
     name = padded((StyledText(" "), span(dimension, Tone.DIM)), NAME_CELLS)
     if value is None:
         yield (*name, StyledText(" "), span("· not checked", Tone.DIM))
+        # A plan has the reasons of all its tools, of which one may have come further than another.
+        yield from _reasons_at(stability, dimension, width)
         return
     first = facts[0] if facts else ""
     word = span(*STATE_LABELS[value]) if isinstance(value, Effective) else _state_word(value.value)
@@ -59,6 +61,10 @@ def _dimension_lines(stability: Stability, dimension: str, now: float, width: in
     yield from wrap(head, width, NAME_CELLS + 3)
     for fact in facts[1:]:
         yield from wrap((StyledText(" " * (NAME_CELLS + 3)), span(fact, Tone.DIM)), width, NAME_CELLS + 5)
+    yield from _reasons_at(stability, dimension, width)
+
+
+def _reasons_at(stability: Stability, dimension: str, width: int) -> Iterator[StyledLine]:
     for reason in stability.reasons:
         if reason.dimension == dimension:
             yield from _reason_lines(reason, width)

@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from flytui.console.catalog.catalog_rows import CatalogRow
+from flytui.console.screens.base import ScreenTraits
 from flytui.console.widgets.lines import LineBar
 from flytui.console.widgets.text_input import FilterInput
 from flytui.console.widgets.virtual_list import VirtualList
@@ -53,7 +54,7 @@ def ranked_targets(rows: Iterable[CatalogRow], text: str) -> list[CatalogRow]:
     return [row for rank in ranks for row in rank]
 
 
-class JumpScreen(ModalScreen[str]):
+class JumpScreen(ScreenTraits, ModalScreen[str]):
     """Ends with the key of the chosen row, or with an empty text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -51,13 +51,19 @@ def catalog_problems(catalog: Catalog | None) -> tuple[Diagnostic, ...]:
 
 
 def note_lines(
-    catalog: Catalog | None, problems: tuple[Diagnostic, ...], summary: str, keys: KeyBindings, width: int
+    catalog: Catalog | None,
+    problems: tuple[Diagnostic, ...],
+    summary: str,
+    keys: KeyBindings,
+    width: int,
+    waiting_for: str = "",
 ) -> list[StyledLine]:
     """The lines above the list: problems, then the count of tools by state, or how to begin when the registry
-    declares no sidecar."""
+    declares no sidecar. `waiting_for` names the process that still holds the root."""
     notes = _problem_note(problems, keys.label("catalog.problems"))
     if catalog is None:
-        notes.append(line(span(" reading the registry…", Tone.DIM)))
+        wait = f"waiting until {waiting_for} leaves this root…" if waiting_for else "reading the registry…"
+        notes.append(line(span(f" {wait}", Tone.DIM)))
     elif not catalog.sidecars:
         first = (text.replace(_KEY_MARK, keys.label("catalog.init")) for text in _FIRST_REGISTRY)
         notes += wrapped([line(span(f" {text}")) for text in first], width, 1)

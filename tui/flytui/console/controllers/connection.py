@@ -1,8 +1,9 @@
-"""The connection to a kernel: one that this console opens, or the one of another console or `flytui serve`.
+"""The connection to a kernel: the one beside this console, or the one of another console or `flytui serve`.
 
-own root ── held by another ──▶ attached ── its kernel goes ──▶ looked for ── found ──▶ attached
-    ▲                                                              │
-    └──────────────────── the person takes the root ───────────────┘
+own kernel ── root held by another ──▶ attached ── its kernel goes ──▶ looked for ── found ──▶ attached
+  ▲  │  ▲                                                                 │
+  └──┘  └─────────────────────── the person takes the root ───────────────┘
+it dies: the supervisor starts the next one
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 from textual.app import App
 
-from flycore.model.errors import FlyError, KernelUnreachable, RootBusy
+from flycore.model.errors import ConnectionLost, FlyError, KernelUnreachable, RootBusy
 from flycore.rpc.methods import Approver, Client
 from flycore.rpc.proxies import DeferredClient
 from flytui.console.attachment import AttachedKernel, LostKernel, OpenAttachment
@@ -29,10 +31,9 @@ PATIENCE_S = 10.0
 """Seconds for which another process may hold the root without its kernel answering: it starts or ends
 then."""
 OpenKernel = Callable[[Callable[[str], None]], AbstractAsyncContextManager[tuple[Client, Approver]]]
-"""Opens the kernel. Its argument is called with the name of the process that it waits for. Raises RootBusy
-where another process holds the root, and other FlyErrors."""
-FindOwnWindows = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
-"""Finds the ids of the console's own windows and of its processes, which no desktop tool may touch."""
+"""Connects to the kernel beside this console, as its paired console. Its argument is called with the name of
+the process that the kernel waits for. Raises RootBusy where another process holds the root, KernelUnreachable
+where the kernel ended before it answered, and other FlyErrors."""
 
 
 class KernelConnection:
@@ -56,6 +57,11 @@ class KernelConnection:
     def gone(self) -> bool:
         """Whether the kernel is known to have gone."""
         return self._state.lost_kernel is not None
+
+    @property
+    def restarts(self) -> bool:
+        """Whether the supervisor starts the next kernel."""
+        return self._state.lost_kernel is not None and self._state.lost_kernel.restarts
 
     @property
     def looked_for(self) -> bool:
@@ -88,10 +94,11 @@ class KernelConnection:
             self.start()
         self._notifications.redraw_bars()
 
-    def mark_gone(self) -> None:
-        """Record that the kernel has gone. What is known of it can still be read, but not decided."""
+    def mark_gone(self, *, restarts: bool = False) -> None:
+        """Record that the kernel has gone. What is known of it can still be read, but not decided. `restarts`
+        says that the supervisor starts the next one."""
         state = self._state
-        state.lost_kernel = LostKernel(state.clock())
+        state.lost_kernel = LostKernel(state.clock(), restarts)
         state.desktop_controlled = False
         if state.attachment is not None:
             state.attachment.paired = state.attachment.pairing_offered = False
@@ -101,6 +108,8 @@ class KernelConnection:
         """Have a kernel opened here, where the previous one has gone."""
         if not self.gone:
             self._notifications.show("the root is held; there is nothing to take")
+        elif self.restarts:
+            self._notifications.show("the next kernel is being started")
         else:
             self.root_wanted.set()
 
@@ -117,14 +126,13 @@ class KernelConnection:
 
 
 class KernelConnectionController:
-    """Opens a kernel for the application, or attaches it to one, from its start to its end."""
+    """Connects the application to a kernel, or attaches it to one, from its start to its end."""
 
     def __init__(
         self,
         connection: KernelConnection,
         deferred: DeferredClient,
         open_kernel: OpenKernel,
-        find_own_windows: FindOwnWindows,
         open_attachment: OpenAttachment | None,
     ) -> None:
         """`deferred` is the client that the application was drawn with; `joining` attaches to the kernel that
@@ -132,7 +140,6 @@ class KernelConnectionController:
         self._connection = connection
         self._deferred = deferred
         self._open_kernel = open_kernel
-        self._find_own_windows = find_own_windows
         self._open_attachment = open_attachment
         self._connected = False
         """Whether the console has been connected to a kernel before."""
@@ -156,13 +163,15 @@ class KernelConnectionController:
                 await self._run_attached(self._open_attachment, busy, over)
 
     async def _run_own_kernel(self, over: anyio.Event) -> None:
-        async with self._open_kernel(self._connection.show_wait) as (client, approver):
-            approver.attach(*await anyio.to_thread.run_sync(self._find_own_windows))
-            try:
+        """Use the kernel beside this console until it ends. The supervisor starts the next one then."""
+        try:
+            async with self._open_kernel(self._connection.show_wait) as (client, approver):
                 self._use_kernel(client, approver)
-                await over.wait()
-            finally:
-                approver.detach()
+                await first_of(over, self._connection.ended)
+        except (ConnectionLost, KernelUnreachable):
+            await anyio.lowlevel.checkpoint()  # it ended before it answered
+        if self._connected and not over.is_set() and not self._connection.gone:
+            self._connection.mark_gone(restarts=True)
 
     async def _run_attached(self, open_attachment: OpenAttachment, busy: RootBusy, over: anyio.Event) -> None:
         """Be attached, for as long as there is something to be attached to; return when the person wants the
@@ -196,7 +205,7 @@ class KernelConnectionController:
         """Wait after a kernel has gone. Return True where the person takes the root, and False when it is
         time to try to attach again: every RETRY_S for SEARCH_S, and never after that."""
         connection = self._connection
-        if not connection.gone:
+        if not connection.gone or connection.restarts:
             connection.mark_gone()
         with anyio.move_on_after(RETRY_S if connection.looked_for else None):
             await first_of(over, connection.root_wanted)

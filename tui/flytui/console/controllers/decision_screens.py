@@ -6,8 +6,7 @@ from textual.app import App
 from textual.widgets import Input
 
 from flycore.model.approval import Ask
-from flycore.model.enums import QuestionKind
-from flycore.model.question import Question
+from flycore.model.question import ABOUT_PROGRAMS, Question
 from flytui.console.approvals.question_screen import QuestionScreen
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.controllers.notifications import Notifications
@@ -20,6 +19,10 @@ IDLE_S = 2.0
 """Seconds without a key before a screen opens without being asked for."""
 
 
+WANTED_S = 2.0
+"""A key that opens the next request also opens one that comes this soon after it."""
+
+
 class DecisionScreens:
     """Opens the screens of requests, questions and trust, never one over another."""
 
@@ -28,6 +31,7 @@ class DecisionScreens:
         self._state = state
         self._notifications = notifications
         self._known_requests: frozenset[str] = frozenset()
+        self._wanted_until = 0.0
         self._known_questions: frozenset[str] = frozenset()
         self._known_trust: frozenset[str] = frozenset()
 
@@ -62,6 +66,8 @@ class DecisionScreens:
         elif self._state.questions:
             self.open_question(self._state.questions[0])
         else:
+            # A call's page can tell that it asks before the request itself has come.
+            self._wanted_until = self._state.clock() + WANTED_S
             self._notifications.show("no request waits")
 
     def open_trust(self) -> None:
@@ -90,7 +96,8 @@ class DecisionScreens:
         if not new:
             return
         self._notifications.ring_for_requests()
-        if self.idle and self.on_main_or_page:
+        wanted, self._wanted_until = self._state.clock() < self._wanted_until, 0.0
+        if wanted or (self.idle and self.on_main_or_page):
             self.open_request(next(ask for ask in waiting if ask.request.id in new))
 
     def _open_new_trust(self) -> None:
@@ -102,12 +109,12 @@ class DecisionScreens:
             self._app.push_screen(TrustScreen(self._state))
 
     def _open_new_question(self) -> None:
-        """Ring for a question about a caller in a loop, and open it. Trust has a screen of its own, and the
+        """Ring for a question that a program caused, and open it. Trust has a screen of its own, and the
         header shows the emergency stop."""
         ids = frozenset(question.id for question in self._state.questions)
         new = ids - self._known_questions
         self._known_questions = ids
-        loops = [it for it in self._state.questions if it.id in new and it.kind is QuestionKind.LOOP]
+        loops = [it for it in self._state.questions if it.id in new and it.kind in ABOUT_PROGRAMS]
         if not loops:
             return
         self._app.bell()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import anyio.to_thread
@@ -21,6 +21,7 @@ from flytui.console.doctor.terminal_checks import terminal_checks
 from flytui.console.fix.fix_actions import FixActions
 from flytui.console.screens.base import PageScreen
 from flytui.console.state import ConsoleState, Topic
+from flytui.console.terminal import input_counts
 from flytui.console.widgets.lines import LineBar, LineView
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.labels import age, plural
@@ -218,7 +219,8 @@ class DoctorView(FixActions):
             return []
         # In a thread, since it asks tmux, which may take some seconds to answer.
         facts = await anyio.to_thread.run_sync(find_terminal, (size.width, size.height))
-        return list(terminal_checks(facts))
+        counts = input_counts(self.app)
+        return list(terminal_checks(replace(facts, dropped=counts.dropped, faults=counts.faults)))
 
     @on(VirtualList.Moved)
     def _on_cursor_moved(self) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flycore.model.diagnostics import Check, CheckState, Fix, FixKind
+from flytui.console.terminal_guard import KeyRisk
+from flytui.text.labels import plural
 
 MIN_SIZE = (60, 20)
 """Columns and rows. In a smaller terminal the console is hard to read."""
@@ -31,11 +33,21 @@ class TerminalFacts:
     environ: Mapping[str, str]
     tmux: TmuxFacts | None
     """None outside tmux."""
+    key_risk: KeyRisk = field(default_factory=KeyRisk)
+    """Whether a program could type into the terminal."""
+    dropped: int = 0
+    """Sequences that the terminal sent and that the console dropped."""
+    faults: int = 0
+    """Those among them on which the toolkit's parser raised."""
 
 
 def terminal_checks(facts: TerminalFacts) -> Iterator[Check]:
     """The checks of size and encoding, of the colours, and of tmux."""
     yield _glyph_check(facts)
+    if facts.key_risk.root or facts.key_risk.tiocsti:
+        yield _key_check(facts.key_risk)
+    if facts.dropped or facts.faults:
+        yield _input_check(facts)
     if facts.size is not None:
         yield _colour_check(facts.environ)
     if facts.tmux is not None:
@@ -64,6 +76,31 @@ def _glyph_check(facts: TerminalFacts) -> Check:
         )
     kind = facts.environ.get("TERM", "unknown")
     return Check(name=name, state=CheckState.OK, message=f"{kind}, {size[0]}×{size[1]}")
+
+
+def _key_check(risk: KeyRisk) -> Check:
+    """Whether a program could press the keys of an approval."""
+    as_user = "run flytui as an ordinary user"
+    setting = "sysctl -w dev.tty.legacy_tiocsti=0"
+    if risk.root:
+        also = ", and dev.tty.legacy_tiocsti is 1" if risk.tiocsti else ""
+        message = f"flytui runs as root{also}: a program that is not sandboxed can type into this terminal"
+        fix = f"{as_user}; {setting}" if risk.tiocsti else as_user
+    else:
+        message = "dev.tty.legacy_tiocsti is 1: a program can type into the terminal that it belongs to"
+        fix = setting
+    return Check(name="forged keys", state=CheckState.WARN, message=message, fix=fix)
+
+
+def _input_check(facts: TerminalFacts) -> Check:
+    """How much of the terminal's input could not be read. None of it did anything."""
+    what = plural(facts.dropped + facts.faults, "sequence")
+    raised = f", {facts.faults} of them made the parser fail" if facts.faults else ""
+    return Check(
+        name="terminal input",
+        state=CheckState.WARN if facts.faults else CheckState.OK,
+        message=f"{what} of this terminal were not understood and dropped{raised}",
+    )
 
 
 def _colour_check(environ: Mapping[str, str]) -> Check:

@@ -67,6 +67,8 @@ class FieldWidget(Vertical):
         self.entry = entry
         self._problems: Sequence[InputProblem] = ()
         self._tried = False
+        self._known_text: str | None = None
+        """The text that the control and the form have exchanged last."""
         self._label = LineBar(lambda width: wrap(label_line(self.entry), width, INDENT))
         self.control = self._control()
         self._notes = LineBar(lambda width: note_lines(self.entry, self._problems, width, self._tried))
@@ -83,17 +85,24 @@ class FieldWidget(Vertical):
         """Show another entry for the same field. The control keeps its cursor where its text is the same."""
         self.entry = entry
         match self.control, entry.form_value:
-            case (VisibleInput() | VisibleTextArea()) as box, TextValue(text):
-                box.set_text(text)
-            case JsonArea() as area, TextValue(text):
-                if area.text != text:
-                    area.text = text
+            case (VisibleInput() | VisibleTextArea() | JsonArea()) as box, TextValue(text):
+                self._set_text(box, text)
             case ChoiceInput() as choice, (ChoiceValue(at) | UnionValue(at)):
                 choice.set_options(self._option_labels(), at)
             case ItemCounter() as counter, _:
                 counter.refresh()
         self._label.redraw()
         self._notes.redraw()
+
+    def _set_text(self, box: VisibleInput | VisibleTextArea | JsonArea, text: str) -> None:
+        # The form gives back what the control told it. More may have been typed since, and must stay.
+        if text == self._known_text:
+            return
+        self._known_text = text
+        if not isinstance(box, JsonArea):
+            box.set_text(text)
+        elif box.text != text:
+            box.text = text
 
     def show_problems(self, problems: Sequence[InputProblem], tried: bool) -> None:
         """Show what is wrong with the value. `tried` says whether the person tried to send the form
@@ -139,6 +148,7 @@ class FieldWidget(Vertical):
         if isinstance(self.control, VisibleInput | VisibleTextArea):
             text = self.control.plain
         if text != form_value.text:
+            self._known_text = text
             self._edit(replace(form_value, text=text, explicit=False))
 
     @on(ChoiceInput.Changed)

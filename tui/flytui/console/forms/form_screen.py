@@ -121,6 +121,7 @@ class FormScreen(ScreenTraits, Screen[None]):
     """The form in which a person writes the input of one tool and calls it."""
 
     closes_for_view = True
+    has_fields = True
     DEFAULT_CSS = """
     FormScreen #form { height: 1fr; padding: 0 1; }
     FormScreen #form-json { height: 1fr; border: none; padding: 0 1; background: $panel; }

@@ -14,6 +14,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from flytui.console.forms.inputs import VisibleInput
+from flytui.console.screens.base import ScreenTraits
 from flytui.console.widgets.lines import LineBar
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import StyledLine, Tone, keys_fitting, line, span
@@ -36,7 +37,7 @@ class OptionRow:
         return line(span(self.label))
 
 
-class OptionListScreen(ModalScreen[int | None]):
+class OptionListScreen(ScreenTraits, ModalScreen[int | None]):
     """Ends with the index of the chosen option, or None when the person goes back."""
 
     DEFAULT_CSS = """

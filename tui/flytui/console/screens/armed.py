@@ -4,6 +4,8 @@
 every screen that decides:
 
 - a key counts only after the lines were painted, taken by the terminal, and on screen for `VISIBLE_S`;
+- only lines that the terminal has taken count as read;
+- after a pause of the console or of its terminal the screen is armed from the start;
 - a screen that was covered, suspended or resized is armed again from the start;
 - pasted text is dropped, and counts as a key press for the quiet time before an approval;
 - when a tool takes control of the desktop, the approve key is off before anything is fetched;
@@ -12,8 +14,9 @@ every screen that decides:
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Sequence
-from dataclasses import replace
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from textual import events
@@ -22,13 +25,22 @@ from textual.screen import Screen, ScreenResultType
 
 from flytui.console.approvals.card_lines import readiness
 from flytui.console.screens.arming import ArmingState, KeyEffect
-from flytui.console.screens.base import ScreenTraits
+from flytui.console.screens.base import ScreenTraits, pass_key
 from flytui.console.screens.header import header_lines
 from flytui.console.state import ConsoleState, Topic
-from flytui.console.terminal import has_undrawn_output
+from flytui.console.terminal import has_receipt, note_loop, request_receipt, request_receipt_if_due
 from flytui.console.widgets.lines import LineBar, LineBuilder, LineView
 from flytui.text.lines import StyledLine, StyledText, keys_line, line, wrap
 
+GO_ACTIONS = {
+    **{
+        f"main.{name}": f"view('{name}')"
+        for name in ("catalog", "approvals", "activity", "grants", "audit", "doctor")
+    },
+    "catalog.filter": "filter",
+    "catalog.jump": "jump",
+}
+"""The actions of the application that show another screen, by the id of their key."""
 TICK_S = 0.1
 """Seconds between two checks of whether the keys are armed; the state is drawn as often."""
 
@@ -38,14 +50,41 @@ def key_of(event: events.Key) -> str:
     return event.character if event.is_printable and event.character else event.key
 
 
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The part of the lines that was on screen when they were painted."""
+
+    width: int
+    top: int
+    height: int
+
+
 class ArmedLines(LineView, can_focus=False):
     """The text of a question, with its arming. It takes no focus, no click and no key: the screen passes keys
     to it."""
 
-    def __init__(self, state: ConsoleState, build: LineBuilder, arming: ArmingState, *, id: str) -> None:
+    def __init__(
+        self,
+        state: ConsoleState,
+        build: LineBuilder,
+        arming: ArmingState,
+        required: Callable[[], frozenset[int]],
+        *,
+        id: str,
+    ) -> None:
+        """`required` gives the indexes of the lines that have to be read before an approval, at the present
+        width."""
         super().__init__(build, id=id)
         self._state = state
+        self._required = required
         self._read_at = 0
+        self._read_rows: set[int] = set()
+        """The lines that have been on screen since they were built."""
+        self._frames: deque[tuple[int, int, Frame]] = deque()
+        """Frames that were painted, each with its receipt and the count of pauses before it, until the
+        terminal has taken them."""
+        self._pauses = 0
+        self._last_frame: Frame | None = None
         self.arming = self._unarmed(arming)
 
     def _unarmed(self, arming: ArmingState) -> ArmingState:
@@ -69,30 +108,74 @@ class ArmedLines(LineView, can_focus=False):
         """Record what is on screen now. Lines that were not painted, are covered, or were not taken by the
         terminal do not count."""
         self.arming = self.arming.with_viewer_reason(self._state.no_decision_reason, self._state.clock())
-        # Painting is not showing: a terminal that stalled has the lines in our buffer, where nobody reads
-        # them.
+        region = self.scrollable_content_region
+        # Between a resize and the rebuild, the lines are those of another width.
         if (
             not self.is_attached
-            or not self.screen.is_current
+            or self.app.screen is not self.screen
             or not self.painted
-            or has_undrawn_output(self.app)
+            or not region.height
+            or region.width != self.built_for
         ):
             return
-        if self.arming.shown_at is None:
+        request_receipt_if_due(self.app)
+        frame = Frame(region.width, self.scroll_offset.y, region.height)
+        if frame != self._last_frame:
+            self._last_frame = frame
+            self._frames.append((request_receipt(self.app), self._pauses, frame))
+        # Painting is not showing: a terminal that stalled has the lines in a buffer, where nobody reads them.
+        while self._frames and has_receipt(self.app, self._frames[0][0]):
+            _, pauses, taken = self._frames.popleft()
+            self._note_taken(taken, before_pause=pauses != self._pauses)
+
+    def _note_taken(self, frame: Frame, *, before_pause: bool) -> None:
+        """Record that the terminal shows the frame. One from before a pause was read, and arms nothing."""
+        if self.arming.shown_at is None and not before_pause:
             # A key that was pressed for the screen before this one counts for the quiet time, too.
             self.arming = self.arming.with_painted(self._state.clock()).with_key(self._state.last_key)
         # At another width the lines wrap in other places, so what was the end is no longer the end.
-        if self._read_at != self.built_for:
-            self._read_at = self.built_for
+        if self._read_at != frame.width:
+            self._read_at = frame.width
+            self._read_rows.clear()
             self.arming = self.arming.with_read(end_seen=False)
-        if self.bottom_visible and not self.arming.end_seen:
-            self.arming = self.arming.with_read(end_seen=True)
+        bottom = frame.top + frame.height
+        self._read_rows.update(range(frame.top, bottom))
+        left = pages_of(self._required() - self._read_rows, frame.height)
+        self.arming = self.arming.with_read(
+            end_seen=self.arming.end_seen or bottom >= len(self.rows), pages_left=left
+        )
+
+    def rebuild(self) -> None:
+        """Build the lines again. None of them has been read."""
+        self._read_rows.clear()
+        super().rebuild()
+        height = max(1, self.scrollable_content_region.height)
+        self.arming = self.arming.with_read(pages_left=pages_of(self._required(), height))
+
+    def repaint(self) -> None:
+        """Draw the same lines again. What was painted before does not count as on screen."""
+        self._frames.clear()
+        self._last_frame = None
+        super().repaint()
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Scroll. Other lines are on screen only once they have been painted."""
+        super().watch_scroll_y(old_value, new_value)
+        if round(old_value) != round(new_value):
+            self.painted = False
 
     def cover(self) -> None:
         """Disarm lines that are covered or laid out again. They are armed once they have been painted
         again."""
         self.arming = self.arming.with_covered()
         self.repaint()
+
+    def rearm(self) -> None:
+        """Disarm the lines after a pause, during which nobody knows what was on screen."""
+        self.arming = self.arming.with_pause()
+        self._pauses += 1
+        self._last_frame = None
+        super().repaint()
 
     def set_desktop_control(self, on: bool) -> None:
         """Record that a tool took control of the desktop, or released it."""
@@ -159,7 +242,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         self._state = state
         self._heading = heading
         self._sending = False
-        self._card = ArmedLines(state, self._body_lines, arming, id=card_id)
+        self._card = ArmedLines(state, self._body_lines, arming, self._required_rows, id=card_id)
 
     def compose(self) -> ComposeResult:
         """Yield the header, the title, the armed lines and the key line. Only the armed lines scroll."""
@@ -182,6 +265,12 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         self._card.set_desktop_control(on)
         self._redraw()
 
+    def rearm(self) -> None:
+        """Arm the screen anew, because the console or its terminal stood still."""
+        self._card.rearm()
+        self._redraw()
+        self.call_after_refresh(self._tick)
+
     def on_screen_suspend(self) -> None:
         """Disarm, because another screen covers this one and the question cannot be read."""
         self._card.cover()
@@ -201,7 +290,8 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
     def on_paste(self, event: events.Paste) -> None:
         """Drop pasted text, and count it as a key press for the quiet time before an approval."""
         event.stop()
-        self._card.note_key(self._state.press_time(event))
+        if not self._passed_on(event):
+            self._card.note_key(self._state.press_time(event))
 
     def on_key(self, event: events.Key) -> None:
         """Handle every key but those of a text field. No key bubbles up to the screen below or to the app."""
@@ -210,14 +300,46 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
             return
         event.stop()
         event.prevent_default()
+        if self._passed_on(event):
+            return
+        note_loop(self.app)
         # The time of the press, not of its handling: a busy loop must not make a fast key look like a late
         # one.
         now = self._state.press_time(event)
         if self._sending:
             self._card.note_key(now)
+        elif action := self._elsewhere(key):
+            self._card.note_key(now)
+            self.app.call_later(self.app.run_action, action)
         else:
             self._handle_key(key, now)
         self._redraw()
+
+    def _elsewhere(self, key: str) -> str:
+        """The action of the application that shows another screen at this key; `""` where there is none. The
+        question is left as it is."""
+        if self.has_fields or key in self._own_keys():
+            return ""
+        return next(
+            (action for name, action in GO_ACTIONS.items() if key in self._state.keys.keys_for(name)), ""
+        )
+
+    def _own_keys(self) -> frozenset[str]:
+        """The keys that a person has given to the actions of a card."""
+        keys = self._state.keys
+        return frozenset(
+            key for name in keys.overrides if name.startswith("card.") for key in keys.keys_for(name)
+        )
+
+    def _passed_on(self, event: events.Key | events.Paste) -> bool:
+        """Whether another screen is on top, which then gets the key where it was typed for that screen."""
+        # A busy loop hands several keys to this screen before it handles the first, which may open a form.
+        top = self.app.screen
+        if top is self:
+            return False
+        if isinstance(top, ScreenTraits) and top.takes_typeahead:
+            pass_key(top, event)
+        return True
 
     def _belongs_to_field(self, key: str) -> bool:
         """Whether the key goes to a text field of this screen. A screen without one has no such key."""
@@ -282,6 +404,11 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         """The lines that a person has to read before the decision."""
         raise NotImplementedError
 
+    def _required_rows(self) -> frozenset[int]:
+        """The indexes of the lines that have to be read before an approval, at the width that they were last
+        built for. A screen without an input has none."""
+        return frozenset()
+
     def _key_lines(self, width: int) -> Sequence[StyledLine]:
         """The lines that say whether the keys are armed, and what each key does."""
         raise NotImplementedError
@@ -289,6 +416,15 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
     def _readiness(self) -> StyledText:
         """Text that says whether the approve key is armed, or why it is not."""
         return readiness(self._card.arming, self._state.clock(), margin=1)
+
+
+def pages_of(rows: frozenset[int], height: int) -> int:
+    """How many pages of `height` lines show all of these lines."""
+    pages, shown_to = 0, -1
+    for row in sorted(rows):
+        if row > shown_to:
+            pages, shown_to = pages + 1, row + height - 1
+    return pages
 
 
 def key_lines_with_state(state: StyledText, pairs: Sequence[tuple[str, str]], width: int) -> list[StyledLine]:

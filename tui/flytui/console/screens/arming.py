@@ -7,7 +7,10 @@ Each rule comes from a bug that a well-known product shipped:
 - at high risk, `a` opens a window of time in which the letter on the card counts, from `CONFIRM_FROM_S` to
   `CONFIRM_UNTIL_S`, and every other key closes it; at critical risk there are four letters, and
   `CODE_UNTIL_S` for all of them;
-- at both, the approve key is off until the last line has been on screen and masked fields are revealed;
+- at every risk, the approve key is off until every field's name and beginning has been on screen; at high and
+  critical risk, every line of every field, the last line of the card, and masked fields revealed;
+- after the console or its terminal stood still the card is armed from the start, because nobody can say what
+  was on screen when a key was pressed; a key that refuses still counts then;
 - while a tool controls the desktop the approve key is off; afterwards the card is armed from the start;
 - a console that only views another console's kernel decides nothing.
 
@@ -59,7 +62,11 @@ class ArmingState:
     """The letter that confirms high risk, or the four letters that confirm critical risk."""
     shown_at: float | None = None
     """When this card was painted; None while it is not on screen."""
+    refuses_from: float | None = None
+    """Since when a key may refuse: since this card came on screen, whatever stood still in between."""
     last_key: float = NEVER
+    pages_left: int = 0
+    """How many more pages of the card hold what has to be read before an approval."""
     end_seen: bool = False
     """Whether the card's last line has been on screen at the present width."""
     masked: bool = False
@@ -84,18 +91,26 @@ class ArmingState:
 
     def with_painted(self, now: float) -> ArmingState:
         """The arming of a card that was painted at `now`: every wait starts again."""
-        return replace(self, shown_at=now, opened_at=None, typed="")
+        since = now if self.refuses_from is None else self.refuses_from
+        return replace(self, shown_at=now, refuses_from=since, opened_at=None, typed="")
 
     def with_covered(self) -> ArmingState:
         """The arming of a card that is not on screen."""
+        return replace(self, shown_at=None, refuses_from=None, opened_at=None, typed="")
+
+    def with_pause(self) -> ArmingState:
+        """The arming of a card during which the console or its terminal stood still."""
         return replace(self, shown_at=None, opened_at=None, typed="")
 
-    def with_read(self, *, end_seen: bool | None = None, masked: bool | None = None) -> ArmingState:
+    def with_read(
+        self, *, end_seen: bool | None = None, masked: bool | None = None, pages_left: int | None = None
+    ) -> ArmingState:
         """The arming with another record of what has been read. An argument that is None changes nothing."""
         return replace(
             self,
             end_seen=self.end_seen if end_seen is None else end_seen,
             masked=self.masked if masked is None else masked,
+            pages_left=self.pages_left if pages_left is None else pages_left,
         )
 
     def with_desktop_control(self, on: bool, now: float) -> ArmingState:
@@ -118,6 +133,11 @@ class ArmingState:
         """Whether a key pressed then was meant for this card: the card was on screen before it."""
         return self.shown_at is not None and pressed_at > self.shown_at
 
+    def may_refuse(self, pressed_at: float) -> bool:
+        """Whether a key pressed then may refuse this card, or open a form on it. What it does is no
+        approval."""
+        return self.refuses_from is not None and pressed_at > self.refuses_from
+
     def confirm_open(self, now: float) -> bool:
         """Whether the window for the letter or the code is open at `now`."""
         return self.opened_at is not None and now - self.opened_at <= self.window
@@ -130,6 +150,9 @@ class ArmingState:
             return "hands on the machine: approve is off"
         if self.strict and len(self.letter) != self._letters:
             return "this request has no confirmation letter and cannot be approved"
+        if self.pages_left:
+            pages = "1 more page" if self.pages_left == 1 else f"{self.pages_left} more pages"
+            return f"{pages} before {APPROVE_KEY} ↓"
         if (self.strict or self.read_whole) and not self.end_seen:
             return "read to the last line first ↓"
         if self.strict and self.masked:
@@ -165,7 +188,7 @@ class ArmingState:
         typed = self.typed + key
         too_early = not self.typed and now - opened_at < CONFIRM_FROM_S
         # Both were true when the window opened, but a resize or masking again may have come in between.
-        unread = not self.end_seen or self.masked
+        unread = not self.end_seen or self.masked or self.pages_left > 0
         if too_early or unread or len(key) != 1 or not self.letter.startswith(typed):
             return after, KeyEffect.CLOSED
         if typed == self.letter:

@@ -8,10 +8,11 @@ it is defined.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, NamedTuple, cast
 
 from textual import events
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
@@ -34,6 +35,34 @@ class ScreenTraits:
     where the same ids mean other requests."""
     closes_for_view: ClassVar[bool] = False
     """Whether the command palette may close the screen to show a view. Closing it decides nothing."""
+    has_fields: ClassVar[bool] = False
+    """Whether a person writes on the screen, so that a digit is never a key that leaves it."""
+    takes_typeahead: ClassVar[bool] = False
+    """Whether the screen gets the keys that were typed after the one that opened it, and that reached the
+    screen below because that was busy."""
+
+    def dismiss(self, result: Any = None) -> AwaitComplete:
+        """Close the screen. Where it is not on top, because a key before this one has closed it or opened
+        another, do nothing."""
+        # Textual would close whichever screen is on top, and raise where this one has given a result already.
+        screen = cast(Screen[Any], self)
+        if screen.app.screen is not screen:
+            return AwaitComplete()
+        return Screen.dismiss(screen, result)
+
+
+def pass_key(screen: Screen[Any], event: events.Key | events.Paste) -> None:
+    """Pass a key or a paste to the screen on top, or to its field, with the time of its press."""
+    (screen.focused or screen)._forward_event(copy_of(event))
+
+
+def copy_of(event: events.Key | events.Paste) -> events.Key | events.Paste:
+    """A new event of the same key or paste and of the same time. Textual passes an event on only once."""
+    made = (
+        events.Key(event.key, event.character) if isinstance(event, events.Key) else events.Paste(event.text)
+    )
+    made.time = event.time
+    return made
 
 
 def decision_open(stack: Sequence[Screen[object]]) -> bool:
@@ -109,16 +138,32 @@ class PageScreen(ScreenTraits, Screen[None]):
         return [keys_fitting(self._state.keys.hints(pairs), width)]
 
 
+class Alternative(NamedTuple):
+    """A further answer to a question before something is ended."""
+
+    key: str
+    does: str
+    act: Callable[[], None]
+
+
 class PressAgainScreen(ScreenTraits, ModalScreen[bool]):
     """A question before something is ended. It gives True when one of `keys` is pressed again, and False
     after every other key."""
 
     decides = True
 
-    def __init__(self, keys: Sequence[str], question: Sequence[str], does: str, otherwise: str) -> None:
+    def __init__(
+        self,
+        keys: Sequence[str],
+        question: Sequence[str],
+        does: str,
+        otherwise: str,
+        alternative: Alternative | None = None,
+    ) -> None:
         """Ask `question`, most important line first. `does` and `otherwise` say what one of `keys`, and what
-        every other key does."""
+        every other key does, but that of the `alternative`."""
         super().__init__()
+        self._alternative = alternative
         self._confirm_keys = keys
         self._question = question
         self._does = does
@@ -136,12 +181,15 @@ class PressAgainScreen(ScreenTraits, ModalScreen[bool]):
         self.dismiss(
             any(key == event.character or textual_key(key) == event.key for key in self._confirm_keys)
         )
+        if self._alternative is not None and event.character == self._alternative.key:
+            self._alternative.act()
 
     def _lines(self, width: int) -> Sequence[StyledLine]:
         rows = [
             line(span(text, Tone.STRONG if at == 0 else Tone.PLAIN)) for at, text in enumerate(self._question)
         ]
-        choice = keys_line(
-            [(f"{key_label(self._confirm_keys[0])} again", self._does), ("any other key", self._else_words)]
-        )
+        pairs = [(f"{key_label(self._confirm_keys[0])} again", self._does)]
+        if self._alternative is not None:
+            pairs.append((self._alternative.key, self._alternative.does))
+        choice = keys_line([*pairs, ("any other key", self._else_words)])
         return [*wrapped(rows, width), (), *wrapped([choice], width)]

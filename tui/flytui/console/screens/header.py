@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from flycore.model.enums import Phase, QuestionKind
+from flycore.model.question import ABOUT_PROGRAMS
+from flycore.model.status import Status
 from flytui.console.attachment import grouped_code
 from flytui.console.state import ConsoleState
 from flytui.text.labels import duration, local_time, plural
@@ -79,6 +81,17 @@ def _spread(left: StyledLine, facts: Sequence[StyledText], width: int) -> Styled
     return truncated((*padded(left, max(MIN_ROOT_CELLS, width - width_of(right) - 1)), *right), width)
 
 
+_POLICY_OK = span("policy ok", Tone.DIM)
+
+
+def _policy_fact(status: Status) -> StyledText:
+    if not status.policy_ok:
+        return span("policy FAILED to load", Tone.ALARM)
+    if status.waiting_rules:
+        return span(f"policy: {plural(status.waiting_rules, 'change waits', 'changes wait')}", Tone.WARN)
+    return _POLICY_OK
+
+
 def _facts(state: ConsoleState, short: bool) -> list[StyledText]:
     """The facts of the header, least important first. Those that do not fit beside the root go into the
     second line, from the front of the list."""
@@ -90,18 +103,19 @@ def _facts(state: ConsoleState, short: bool) -> list[StyledText]:
     if status is None:
         return [_STOPPING] if state.panic_requested else [span("starting…", Tone.DIM)]
     waiting = len(state.waiting)
-    policy = span("policy ok", Tone.DIM) if status.policy_ok else span("policy FAILED to load", Tone.ALARM)
+    policy = _policy_fact(status)
     return [
         span(f"{'box' if short else 'sandbox'} {status.sandbox}", Tone.DIM),
         span(plural(status.leases, "lease"), Tone.ACCENT if status.leases else Tone.DIM),
         *([span(f"{status.consoles} consoles", Tone.DIM)] if status.consoles > 1 else []),
         span(plural(status.agents, "agent"), Tone.DIM),
-        *([policy] if status.policy_ok else []),
+        *([policy] if policy == _POLICY_OK else []),
         span(f"{waiting} waiting", _waiting_tone(state)),
         *_attachment_facts(state),
         *_desktop_facts(state),
+        *_key_risk_facts(state, short),
         *([span("log without anchors", Tone.WARN)] if status.anchor_problem else []),
-        *([] if status.policy_ok else [policy]),
+        *([] if policy == _POLICY_OK else [policy]),
         *(
             [span(f"everything STOPPED · {state.keys.label('app.card')} releases", Tone.ALARM)]
             if state.panic_active
@@ -109,6 +123,13 @@ def _facts(state: ConsoleState, short: bool) -> list[StyledText]:
         ),
         *([_STOPPING] if state.panic_requested and not state.panic_active else []),
     ]
+
+
+def _key_risk_facts(state: ConsoleState, short: bool) -> list[StyledText]:
+    """That programs could type into this terminal; in one word where there is little room, because the other
+    facts change and this one does not."""
+    label = state.key_risk.label
+    return [span(label.partition(",")[0] if short else label, Tone.WARN)] if label else []
 
 
 def _attachment_facts(state: ConsoleState) -> list[StyledText]:
@@ -169,16 +190,17 @@ def tab_at(state: ConsoleState, screen: str, x: int, width: int) -> str | None:
 
 
 def _question_lines(state: ConsoleState) -> list[StyledLine]:
-    """The alert for the emergency stop, or for callers in a loop. Trust has a line of its own."""
+    """The alert for the emergency stop, or for what programs caused. Trust has a line of its own."""
     if state.panic_active:
         note = line(span(" ■ everything is stopped ", Tone.ALARM), span(" no call is taken.  "))
         return [(*note, span(state.keys.label("app.card"), Tone.KEY), span(" releases", Tone.DIM))]
-    loops = [question for question in state.questions if question.kind is QuestionKind.LOOP]
+    loops = [question for question in state.questions if question.kind in ABOUT_PROGRAMS]
     if not loops:
         return []
+    glyph = "↻" if loops[0].kind is QuestionKind.LOOP else "▲"
     what = plural(len(loops), "question waits", "questions wait")
     note = line(
-        span(f" ↻ {what} ", Tone.WARN),
+        span(f" {glyph} {what} ", Tone.WARN),
         StyledText(" "),
         span(state.keys.label("app.card"), Tone.KEY),
         span(" opens  ", Tone.DIM),
@@ -188,6 +210,10 @@ def _question_lines(state: ConsoleState) -> list[StyledLine]:
 
 def _kernel_lines(state: ConsoleState) -> list[StyledLine]:
     """The alert that the kernel is gone, or is not open yet."""
+    if state.lost_kernel is not None and state.lost_kernel.restarts:
+        words = " the kernel ended; the next one is being started  "
+        unknown = span("how calls that had started ended is not known", Tone.DIM)
+        return [line(span(" ! ", Tone.ALARM), span(words), unknown)]
     if state.lost_kernel is not None:
         left = state.lost_kernel.seconds_left(state.clock())
         take = span(state.keys.label("app.take"), Tone.KEY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from textual.app import App
 from textual.screen import Screen
 
 from flytui.console.key_table import SECTIONS
@@ -35,7 +36,9 @@ def help_screen(state: ConsoleState, here: Sequence[str]) -> PageScreen:
 def active_sections(screen: Screen[object]) -> tuple[str, ...]:
     """The sections of the key table that are in force on that screen, the nearest to the focus first. The
     keys of all lists come last."""
-    nodes = screen.focused.ancestors_with_self if screen.focused is not None else [screen]
+    chain = screen.focused.ancestors_with_self if screen.focused is not None else [screen]
+    # The application binds some keys of the catalog, which work everywhere.
+    nodes = [node for node in chain if not isinstance(node, App)]
     found = [
         (binding.id or "").partition(".")[0]
         for node in nodes

@@ -19,6 +19,7 @@ from flytui.console.doctor.doctor_view import DoctorView
 from flytui.console.grants.grants_view import GrantsView
 from flytui.console.screens.header import alert_lines, header_lines, tab_at
 from flytui.console.state import ConsoleState, Topic
+from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar
 from flytui.text.lines import StyledLine, keys_fitting
 
@@ -34,15 +35,10 @@ MainView = CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView |
 
 
 class MainScreen(Screen[None]):
-    """Shows one view at a time. Digits change the view, and its list has the focus."""
+    """Shows one view at a time. Digits, which the application binds, change the view, and its list has the
+    focus."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("1", "view('catalog')", "Catalog", show=False, id="main.catalog"),
-        Binding("2", "view('approvals')", "Approvals", show=False, id="main.approvals"),
-        Binding("3", "view('activity')", "Activity", show=False, id="main.activity"),
-        Binding("4", "view('grants')", "Grants", show=False, id="main.grants"),
-        Binding("5", "view('audit')", "Audit", show=False, id="main.audit"),
-        Binding("7", "view('doctor')", "Doctor", show=False, id="main.doctor"),
         Binding("q", "app.leave", "Quit", show=False, id="main.leave"),
     ]
     AUTO_FOCUS: ClassVar[str | None] = "#catalog-rows"
@@ -97,6 +93,20 @@ class MainScreen(Screen[None]):
             self._show()
         else:
             self._redraw()
+
+    def open_filter(self) -> None:
+        """Open the filter line of the present view; that of the catalog where the view has none."""
+        view = self._views[self._view]
+        target = view.tool_list if isinstance(view, CatalogView) else view
+        if not isinstance(target, FilterLineView):
+            self.action_view("catalog")
+            target = self.query_one(CatalogView).tool_list
+        target.action_filter()
+
+    def open_jump(self) -> None:
+        """Show the catalog, and ask for the name of a tool to jump to."""
+        self.action_view("catalog")
+        self.query_one(CatalogView).action_jump()
 
     def _show(self) -> None:
         self.query_one(ContentSwitcher).current = self._view

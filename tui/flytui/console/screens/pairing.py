@@ -34,7 +34,7 @@ class CodeInput(Input, OrderedKeys):
     """The text field for the code."""
 
 
-class EnterCodeScreen(ScreenTraits, TypeaheadScreen[bool]):
+class EnterCodeScreen(TypeaheadScreen[bool]):
     """Asks for the code that the other console shows. The screen gives True once this console is paired.
     Escape leaves it a viewer. No screen below it could be approved by Enter."""
 

@@ -19,7 +19,7 @@ from flycore.model.described import Binding as KitBinding
 from flycore.model.described import Described, DescribedState, Import, SourceKind
 from flycore.model.diagnostics import Severity
 from flysafe.text import strict_text
-from flytui.console.screens.base import PageScreen
+from flytui.console.screens.base import PageScreen, ScreenTraits
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.header import alert_lines, header_lines
 from flytui.console.state import ConsoleState, Topic
@@ -180,9 +180,10 @@ def _import_line_tone(text: str) -> Tone:
     return Tone.DIM if text.startswith("·") else Tone.PLAIN
 
 
-class SourcesScreen(Screen[None]):
+class SourcesScreen(ScreenTraits, Screen[None]):
     """The list of kits and sources, over the catalog. Enter shows the details of a row."""
 
+    closes_for_view = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,backspace", "close", "Back", show=False, id="sources.close"),
         Binding("m", "import_server", "Import", show=False, id="sources.import"),

@@ -53,6 +53,10 @@ class TrustScreen(ArmedScreen[bool]):
         # Taken before the request: entries that change while it is sent are not trusted with it.
         shown = tuple((item.sidecar, item.digest) for item in self._items)
         try:
+            obstacle = await self._state.approval_obstacle()
+            if obstacle:
+                self._outcome = f"nothing was trusted: {obstacle}"
+                return
             outcome = await self._state.approver.trust(shown)
         except FlyError as error:
             self._outcome = f"nothing was trusted: {error}"

@@ -10,6 +10,12 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from flysafe.text import safe_text
+from flytui.console.screens.base import ScreenTraits, copy_of
+
+MARKS_BEFORE = 4
+"""How many characters before a change are looked at: more than one letter may have combining marks."""
+FULL_LETTER = "e\u0301\u0302"
+"""A letter with as many marks as it may have. The end of a token stands for one: it may be a mark's."""
 
 
 class FilterInput(Input):
@@ -18,7 +24,13 @@ class FilterInput(Input):
     def replace(self, text: str, start: int, end: int) -> None:
         """Replace a part of the text by safe text. Textual inserts typed and pasted text only through
         this."""
-        super().replace(safe_text(text), start, end)
+        # Pasted text may arrive character by character, and of combining marks only the number on one letter
+        # makes them unsafe: the new text is judged together with what stands before it.
+        before = self.value[max(0, min(start, end) - MARKS_BEFORE) : min(start, end)]
+        before = FULL_LETTER if before.endswith("⟧") else before
+        kept, whole = safe_text(before), safe_text(before + text)
+        safe = whole[len(kept) :] if whole.startswith(kept) else safe_text(text)
+        super().replace(safe, start, end)
 
 
 T = TypeVar("T")
@@ -37,15 +49,19 @@ class OrderedKeys(Widget):
             await self.run_action(binding.action)
 
 
-class TypeaheadScreen(ModalScreen[T]):
+class TypeaheadScreen(ScreenTraits, ModalScreen[T]):
     """A modal screen with one text field, which gets all keys from the moment the screen is on top. Priority
     bindings act at once, as everywhere.
 
     Textual mounts the widgets of a new screen a moment after the screen is on top. It sends the keys of that
-    moment to the screen, where they would be lost; this class keeps them and passes them to the field.
+    moment to the screen, where they would be lost; this class keeps them and passes them to the field. Keys
+    that were typed at once after the one that opened the screen may have reached the screen below, which
+    passes them here.
     """
 
     AUTO_FOCUS = ""
+    takes_typeahead = True
+    has_fields = True
 
     def __init__(self, field: Widget) -> None:
         super().__init__()
@@ -60,21 +76,22 @@ class TypeaheadScreen(ModalScreen[T]):
         """Keep keys that came before the field had the focus."""
         if self.focused is None:
             event.stop()
-            self._kept_events.append(events.Key(event.key, event.character))
+            self._kept_events.append(copy_of(event))
 
     def on_paste(self, event: events.Paste) -> None:
         """Keep a paste that came before the field had the focus."""
         if self.focused is None:
             event.stop()
-            self._kept_events.append(events.Paste(event.text))
+            self._kept_events.append(copy_of(event))
 
     def _focus_field(self) -> None:
         """Give the field the focus, and pass it the kept events."""
-        # Events that wait in the queue were typed before those that will go to the field directly.
-        if self.message_queue_size:
+        # Events that wait in the queue, here or at a screen below, were typed before those that will go to
+        # the field directly.
+        if any(screen.message_queue_size for screen in self.app.screen_stack):
             self.call_later(self._focus_field)
             return
         self.set_focus(self._field)
-        for event in self._kept_events:
+        for event in sorted(self._kept_events, key=lambda event: event.time):
             self._field._forward_event(event)
         self._kept_events.clear()

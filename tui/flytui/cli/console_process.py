@@ -1,0 +1,203 @@
+"""The process of the console on this terminal, connected with the kernel that its supervisor names."""
+
+from __future__ import annotations
+
+import gc
+import os
+import select
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flysafe.unix_sockets import receive_descriptor
+from flytui.cli.attach import attach_to_kernel
+from flytui.cli.interrupts import run_async
+from flytui.cli.output import holder_text
+from flytui.cli.own_windows import find_console_windows
+from flytui.cli.root_command import explain
+from flytui.cli.terminal import find_terminal
+from flytui.cli.terminal_programs import find_terminal_programs
+from flytui.supervisor.children import CRASHED, ConsoleEnds
+from flytui.supervisor.crash_report import CONSOLE_REPORT, report_text, traceback_text, write_report
+from flytui.supervisor.memory_limit import limit_memory
+
+if TYPE_CHECKING:
+    from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Approver, Client
+    from flytui.console.doctor.terminal_checks import TerminalFacts
+    from flytui.console.user_settings import ConsoleSettings
+    from flytui.supervisor.programs import ConsolePlace
+
+MAX_WORKERS = 8
+"""Threads for reads of files and programs: each takes address space, which is limited."""
+
+
+def run_console_process(place: ConsolePlace, ends: ConsoleEnds, notice: str) -> int:
+    """Show the console until the person leaves, and return the exit status of the command. `notice` says why
+    the console before this one ended."""
+    # Nothing that is imported before the first frame is garbage, and collections would delay that frame.
+    # `_collect_garbage` switches the collector on again.
+    gc.disable()
+    limit_memory()
+    from flycore.registry.paths import find_paths
+
+    places = find_paths(place.root, place.workspace, os.environ, Path.cwd())
+    link = SupervisorLink(places, ends)
+    try:
+        return explain(lambda: _show(place, places, link, notice))
+    except BaseException as error:
+        # The edge of the process: whatever ended the console, its report is written and the next one opens.
+        from flytui.console.run import ConsoleFailed
+
+        defect = error.defect if isinstance(error, ConsoleFailed) else error
+        text = report_text("The console of flytui died of a defect", traceback_text(defect))
+        link.report(f"report {write_report(str(places.state_dir), CONSOLE_REPORT, text)}")
+        if not isinstance(error, Exception | BaseExceptionGroup):
+            raise
+        return CRASHED
+
+
+def _show(place: ConsolePlace, places: RootPaths, link: SupervisorLink, notice: str) -> int:
+    async def run() -> None:
+        import anyio.to_thread
+
+        from flycore.client.audit_reader import AuditReader
+        from flytui.console.run import ConsoleParts, run_console
+
+        anyio.to_thread.current_default_thread_limiter().total_tokens = MAX_WORKERS
+        at_home = place.environ is None
+        parts = ConsoleParts(
+            open_attachment=(lambda: attach_to_kernel(places, find_console_windows)) if at_home else None,
+            audit_reader=AuditReader.of(places),
+            play_demo=link.run_demo if at_home else None,
+            terminal_programs=find_terminal_programs(places, os.environ, link.lend) if at_home else None,
+            find_terminal=terminal_check(),
+            settings=read_console_settings(places),
+            leave_kernel=link.leave_kernel if at_home else None,
+            on_first_values=_collect_garbage,
+            notice=notice,
+        )
+        async with until_closed(sys.stdin.fileno(), link.descriptor):
+            await run_console(link.open_kernel, place.title or str(places.app_root), parts)
+
+    run_async(run)
+    return 0
+
+
+def _collect_garbage() -> None:
+    gc.freeze()  # modules and first values stay: no later collection looks through them while somebody types
+    gc.enable()
+
+
+class SupervisorLink:
+    """The console's connection with its supervisor."""
+
+    def __init__(self, places: RootPaths, ends: ConsoleEnds) -> None:
+        self._places = places
+        self._messages = ends.messages
+        self._messages.setblocking(False)
+        self._reports = ends.reports
+
+    @property
+    def descriptor(self) -> int:
+        """The descriptor that hangs up when the supervisor asks the console to leave, or is gone."""
+        return self._messages.fileno()
+
+    def report(self, line: str) -> None:
+        """Send a line to the supervisor."""
+        with suppress(OSError):
+            os.write(self._reports, line.encode("utf-8", "replace").replace(b"\n", b" ") + b"\n")
+
+    def leave_kernel(self) -> None:
+        """Have the kernel go on as `flytui serve` when this console has left."""
+        self.report("serve")
+
+    def lend(self, pid: int) -> None:
+        """Report the program that has the terminal now; 0 when it is the console's again."""
+        self.report(f"lent {pid}" if pid else "returned")
+
+    async def run_demo(self) -> None:
+        """Run the demo on this terminal in a process of its own, until the person leaves it."""
+        from flytui.cli.terminal_programs import run_program
+
+        await run_program((sys.executable, "-m", "flytui", "demo"), self.lend)
+
+    @asynccontextmanager
+    async def open_kernel(self, on_wait: Callable[[str], None]) -> AsyncIterator[tuple[Client, Approver]]:
+        """Connect to the kernel that the supervisor started, or starts now, as its paired console. `on_wait`
+        is called with the process that has the root while the kernel waits for it. Raises RootBusy where
+        another kernel holds the root, and KernelUnreachable where the kernel ended before it answered."""
+        from anyio import to_thread
+
+        from flycore.client.attach import open_own_console
+
+        self.report("kernel")
+        windows = await to_thread.run_sync(find_console_windows)
+        async with open_own_console(self._places, await self._connection(on_wait), windows) as kernel:
+            yield kernel
+
+    async def _connection(self, on_wait: Callable[[str], None]) -> socket.socket:
+        """Wait for the next connection to a kernel. Raises RootBusy."""
+        import anyio
+
+        from flycore.model.enums import KernelRole
+        from flycore.model.errors import RootBusy
+
+        while True:
+            await anyio.wait_readable(self._messages)
+            try:
+                message, descriptor = receive_descriptor(self._messages)
+            except BlockingIOError:
+                continue
+            kind, *words = message.decode("utf-8", "replace").split(" ")
+            if descriptor is not None:
+                return socket.socket(fileno=descriptor)
+            if not kind:
+                await anyio.sleep_forever()  # the supervisor is gone: `until_closed` cancels
+            elif kind == "waiting" and len(words) == 3:
+                on_wait(holder_text(int(words[0]), float(words[1]), words[2]))
+            elif kind == "busy" and len(words) == 3:
+                raise RootBusy(int(words[0]), float(words[1]), KernelRole(words[2]))
+
+
+@asynccontextmanager
+async def until_closed(*descriptors: int) -> AsyncIterator[None]:
+    """Leave the block when the other end of one of these descriptors was closed: the terminal on standard
+    input, or the supervisor."""
+    import anyio
+
+    # The kernel sends HUP only to processes whose controlling terminal it is. Any other process would read
+    # the end of its input again and again, and keep the root.
+    with select.epoll() as closed:
+        for descriptor in descriptors:
+            closed.register(descriptor, 0)  # no events are asked for: epoll always reports a hang-up
+        async with anyio.create_task_group() as group:
+
+            async def leave() -> None:
+                await anyio.wait_readable(closed)
+                group.cancel_scope.cancel()
+
+            group.start_soon(leave)
+            yield
+            group.cancel_scope.cancel()
+
+
+def terminal_check() -> Callable[[tuple[int, int]], TerminalFacts]:
+    """Return the function that reads the facts about this terminal, with the variables and the encoding from
+    before the console changed them."""
+    environ: Mapping[str, str] = dict(os.environ)
+    encoding = sys.stdout.encoding
+    return lambda size: find_terminal(size, encoding, environ)
+
+
+def read_console_settings(places: RootPaths) -> ConsoleSettings:
+    """Read the person's keys and theme from their settings."""
+    from flycore.offline.files import read_settings
+    from flytui.console.style import theme_names
+    from flytui.console.user_settings import check_settings
+
+    read = read_settings(places.config_dir)
+    return check_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)

@@ -1,0 +1,415 @@
+"""The supervisor: it starts kernel and console, connects them, and starts either again where it dies.
+
+    flytui ── supervisor
+                ├── kernel     what `flytui serve` runs
+                └── console    owns the terminal
+
+It never runs a call and never draws. A console that dies decides nothing: the kernel keeps what runs and what
+waits, and the next console finds it.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from flytui.supervisor.children import (
+    CRASHED,
+    Child,
+    ConsoleChild,
+    ConsoleEnds,
+    KernelChild,
+    KernelEnds,
+    adopt_signals,
+    fork,
+    start_console,
+    start_kernel,
+)
+from flytui.supervisor.crash_report import CONSOLE_REPORT, KERNEL_REPORT, report_text, write_report
+from flytui.supervisor.terminal_modes import TerminalModes
+
+MAX_DEATHS = 3
+"""Deaths of one process within `DEATHS_WITHIN_S` after which it is not started again."""
+DEATHS_WITHIN_S = 60.0
+CONSOLE_LEAVES_S = 10.0
+"""Seconds that a console may take to leave when it is asked."""
+KERNEL_ENDS_S = 60.0
+"""Seconds that a kernel may take to end its calls and itself. It has limits of its own, which are shorter."""
+SERVES_WITHIN_S = 10.0
+"""Seconds that a kernel may take to go on alone."""
+ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+FAILED = 1
+
+
+class Programs(NamedTuple):
+    """What the processes run. Each function runs in a process of its own and returns its exit status."""
+
+    console: Callable[[ConsoleEnds, str], int]
+    """Its second argument says why a console before it ended; empty for the first one."""
+    kernel: Callable[[KernelEnds], int]
+    state_folder: Callable[[], str]
+    """The folder for crash reports. It is called only where one is written."""
+    companion: Callable[[], int] | None = None
+    """A program that runs beside the first kernel that is ready, and is ended with it."""
+
+
+def supervise(programs: Programs) -> int:
+    """Run kernel and console until the person leaves, and return the exit status of the command."""
+    return _Supervisor(programs).run()
+
+
+class _Deaths:
+    """The latest deaths of one of the two processes."""
+
+    def __init__(self) -> None:
+        self._times: deque[float] = deque(maxlen=MAX_DEATHS)
+
+    def add(self) -> bool:
+        """Count a death now, and return whether the process may be started again."""
+        now = time.monotonic()
+        self._times.append(now)
+        return len(self._times) < MAX_DEATHS or now - self._times[0] > DEATHS_WITHIN_S
+
+
+class _Supervisor:
+    def __init__(self, programs: Programs) -> None:
+        self._programs = programs
+        self._modes = TerminalModes()
+        self._console: ConsoleChild | None = None
+        self._kernel: KernelChild | None = None
+        self._companion = 0
+        self._kernel_wanted = True
+        self._deaths = {"console": _Deaths(), "kernel": _Deaths()}
+        self._kernel_said: tuple[str, str] = ("", "")
+        """The last report of the kernel that explains its end: its kind, and the rest of the line."""
+        self._console_report = ""
+        """Path of the crash report that the console wrote itself."""
+        self._lent = -1
+        """A descriptor of the process that the console has lent the terminal to; -1 for none."""
+        self._restart_notice: str | None = None
+        """Why the last console died, while its place is empty."""
+        self._serve_wanted = False
+        self._exit: int | None = None
+        """The exit status, once everything is asked to end."""
+        self._sentence = ""
+        self._kill_at: dict[int, float] = {}
+        """When a child that was asked to end is killed, by process id."""
+        self._signalled: list[int] = []
+        self._handlers: dict[signal.Signals, Any] = {}
+        self._wake, self._wake_writer = os.pipe()
+
+    def run(self) -> int:
+        """Start both processes, and return when both have ended."""
+        self._take_signals()
+        try:
+            self._start_console("")
+            while self._console is not None or self._kernel is not None or self._exit is None:
+                self._start_what_is_missing()
+                self._wait()
+                self._handle_signals()
+                self._handle_console()
+                self._handle_kernel()
+                self._kill_what_is_late()
+        finally:
+            self._end_companion()
+            for number, handler in self._handlers.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(-1)
+        if self._sentence:
+            # Imported only now: this process stays small while the console runs. The sentence names paths and
+            # repeats what a kernel reported, and both may hold text from outside.
+            from flysafe.text import safe_text
+
+            print(safe_text(self._sentence), file=sys.stderr)  # noqa: T201 - click is not imported here
+        return self._exit if self._exit is not None else FAILED
+
+    # Starting and connecting.
+
+    def _start_console(self, notice: str) -> None:
+        self._console_report = ""
+        console = self._console = start_console(
+            lambda ends: self._programs.console(ends, notice), self._become_child
+        )
+        if self._kernel is not None and self._kernel.ready:
+            _connect(console, self._kernel)
+
+    def _start_what_is_missing(self) -> None:
+        if self._exit is not None:
+            return
+        if self._kernel is None and self._kernel_wanted:
+            self._kernel_said = ("", "")
+            self._kernel = start_kernel(self._programs.kernel, self._become_child)
+        if self._restart_notice is not None and self._lent < 0:
+            notice, self._restart_notice = self._restart_notice, None
+            self._modes.restore()
+            self._start_console(notice)
+
+    def _become_child(self) -> None:
+        """In a new child: close what belongs to the supervisor and to the other child."""
+        for child in (self._console, self._kernel):
+            if child is not None:
+                child.close()
+        for descriptor in (self._wake, self._wake_writer, self._lent):
+            if descriptor >= 0:
+                os.close(descriptor)
+        adopt_signals(self._handlers)
+
+    # Signals.
+
+    def _take_signals(self) -> None:
+        for end in (self._wake, self._wake_writer):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGQUIT, signal.SIGTTOU, *ENDING_SIGNALS):
+            before = signal.getsignal(number)
+            # nohup starts a program with HUP ignored, and it has to stay ignored.
+            if number == signal.SIGHUP and before == signal.SIG_IGN:
+                continue
+            self._handlers[number] = before
+            # QUIT and TTOU: a key that is meant for an editor on this terminal, and the restoring of the
+            # terminal by a process that is not in its foreground, must not end or stop the supervisor.
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if number in ENDING_SIGNALS:
+            self._signalled.append(number)
+
+    def _handle_signals(self) -> None:
+        while self._signalled:
+            number = self._signalled.pop(0)
+            # The console takes the signal as a person's wish to leave, or leaves it to a program that it has
+            # lent the terminal to: ctrl+c in an editor comes to every process of the terminal.
+            if self._console is not None:
+                self._console.signal(number)
+                if number != signal.SIGINT:
+                    self._kill_at.setdefault(self._console.pid, time.monotonic() + CONSOLE_LEAVES_S)
+            else:
+                self._restart_notice = None
+                self._leave(128 + number)
+
+    # Waiting.
+
+    def _wait(self) -> None:
+        """Wait for a signal, a report, the end of a lent terminal, or the next deadline."""
+        poll = select.poll()
+        watched = [self._wake, *(child.reports for child in self._children()), self._lent]
+        for descriptor in watched:
+            if descriptor >= 0:
+                poll.register(descriptor, select.POLLIN)
+        until = min(self._kill_at.values(), default=None)
+        wait_ms = None if until is None else max(0, int((until - time.monotonic()) * 1000) + 1)
+        for descriptor, _ in poll.poll(wait_ms):
+            if descriptor == self._wake:
+                with suppress(BlockingIOError):
+                    while os.read(self._wake, 4096):
+                        pass
+            if descriptor == self._lent:
+                self._take_terminal_back()
+
+    def _children(self) -> list[Child]:
+        return [child for child in (self._console, self._kernel) if child is not None]
+
+    def _kill_what_is_late(self) -> None:
+        now = time.monotonic()
+        for child in self._children():
+            if self._kill_at.get(child.pid, now + 1) <= now:
+                del self._kill_at[child.pid]
+                child.signal(signal.SIGKILL)
+
+    # The console.
+
+    def _handle_console(self) -> None:
+        console = self._console
+        if console is None:
+            return
+        status = console.ended()  # before the reports are read: nothing is written after the end
+        for line in console.lines():
+            self._on_console_report(line)
+        if status is None:
+            return
+        console.close()
+        self._console = None
+        self._kill_at.pop(console.pid, None)
+        if self._exit is not None:
+            if status < 0:
+                self._modes.restore()
+        elif -status in ENDING_SIGNALS:
+            self._modes.restore()
+            self._leave(128 - status)
+        elif status < 0 or status == CRASHED:
+            self._on_console_death(status)
+        else:
+            self._on_console_left(status)
+
+    def _on_console_report(self, line: str) -> None:
+        kind, _, rest = line.partition(" ")
+        if kind == "kernel":
+            self._kernel_wanted = True
+        elif kind == "serve":
+            self._serve_wanted = True
+        elif kind == "report":
+            self._console_report = rest
+        elif kind == "lent" and rest.isdigit():
+            self._take_terminal_back()
+            with suppress(OSError):
+                self._lent = os.pidfd_open(int(rest))
+        elif kind == "returned":
+            self._take_terminal_back()
+
+    def _take_terminal_back(self) -> None:
+        if self._lent >= 0:
+            os.close(self._lent)
+            self._lent = -1
+
+    def _on_console_death(self, status: int) -> None:
+        how = _end_text(status)
+        path = self._console_report or self._report("console", CONSOLE_REPORT, how)
+        if self._deaths["console"].add():
+            self._restart_notice = _restart_text(how, path)
+            return
+        self._modes.restore()
+        self._leave(
+            FAILED,
+            f"flytui: the console died {MAX_DEATHS} times within a minute ({how}). It decided nothing, "
+            f"and the calls that ran were ended. The last report: {path or 'it could not be written'}",
+        )
+
+    def _on_console_left(self, status: int) -> None:
+        if not self._serve_wanted or self._kernel is None:
+            self._leave(status)
+            return
+        self._exit = status
+        self._kernel.order_to_serve()
+        self._kill_at[self._kernel.pid] = time.monotonic() + SERVES_WITHIN_S
+
+    def _report(self, name: str, file: str, how: str) -> str:
+        details = "There is no traceback: the process could not write one."
+        return write_report(
+            self._programs.state_folder(), file, report_text(f"The {name} of flytui died: {how}", details)
+        )
+
+    # The kernel.
+
+    def _handle_kernel(self) -> None:
+        kernel = self._kernel
+        if kernel is None:
+            return
+        status = kernel.ended()
+        for line in kernel.lines():
+            self._on_kernel_report(kernel, line)
+        if self._kernel is None or status is None:
+            return
+        kernel.close()
+        self._kernel = None
+        self._kill_at.pop(kernel.pid, None)
+        if self._exit is None:
+            self._on_kernel_end(status)
+
+    def _on_kernel_report(self, kernel: KernelChild, line: str) -> None:
+        kind, _, rest = line.partition(" ")
+        if kind == "waiting" and self._console is not None:
+            self._console.send(line)
+        elif kind == "ready":
+            self._on_kernel_ready(kernel)
+        elif kind in ("busy", "failed", "left", "report"):
+            self._kernel_said = (kind, rest)
+        elif kind == "serving":
+            # From now on it belongs to nobody; it is not a child that anybody waits for.
+            self._sentence = (
+                f"the kernel goes on as flytui serve, pid {kernel.pid}. "
+                f"flytui attaches to it again; kill {kernel.pid} ends it."
+            )
+            self._kill_at.pop(kernel.pid, None)
+            kernel.close()
+            self._kernel = None
+
+    def _on_kernel_ready(self, kernel: KernelChild) -> None:
+        kernel.ready = True
+        if self._console is not None:
+            _connect(self._console, kernel)
+        if self._programs.companion is not None and not self._companion:
+            self._companion = fork(self._run_companion)
+
+    def _on_kernel_end(self, status: int) -> None:
+        kind, rest = self._kernel_said
+        if kind == "busy":
+            # Another kernel has the root. The console attaches to that one, and asks when it wants another.
+            self._kernel_wanted = False
+            if self._console is not None:
+                self._console.send(f"busy {rest}")
+        elif kind == "failed":
+            code, _, text = rest.partition(" ")
+            self._leave(int(code) if code.isdigit() else FAILED, text)
+        elif kind == "left" or -status in ENDING_SIGNALS:
+            self._leave(status if status >= 0 else 128 - status)
+        else:
+            self._on_kernel_death(status, rest if kind == "report" else "")
+
+    def _on_kernel_death(self, status: int, report: str) -> None:
+        how = _end_text(status)
+        path = report or self._report("kernel", KERNEL_REPORT, how)
+        if not self._deaths["kernel"].add():
+            self._leave(
+                FAILED,
+                f"flytui: the kernel died {MAX_DEATHS} times within a minute ({how}). How calls that had "
+                f"started ended is not known. The last report: {path or 'could not be written'}",
+            )
+
+    # Leaving.
+
+    def _leave(self, status: int, sentence: str = "") -> None:
+        """Ask both processes to end. The first exit status and the first sentence count."""
+        if self._exit is None:
+            self._exit, self._sentence = status, sentence
+        now = time.monotonic()
+        self._restart_notice = None
+        self._end_companion()
+        if self._console is not None:
+            self._console.ask_to_leave()
+            self._kill_at.setdefault(self._console.pid, now + CONSOLE_LEAVES_S)
+        if self._kernel is not None:
+            self._kernel.ask_to_end()
+            self._kill_at.setdefault(self._kernel.pid, now + KERNEL_ENDS_S)
+
+    def _run_companion(self) -> int:
+        self._become_child()
+        assert self._programs.companion is not None  # noqa: S101 - checked by the caller
+        return self._programs.companion()
+
+    def _end_companion(self) -> None:
+        if self._companion > 0:
+            with suppress(ProcessLookupError, ChildProcessError):
+                os.kill(self._companion, signal.SIGTERM)
+                os.waitpid(self._companion, 0)
+            self._companion = -1
+
+
+def _connect(console: ConsoleChild, kernel: KernelChild) -> None:
+    """Make a connection between the two, and hand each its end. Nobody else keeps one."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        kernel.hand_over(ours, console.pid)
+        console.send("kernel", theirs)
+
+
+def _end_text(status: int) -> str:
+    """Return how a process ended, in words."""
+    if status >= 0:
+        return "a defect" if status == CRASHED else f"exit status {status}"
+    try:
+        return f"killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"killed by signal {-status}"
+
+
+def _restart_text(how: str, path: str) -> str:
+    told = f" · report: {path}" if path else ""
+    return f"the console died ({how}) and was started again: nothing was decided, calls go on{told}"
