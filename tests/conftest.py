@@ -1,16 +1,87 @@
-"""Fixtures and settings for all tests: the event loop of async tests and the number of test processes."""
+"""Fixtures and settings for all tests: the event loop of async tests, the number of test processes, and the
+collection of garbage."""
 
 from __future__ import annotations
 
+import gc
 import os
+import shutil
+from collections.abc import Iterator
 
 import pytest
+
+from kits.order import spread
+from kits.scratch import IN_MEMORY, PREFIX, SCRATCH, remove_earlier
+
+COLLECT_AFTER = 20_000
+"""New objects after which garbage is collected. Screens are drawn with many, of which hardly any is garbage
+in a circle."""
+
+LONGEST_ID = 80
+FAILED = pytest.StashKey[bool]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Put the folders of tests into memory, where that has room for them."""
+    if config.option.basetemp is None and SCRATCH == IN_MEMORY:
+        remove_earlier()
+        config.option.basetemp = f"{SCRATCH}/{PREFIX}{os.getpid()}"
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove them unless a test has failed: those folders are kept for the next look, until the next run."""
+    folder = f"{SCRATCH}/{PREFIX}{os.getpid()}"
+    if config.option.basetemp == folder and not config.stash.get(FAILED, False):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Note whether a test has failed."""
+    session.config.stash[FAILED] = exitstatus != 0
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """The number of processes of `make test`: more than there are cores, because many tests wait."""
     return (os.cpu_count() or 1) * 3 // 2 or 1
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect no garbage while modules are imported and cases listed: that makes none, and all of it stays.
+    What is there at the end is not looked through again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(COLLECT_AFTER, 10, 10)
+        gc.enable()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the cases that take long: one that begins last is what all other processes wait for.
+
+    xdist gives each process a part of the list, as even as possible, and takes from the ends of parts later.
+    """
+    parts = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    if parts > 1:
+        order = spread([_takes_long(item) for item in items], parts)
+        items[:] = [items[number] for number in order]
+
+
+def _takes_long(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in ("e2e", "long"))
+
+
+def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
+    """The id of a long text: its beginning and its length. Whole, some would be megabytes, and each id goes
+    to every process and into the environment of every program that a test starts."""
+    if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
+        return f"{ascii(val[:LONGEST_ID])[:LONGEST_ID]}...{len(val)}"
+    return None
 
 
 @pytest.fixture

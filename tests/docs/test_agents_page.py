@@ -25,7 +25,7 @@ from flycore.model.enums import Decision
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import effective_rules, load_policy, matching_rules, strictest
 from flytui.cli.agent_tools import UNCHECKED_TOOLS
-from kits.command import COMMAND
+from kits.command import COMMAND, PYTHON, forked_bin
 from kits.kernel import Root, kernel_of
 from kits.mcp_clients import about
 from kits.programs import needs
@@ -105,7 +105,7 @@ async def test_its_program_in_another_language_gets_the_digest(root: Root) -> No
 def listening(root: Root) -> Iterator[str]:
     """The address at which `flytui serve --http` listens."""
     with subprocess.Popen(
-        [str(BIN / "flytui"), "serve", "--http", "--port", "0"],
+        COMMAND.launcher("flytui", "serve", "--http", "--port", "0"),
         cwd=root.folder,
         env=root.environ,
         stdin=subprocess.DEVNULL,
@@ -127,7 +127,7 @@ async def test_its_program_over_http_gets_the_digest_with_its_token_and_nothing_
     with listening(root) as address:
         done = ended(root, sys.executable, "over_http.py", address, TOKEN=token)
         assert re.fullmatch(r"[0-9a-f]{64}\n", done.stdout), done.stderr
-        done = ended(root, sys.executable, "over_http.py", address, TOKEN=f"{token}x")
+        done = ended(root, *PYTHON.launcher("over_http.py", text, address), TOKEN=f"{token}x")
         assert (done.returncode, done.stdout) == (1, "")
 
 
@@ -152,7 +152,7 @@ async def test_what_is_printed_for_a_client_starts_a_server(root: Root, tmp_path
         assert "\x7f" not in printed
         assert server["args"] == ["--root", str(folder), "mcp"]
     server = configured(client, ran(root, str(BIN / "flytui"), "mcp", "--print-config", client))
-    environ = {**root.environ, "PATH": f"{BIN}:{root.environ['PATH']}"}
+    environ = {**root.environ, "PATH": f"{forked_bin()}:{root.environ['PATH']}"}
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     parameters = StdioServerParameters(

@@ -30,6 +30,7 @@ from flycore.registry.settings import load_settings
 from flycore.rpc.messages import ErrorCode
 from flycore.server.unix import serve_unix
 from flytui.text.card import card_keys
+from kits.command import COMMAND, forked_bin
 from kits.kernel import Root, kernel_of, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -188,14 +189,19 @@ def test_the_settings_example_is_read_without_a_word(root: Root) -> None:
 @pytest.fixture
 def trusted(root: Root) -> Root:
     """The root, all its entries trusted."""
-    shown = flytui(root, "trust", "--print-digest")
-    digest = re.findall(r"\b[0-9a-f]{64}\b", shown.stdout)[-1]
-    assert flytui(root, "trust", "--digest", digest).returncode == 0
+    shown = forked(root, "trust", "--print-digest")
+    digest = re.findall(rb"\b[0-9a-f]{64}\b", shown.stdout)[-1].decode()
+    assert forked(root, "trust", "--digest", digest).returncode == 0
     return root
 
 
-def flytui(root: Root, *args: str) -> subprocess.CompletedProcess[str]:
-    """The installed command, in the root's folder."""
+def forked(root: Root, *args: str) -> subprocess.CompletedProcess[bytes]:
+    """A forked command, in the root's folder."""
+    return COMMAND.run(["flytui", *args], root.environ, root.folder, b"", 60)
+
+
+def installed(root: Root, *args: str) -> subprocess.CompletedProcess[str]:
+    """The installed command, in the root's folder: as a reader of the README starts it."""
     return subprocess.run(
         [str(Path(sys.executable).parent / "flytui"), *args],
         cwd=root.folder,
@@ -213,13 +219,14 @@ def test_the_readme_s_commands_work_as_they_stand(trusted: Root) -> None:
         for line in block.text.splitlines():
             program, *args = shlex.split(line)
             assert program == "flytui"
-            done = flytui(trusted, *args)
+            done = installed(trusted, *args)
             assert done.returncode == 0, (line, done.stderr)
             assert done.stdout
 
 
+@pytest.mark.long
 def test_the_command_line_s_examples_work_as_they_stand(trusted: Root) -> None:
-    environ = {**trusted.environ, "PATH": f"{Path(sys.executable).parent}:{trusted.environ['PATH']}"}
+    environ = {**trusted.environ, "PATH": f"{forked_bin()}:{trusted.environ['PATH']}"}
     for block in blocks("docs/cli.md", "run"):
         for line in block.text.splitlines():
             done = subprocess.run(
@@ -237,15 +244,13 @@ def test_the_command_line_s_examples_work_as_they_stand(trusted: Root) -> None:
 
 
 def test_what_needs_a_person_ends_as_the_readme_says_where_nobody_is(trusted: Root) -> None:
-    done = flytui(trusted, "call", "mock.echo", "message=hello", "--json")
+    done = forked(trusted, "call", "mock.echo", "message=hello", "--json")
     assert (done.returncode, json.loads(done.stdout)["error"]["code"]) == (4, "no-approver")
 
 
 def test_every_command_is_described() -> None:
     text = (ROOT / "docs" / "cli.md").read_text()
-    listed = subprocess.run(
-        [sys.executable, "-m", "flytui", "--help"], capture_output=True, text=True, check=True, timeout=60
-    ).stdout
+    listed = COMMAND.run(["flytui", "--help"], {"LANG": "C.UTF-8"}, ROOT, b"", 60).stdout.decode()
     commands = re.findall(r"^  ([a-z]+) ", listed.partition("Commands:")[2], re.MULTILINE)
     assert len(commands) > 10
     assert [name for name in commands if f"flytui {name}" not in text] == []

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 def test_the_demo_plays_on_this_terminal_and_gives_it_back(tmp_path: Path) -> None:
     needs("tmux")
-    root = make_root(tmp_path)
+    root = make_root(tmp_path, only=("mock.echo", "utility.local"))
     root.trust()
     with console(root) as tmux:
         tmux.sees("mock.echo")

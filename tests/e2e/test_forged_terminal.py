@@ -16,11 +16,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from kits.command_line import ESCAPES
+from kits.console_processes import processes_of
 from kits.scenes import described, program, write_registry
 from kits.terminals import BIN, PATIENCE, Root, Tmux, console, make_root, needs, until
 
@@ -188,6 +190,7 @@ def holder(root: Root, kind: str) -> Iterator[Tmux]:
         with console(root) as tmux:
             yield tmux
         return
+    root = replace(root, forked=False)  # whoever asks to decide is shown with its parent
     serve = Tmux(root)
     serve.open(str(BIN / "flytui"), "--root", str(root.folder), "serve")
     try:
@@ -232,7 +235,7 @@ def new_code(person: Tmux, agent: Agent, codes: list[str]) -> None:
         lambda: [code for code in re.findall(CODE, person.screen()) if code not in codes],
     )
     codes.append(found[0])
-    person.sees(rf"flytui \(pid {agent.console}\) in python\S* \(pid {agent.pid}\)")
+    person.sees(rf"flytui \(pid {processes_of(agent.console).console}\) in python\S* \(pid {agent.pid}\)")
 
 
 def three_wrong(agent: Agent) -> None:
@@ -283,8 +286,7 @@ def test_nothing_that_it_types_decides_and_no_code_comes_to_it(root: Root, kind:
             for _ in TOOLS:
                 person.keys("C-o")
                 person.sees(READY)
-                person.keys("d" if "confirm with ‹" in person.screen() else "a")
-                person.lacks(READY)
+                person.decide("d" if "confirm with ‹" in person.screen() else "a")
             assert [agent.result(at)["status"] for at in range(2)] == ["success", "denied"]
 
 
@@ -303,12 +305,12 @@ def test_a_stop_is_not_released_from_there(root: Root) -> None:
 
 
 def test_once_nobody_holds_the_root_its_console_is_the_roots_own_and_the_log_says_whose(root: Root) -> None:
-    """Who may decide is the console in the kernel's process; terminal and ancestry are hints in the log."""
+    """Who may decide is the console beside the kernel; terminal and ancestry are hints in the log."""
     with console(root) as person, agent_held_off(root, person) as agent:
         until("its console asks", lambda: "Attached to" in agent.shown)
         agent.after(ESCAPE, "cannot decide")
         until("both wait", lambda: waiting(root) == len(TOOLS))
-        os.kill(int(person.run("display-message", "-p", "#{pane_pid}")), signal.SIGTERM)
+        os.kill(person.pid, signal.SIGTERM)
         until("its kernel is gone", lambda: "kernel gone" in agent.shown)
         assert TOUCHED.isdisjoint(line["event"] for line in root.audit() if line.get("choice"))
         assert not (root.folder / "ran").exists()
@@ -316,8 +318,8 @@ def test_once_nobody_holds_the_root_its_console_is_the_roots_own_and_the_log_say
         [opened] = [
             line
             for line in root.audit()
-            if line["event"] == "CONSOLE_OPENED" and line["pid"] == agent.console
+            if line["event"] == "CONSOLE_OPENED" and line["pid"] == processes_of(agent.console).console
         ]
         assert re.fullmatch(r"pts/\d+", opened["terminal"])
-        assert opened["beneath"][0].endswith(f" {agent.pid}")
+        assert opened["beneath"][1].endswith(f" {agent.pid}")
         assert opened["caller"].startswith("python")

@@ -45,6 +45,7 @@ def entries(root: Root, *names: str, **more: Any) -> dict[str, Any]:
         name: {
             "command": program(root, name, ECHO.replace("WORD", name)),
             "tools": [described(f"{name}.say")],
+            "cwd": "empty",
             **more,
         }
         for name in names
@@ -61,7 +62,7 @@ def test_the_console_follows_the_file(root: Root) -> None:
         tmux.sees("keys ready ●")
         tmux.keys("Escape")
         tmux.sees(r"unavailable +other\.say")
-        tmux.sees(r"folder-untrusted")
+        tmux.sees(r"came with")
         code, result = call(root, "other.say", {})
         assert (code, result["error"]["code"]) == (3, "folder-untrusted")
         assert call(root, "first.say", {})[1]["output"] == {"said": "first"}

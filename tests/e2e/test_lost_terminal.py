@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from kits.console_processes import processes_of
 from kits.terminals import BIN, PATIENCE, Root, make_root
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -42,7 +43,7 @@ def console_on_a_pty(root: Root) -> Iterator[tuple[subprocess.Popen[bytes], int]
 
 
 def test_the_console_leaves_with_its_terminal(tmp_path: Path) -> None:
-    root = make_root(tmp_path)
+    root = make_root(tmp_path, only=("utility.local",))
     with console_on_a_pty(root) as (process, _):
         pass
     process.wait(timeout=PATIENCE)
@@ -51,7 +52,7 @@ def test_the_console_leaves_with_its_terminal(tmp_path: Path) -> None:
 
 def test_calls_go_on_while_nobody_reads_the_terminal(tmp_path: Path) -> None:
     """Far more is drawn than terminal and queue hold; a line that has stalled stops nobody's work."""
-    root = make_root(tmp_path)
+    root = make_root(tmp_path, only=("utility.local",))
     root.trust()
     with console_on_a_pty(root) as (process, master):
         for _ in range(100):
@@ -62,5 +63,5 @@ def test_calls_go_on_while_nobody_reads_the_terminal(tmp_path: Path) -> None:
             done = root.flytui("call", "file.hash", f"path={root.folder / 'tools'}", "--json", "--no-wait")
             assert json.loads(done.stdout)["tool"] == "file.hash"
         said = root.flytui("status", "--json").stdout
-        assert json.loads(said)["kernel"]["pid"] == process.pid, said
+        assert json.loads(said)["kernel"]["pid"] == processes_of(process.pid).kernel, said
     process.wait(timeout=PATIENCE)

@@ -24,7 +24,7 @@ CARD = r"confirm with ‹(.)›"
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Root]:
     needs("tmux", "Xvfb", "xdotool", "xterm")
-    root = make_root(tmp_path)
+    root = make_root(tmp_path, only=("computer.native",))
     with display() as name:
         root.extra["DISPLAY"] = name
         root.trust()

@@ -4,7 +4,6 @@ ticket, withdrawn because the agent was killed. The agent is the official client
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from subprocess import PIPE, Popen
@@ -12,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from kits.command import PYTHON, forked_bin
 from kits.scenes import assert_whole, described, program, write_registry
-from kits.terminals import BIN, PATIENCE, Root, Tmux, console, make_root, needs
+from kits.terminals import PATIENCE, Root, Tmux, console, make_root, needs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 READY = "keys ready ●"
@@ -60,9 +60,9 @@ class Agent:
     """The official client; each `call` makes the same call."""
 
     def __init__(self, root: Root, era: str, seconds: float) -> None:
-        words = [str(BIN / "flytui"), str(root.folder), era, str(seconds)]
+        words = [f"{forked_bin()}/flytui", str(root.folder), era, str(seconds)]
         self.process = Popen(
-            [sys.executable, "-c", AGENT, *words], env=root.environ, stdin=PIPE, stdout=PIPE, text=True
+            PYTHON.launcher("agent", AGENT, *words), env=root.environ, stdin=PIPE, stdout=PIPE, text=True
         )
 
     def call(self) -> None:
@@ -135,7 +135,7 @@ def test_a_call_waits_with_progress_and_runs_once_approved(root: Root, agents: l
         while "waiting for approval" not in agent.heard("progress")["progress"]:
             pass
         on_the_card(tmux)
-        tmux.keys("a")
+        tmux.decide()
         result = agent.heard("text")
     assert (result["error"], result["output"]) == (False, {"said": "done as approved"})
     events = [line["event"] for line in root.audit() if line.get("callId")]
@@ -182,7 +182,7 @@ def test_an_agent_that_times_out_after_5_s_comes_back_for_its_ticket(root: Root,
         assert pending["text"].startswith("approval-pending: ")
         assert "ticket: " in pending["text"]
         on_the_card(tmux)
-        tmux.keys("a")
+        tmux.decide()
         tmux.lacks(READY)
         result = called()
     assert (result["error"], result["output"]) == (False, {"said": "done as approved"}), result

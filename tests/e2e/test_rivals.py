@@ -8,10 +8,12 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from kits.console_processes import kill_with_kernel
 from kits.scenes import allow, assert_whole, call, described, holder, program, write_registry
 from kits.terminals import BIN, Root, Tmux, console, make_root, needs, until
 
@@ -71,7 +73,7 @@ def test_a_second_console_says_who_has_the_root(root: Root) -> None:
 
 
 def test_a_console_waits_for_a_call_and_then_takes_over(root: Root) -> None:
-    slow = root.start("call", "slow.wait", "{}", "--json")
+    slow = replace(root, forked=False).start("call", "slow.wait", "{}", "--json")
     until("the call runs", beside(root, "started").exists)
     held = holder(root)
     assert (held["pid"], held["role"]) == (slow.pid, "provisional")
@@ -128,7 +130,7 @@ def test_a_dead_holders_lock_keeps_nobody_out(root: Root) -> None:
     with console(root) as tmux:
         tmux.sees(r"available +slow\.wait")
         pid = holder(root)["pid"]
-        os.kill(pid, signal.SIGKILL)
+        kill_with_kernel(tmux.pid)
     assert holder(root)["pid"] == pid
     beside(root, "go").touch()
     code, result = call(root, "slow.wait", {})

@@ -29,7 +29,7 @@ _INK = re.compile(r"\x1b\[[0-9;]*?38;2;(\d+);(\d+);(\d+)")
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Root]:
     needs("tmux", "Xvfb", "xterm", "xdotool")
-    root = make_root(tmp_path)
+    root = make_root(tmp_path, only=("computer.native",))
     root.extra["COLORTERM"] = "truecolor"
     with display() as name:
         root.extra["DISPLAY"] = name

@@ -22,7 +22,7 @@ CALL = ("call", "mock.echo", "message=hi", "--json")
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Root]:
     needs("tmux")
-    root = make_root(tmp_path)
+    root = make_root(tmp_path, only=("mock.echo",))
     folder = root.home / "config" / "flytui"
     folder.mkdir(parents=True)
     (folder / "policy.jsonc").write_text(json.dumps(POLICY))
@@ -52,8 +52,7 @@ def release(tmux: Tmux) -> None:
     tmux.keys("C-o")
     tmux.sees("Everything is stopped")
     tmux.keys("Enter")
-    tmux.sees("keys ready ●")
-    tmux.keys("r")
+    tmux.decide("r")
     tmux.lacks("STOPPED")
 
 
@@ -101,6 +100,5 @@ def test_a_caller_that_loops_is_asked_about_and_paused(root: Root) -> None:
         tmux.sees("calls a tool that does not exist")
         paused = json.loads(root.flytui(*CALL).stdout)
         assert paused["error"]["code"] == "paused"
-        tmux.sees("keys ready ●")
-        tmux.keys("c")
+        tmux.decide("c")
         until("calls are taken again", lambda: root.flytui(*CALL).returncode == 0)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from kits.console_processes import ConsoleProcesses, kill_with_kernel, processes_of
 from kits.terminals import BIN, Root, Tmux, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -24,7 +23,7 @@ PAIRED = r"at pid \d+"
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Root]:
     needs("tmux")
-    root = make_root(tmp_path)
+    root = make_root(tmp_path, only=("mock.echo",))
     root.trust()
     yield root
     root.end()
@@ -76,9 +75,9 @@ def decided(root: Root) -> list[str]:
     return [str(line["decision"]) for line in root.audit() if line["event"] == "APPROVAL_DECIDED"]
 
 
-def pid_of(tmux: Tmux) -> int:
-    """The console's process: the pane's own."""
-    return int(tmux.run("display-message", "-p", "#{pane_pid}"))
+def processes(tmux: Tmux) -> ConsoleProcesses:
+    """The processes of the console in that pane."""
+    return processes_of(tmux.pid)
 
 
 def test_both_press_at_the_same_moment_and_one_answer_counts(root: Root) -> None:
@@ -98,7 +97,7 @@ def test_both_press_at_the_same_moment_and_one_answer_counts(root: Root) -> None
         answers = {"success": "approved once", "denied": "denied"}
         won = answers[str(result["status"])]
         other = second if won == "approved once" else first
-        who = pid_of(first if other is second else second)
+        who = processes(first if other is second else second).console
         other.sees(rf"answered by the console on pid {who}: {won}")
         other.keys("a")
         until("one decision in the log", lambda: len(decided(root)) == 1)
@@ -107,7 +106,7 @@ def test_both_press_at_the_same_moment_and_one_answer_counts(root: Root) -> None
 
 def test_what_waits_is_there_for_a_console_that_comes_later_and_decided_it_stays(root: Root) -> None:
     with console(root, 80, 24) as first:
-        first.sees(r"available +archive")
+        first.sees(r"(available|degraded) +mock\.echo")
         agent = call(root, "later")
         first.sees(READY)
         first.keys("Escape")
@@ -123,7 +122,7 @@ def test_what_waits_is_there_for_a_console_that_comes_later_and_decided_it_stays
             pair(first, second)
             assert decided(root) == []
             open_card(second)
-            second.keys("a")
+            second.decide()
             assert result_of(agent)["status"] == "success"
             first.sees("0 waiting")
             second.keys("n")
@@ -164,7 +163,7 @@ def test_a_wrong_code_and_a_refused_console_decide_nothing(root: Root) -> None:
 def test_a_kernel_that_is_killed_is_told_and_its_root_taken_by_a_key(root: Root) -> None:
     with console(root) as first, beside(root) as second:
         pair(first, second)
-        os.kill(pid_of(first), signal.SIGKILL)
+        kill_with_kernel(processes(first).supervisor)
         second.sees(r"kernel gone \d+ s")
         second.sees(r"looking for it \d+ s more")
         second.keys("O")
@@ -172,10 +171,10 @@ def test_a_kernel_that_is_killed_is_told_and_its_root_taken_by_a_key(root: Root)
         second.lacks("kernel gone")
         agent = call(root, "new")
         open_card(second)
-        second.keys("a")
+        second.decide()
         assert result_of(agent)["status"] == "success"
         shown = json.loads(root.flytui("status", "--json").stdout)["kernel"]
-        assert (shown["pid"], shown["role"]) == (pid_of(second), "console")
+        assert (shown["pid"], shown["role"]) == (processes(second).kernel, "console")
 
 
 def test_a_kernel_that_comes_back_is_found_and_wants_its_code_again(root: Root) -> None:
@@ -217,7 +216,7 @@ def test_a_ticket_survives_the_console_that_is_detached(root: Root) -> None:
         second.keys("q")
         until("the second console has left", lambda: "flytui" not in second.screen())
         open_card(first)
-        first.keys("a")
+        first.decide()
         first.sees("0 waiting")
         assert result_of(call(root, "ticket", "--no-wait"))["status"] == "success"
 
@@ -226,7 +225,9 @@ def test_a_test_call_from_an_attached_console_names_who_makes_it(root: Root) -> 
     with console(root) as first, beside(root) as second:
         pair(first, second)
         second.keys("/")
+        second.sees("keep the filter")
         second.text("mock.echo")
+        second.sees(r"1 of \d+ match “mock\.echo”")
         second.sees(r"▌.*mock\.echo")
         second.keys("Enter")
         second.lacks("keep the filter")
@@ -238,7 +239,7 @@ def test_a_test_call_from_an_attached_console_names_who_makes_it(root: Root) -> 
         second.sees("asks you")
         open_card(first)
         assert "via socket" in first.screen()
-        first.keys("a")
+        first.decide()
         second.sees("success|✓ ok|from here")
     [called] = [line for line in root.audit() if line["event"] == "TOOL_CALLED"]
     assert "via socket" in str(called["caller"]) or "socket" in json.dumps(called)

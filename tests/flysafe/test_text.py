@@ -95,6 +95,7 @@ def random_texts() -> Iterator[str]:
 
 
 @pytest.mark.suite
+@pytest.mark.long
 def test_no_code_point_gets_through() -> None:
     left = set()
     for text in everything():

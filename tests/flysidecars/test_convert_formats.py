@@ -205,3 +205,32 @@ def test_lines_are_counted() -> None:
         with pytest.raises(ToolFailed) as refused:
             READERS[kind](text, LossLog())
         assert refused.value.fields["line"] == line
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a." * 30_000 + "a = 1",
+        "[" + "a." * 30_000 + "a]",
+        '"a".' * 30_000 + "a = 1",
+        "a . " * 30_000 + "a = 1",
+        "[x]\ny = {" + "a." * 100 + "a = 1}",
+    ],
+)
+def test_toml_keys_of_many_parts_are_refused_before_they_are_parsed(text: str) -> None:
+    with pytest.raises(ToolFailed, match="64 parts"):
+        READERS["toml"](text, LossLog())
+
+
+@pytest.mark.parametrize("text", ['"' * 300_000, '"""' + "a." * 200_000, '"' + "\\" * 300_000])
+def test_toml_without_end_is_refused(text: str) -> None:
+    with pytest.raises(ToolFailed):
+        READERS["toml"](text, LossLog())
+
+
+def test_dots_in_toml_strings_and_comments_are_no_keys() -> None:
+    dots = "a." * 100
+    text = f'x = "{dots}"\ny = \'{dots}\'\nz = """\n{dots}"""\n# {dots}\n[a.b]\nc.d = 1\n'
+    value = READERS["toml"](text, LossLog())
+    assert isinstance(value, dict)
+    assert value["a"] == {"b": {"c": {"d": 1}}}

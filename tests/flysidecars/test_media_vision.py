@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 import os
 import socket
@@ -218,8 +219,9 @@ def test_a_provider_sees_the_picture_and_its_answer_comes_back(starter, provider
     assert (headers["path"], headers["Content-Type"]) == ("/see?model=a%20b", "application/json")
     assert (asked["tool"], asked["input"]) == ("vision.analyze", {"prompt": "Which buttons? ü"})
     file = asked["file"]
-    assert (file["name"], file["mimeType"], file["bytes"]) == ("shot.png", "image/png", path.stat().st_size)
-    assert base64.b64decode(file["base64"]) == path.read_bytes()
+    data = base64.b64decode(file["base64"])
+    assert (file["name"], file["mimeType"], file["bytes"]) == ("shot.png", "image/png", len(data))
+    assert corner(data) == corner(path.read_bytes())
     assert SECRET not in done.stderr
 
 
@@ -413,6 +415,47 @@ def test_nothing_is_there_and_each_tool_says_what_to_do(starter, tmp_path: Path)
         assert state["status"] == "unavailable"
         assert state["remedy"]
     assert "apt install tesseract-ocr" in states["vision.ocr"]["remedy"]
+    # Keys that are there and empty, as in a registry that was filled in by half, are as good as absent.
+    for config in ({}, {"providerUrl": "", "whisperCommand": ""}):
+        again = media(starter, "vision.ocr", {"probe": True}, without_programs(tmp_path), config=config)
+        assert again.answer["tools"] == states
     for tool in ("vision.ocr", "vision.analyze"):
         done = media(starter, tool, {"path": "scan.png"}, without_programs(tmp_path))
         assert (done.answer["code"], done.answer["remedy"]) == ("unavailable", states[tool]["remedy"])
+
+
+# --- what leaves the machine
+
+
+def corner(data: bytes) -> object:
+    with Image.open(io.BytesIO(data)) as picture:
+        return picture.convert("RGB").getpixel((5, 5))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "mime"), [("png", "image/png"), ("jpg", "image/jpeg"), ("gif", "image/png")]
+)
+def test_only_the_decoded_picture_is_sent(starter, provider, suffix: str, mime: str) -> None:
+    path = written(starter.project / f"p.{suffix}", FIRST)
+    hidden = b"the contents of another file, appended"
+    pixels = corner(path.read_bytes())
+    path.write_bytes(path.read_bytes() + hidden)
+    config = {"providerUrl": provider.url, "allowPrivate": ["127.0.0.1"]}
+    done = media(starter, "vision.analyze", {"path": path.name}, config=config)
+    assert done.answer["ok"], done
+    sent = provider.asked[0][1]["file"]
+    data = base64.b64decode(sent["base64"])
+    assert hidden not in data
+    assert (sent["mimeType"], sent["bytes"]) == (mime, len(data))
+    assert corner(data) == pixels
+
+
+def test_an_entry_without_the_network_sends_nothing(starter, provider) -> None:
+    written(starter.project / "p.png", FIRST)
+    config = {"providerUrl": provider.url, "allowPrivate": ["127.0.0.1"]}
+    for permissions in ({"network": False}, {}):
+        for tool in ("vision.analyze", "vision.ocr"):
+            done = media(starter, tool, {"path": "p.png"}, config=config, permissions=permissions)
+            assert done.answer["code"] == "unavailable"
+            assert "does not declare the network" in done.answer["error"]
+    assert provider.asked == []

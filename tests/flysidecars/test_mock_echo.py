@@ -66,9 +66,9 @@ def test_hang(starter) -> None:
 @pytest.mark.parametrize(
     ("config", "expected"),
     [
-        ({}, {"ok": True, "status": "healthy"}),
-        ({"probe": "healthy"}, {"ok": True, "status": "healthy"}),
-        ({"probe": "slow"}, {"ok": True, "status": "healthy"}),
+        ({}, {"ok": True, "protocol": "process-json/1", "status": "healthy"}),
+        ({"probe": "healthy"}, {"ok": True, "protocol": "process-json/1", "status": "healthy"}),
+        ({"probe": "slow"}, {"ok": True, "protocol": "process-json/1", "status": "healthy"}),
     ],
 )
 def test_probes(starter, config: dict[str, str], expected: dict[str, object]) -> None:

@@ -33,7 +33,7 @@ from kits.payloads import COLOUR, CONSOLE, FULL, MARK, PAYLOADS, PLAIN, faults, 
 from kits.scenes import assert_whole, write_registry
 from kits.terminals import BIN, PATIENCE, Root, Tmux, needs, until
 
-pytestmark = [pytest.mark.suite, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.suite, pytest.mark.long, pytest.mark.timeout(600)]
 AT_ONCE = 3
 """Commands run side by side."""
 
@@ -240,8 +240,7 @@ def _trust(tmux: Tmux) -> None:
         return "read to the last line" not in seen[-1]
 
     until("the question is read", reads_on)
-    tmux.sees("keys ready ●")
-    tmux.keys("a")
+    tmux.decide()
     tmux.sees(r"evil\.run")
 
 

@@ -233,6 +233,18 @@ class Terminal:
             assert time.monotonic() < end, f"never came: {what}"
             self.read(LOOK_AGAIN)
 
+    def decide(self, key: str, counted: Callable[[], bool]) -> None:
+        """Press a key that decides, each time that the card's keys are ready, until it has counted. The
+        console drops a key that came while it stood still, and its card is armed anew then."""
+        end = time.monotonic() + LONGEST
+        at = 0
+        while not counted():
+            assert time.monotonic() < end, f"{key} never counted: {self.shown[-2000:]!r}"
+            if "keys ready" in ESCAPES.sub("", self.raw[at:]):
+                at = len(self.raw)
+                self.press(key)
+            self.read(LOOK_AGAIN)
+
     def end(self) -> int:
         """Read to the end and return the exit code."""
         end = time.monotonic() + LONGEST

@@ -16,6 +16,7 @@ from textual.pilot import Pilot
 from flycore.client.audit_reader import AuditReader
 from flytui.console.app import FlytuiApp
 from flytui.console.run import OpenKernel
+from flytui.console.screens.armed import ArmedLines
 from flytui.console.state import ConsoleState
 from flytui.console.user_settings import ConsoleSettings
 from flytui.console.widgets.lines import LineBar, LineView
@@ -86,7 +87,8 @@ def at_once(place: World) -> OpenKernel:
 
     @asynccontextmanager
     async def opening(tell: Callable[[str], None]) -> AsyncIterator[tuple[World, World]]:
-        yield place, place
+        async with place.opened() as at_kernel:
+            yield at_kernel
 
     return opening
 
@@ -129,10 +131,23 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
     for key in keys:
         driver = pilot.app._driver
         assert driver is not None
-        event = events.Key(key, key if len(key) == 1 else {"space": " ", "slash": "/"}.get(key))
+        event = events.Key(key, key if len(key) == 1 else {"space": " ", "slash": "/", "colon": ":"}.get(key))
         event.set_sender(pilot.app)
         driver.send_message(event)
         await settle(pilot)
+
+
+async def read_through(pilot: Pilot[None], card: ArmedLines) -> None:
+    """Page through the card on screen until all of it that has to be read was on screen."""
+    await until(pilot, lambda: card.arming.shown_at is not None)
+    await press(pilot, "home")
+    for _ in range(len(card.rows) + 2):
+        await until(pilot, lambda: card.painted)
+        card.note_painted()
+        if card.arming.end_seen and not card.arming.pages_left:
+            return
+        await press(pilot, "pagedown")
+    raise AssertionError("the card was never read to its end")
 
 
 def frame(app: FlytuiApp) -> list[str]:

@@ -75,7 +75,8 @@ class World:
     call_phase: Phase = Phase.RUNNING
     call_ends: anyio.Event = field(default_factory=anyio.Event)
     refused: list[int] = field(default_factory=list)
-    attached: list[object] = field(default_factory=list)
+    attached: list[str] = field(default_factory=list)
+    """What `opened` was used for."""
     streams: list[anyio.abc.ObjectSendStream[Event]] = field(default_factory=list)
 
     async def status(self) -> KernelStatus:
@@ -201,11 +202,14 @@ class World:
         with send, receive:
             yield receive
 
-    def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
-        self.attached.append((window_ids, pids))
-
-    def detach(self) -> None:
-        self.attached.append("detached")
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[tuple[World, World]]:
+        """Connect a console: the world is its client and its approver."""
+        self.attached.append("attached")
+        try:
+            yield self, self
+        finally:
+            self.attached.append("detached")
 
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
         self.decided.append((request_id, subject_digest, answer))

@@ -2,38 +2,51 @@
 imported the program.
 
 A forked process has its own arguments, environment, folder, standard streams and process id, and it ends as
-an interpreter does. Two things differ from an executed process: `/proc/PID/environ` and `/proc/PID/cmdline`
-are the server's, and modules that the program imports late are loaded already. A test of one of these, or of
-the start itself, starts a process of its own.
+an interpreter does. Three things differ from an executed process: its parent is the server, its files
+`environ` and `cmdline` in /proc are the server's, and modules that the program imports late are loaded
+already. A test of one of these, or of the start itself, starts a process of its own. The kernel takes the
+server for the command `flytui`, since its file has that name: the caller behind a forked command is the
+process of the test.
+
+A process is killed when whoever asked for it goes away, and every process is killed with its server, which
+ends with the interpreter that uses it.
 """
 
 from __future__ import annotations
 
+import ast
 import atexit
+import fcntl
 import gc
 import importlib
-import json
 import os
+import pkgutil
 import select
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
+import termios
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
+
+from kits.scratch import SCRATCH
 
 TESTS = Path(__file__).resolve().parents[1]
+LAUNCHER = str(Path(__file__).with_name("launcher.py"))
 SERVER = """
 import sys
-sys.path[:] = sys.argv[3].split(chr(10))
+sys.path[:] = sys.argv[4].split(chr(10))
 from kits.fork_server import serve
-program = serve(int(sys.argv[1]), sys.argv[2])
-if program is not None:
-    sys.exit(program())
+serve(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
 """
 FIXED_AT_START = ("LANG", "LC_", "PYTHON", "TZ", "MALLOC_", "LD_", "TEXTUAL", "NO_COLOR", "COLORTERM")
 """Variables that an interpreter, the C library or a module that is imported early reads once."""
@@ -42,8 +55,39 @@ ENDS_WITHIN_S = 30.0
 
 
 @dataclass
+class _Server:
+    """The process, once it was started."""
+
+    address: str = ""
+
+    def start(self, modules: Sequence[str], env: Mapping[str, str]) -> None:
+        """Start it; it answers once it has imported the modules."""
+        folder = Path(tempfile.mkdtemp(prefix="ff-", dir=SCRATCH))
+        program = folder / "flytui"
+        program.write_text(SERVER)
+        self.address = str(folder / "s")
+        paths = "\n".join((str(TESTS), *sys.path))
+        lifeline, theirs = socket.socketpair()
+        with theirs, socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(self.address)
+            listener.listen(128)
+            fds = (listener.fileno(), theirs.fileno())
+            process = subprocess.Popen(
+                [sys.executable, str(program), *map(str, fds), ",".join(modules), paths],
+                env=dict(env),
+                stdin=subprocess.DEVNULL,
+                pass_fds=fds,
+                # So that Ctrl-C ends it by the end of its lifeline only. It has no own session, because
+                # a kernel in this process would take its commands for those of sidecars.
+                process_group=0,
+            )
+        atexit.register(_end, process, lifeline)
+
+
+@dataclass
 class ForkServer:
     """Forks processes that run the function `entry`, written `module:function`, after importing `preload`.
+    In `preload`, `package.*` is a package with everything in it but its `__main__`.
 
     The server starts with the first process and ends with the interpreter that uses it.
     """
@@ -51,7 +95,11 @@ class ForkServer:
     entry: str
     preload: Sequence[str]
     env: Mapping[str, str] = field(default_factory=lambda: {"LANG": "C.UTF-8"})
-    _control: socket.socket | None = None
+    _server: _Server = field(default_factory=_Server)
+
+    def other(self, entry: str) -> ForkServer:
+        """The same server for another function."""
+        return replace(self, entry=entry)
 
     def fits(self, env: Mapping[str, str]) -> bool:
         """Whether an interpreter would start with that environment in the same way as the server did with its
@@ -82,9 +130,19 @@ class ForkServer:
         self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, terminal: int
     ) -> ForkedProcess:
         """Start in a new session with a terminal's descriptor, which this method closes, as all three
-        streams."""
+        streams. As with Popen, the terminal is not the session's."""
         streams = (terminal, os.dup(terminal), os.dup(terminal))
         return self._fork(argv, env, cwd, streams, new_session=True)
+
+    def launcher(self, *argv: str) -> list[str]:
+        """The command line by which another program starts such a process. `argv[0]` is the program's
+        name."""
+        return [sys.executable, "-ISE", LAUNCHER, self._started(), self.entry, *argv]
+
+    @property
+    def folder(self) -> Path:
+        """The server's folder, which it removes when it ends."""
+        return Path(self._started()).parent
 
     def _fork(
         self,
@@ -95,32 +153,29 @@ class ForkServer:
         *,
         new_session: bool,
     ) -> ForkedProcess:
-        ours, theirs = socket.socketpair()
+        job = socket.socket(socket.AF_UNIX)
         try:
-            socket.send_fds(self._connected(), [b"j"], [theirs.fileno(), *streams])
+            job.connect(self._started())
+            socket.send_fds(job, [b"\n"], streams)
         finally:
-            theirs.close()
             for fd in streams:
                 os.close(fd)
-        document = {"argv": list(argv), "env": dict(env), "cwd": str(cwd), "new_session": new_session}
-        ours.sendall(json.dumps(document).encode() + b"\n")
-        replies = ours.makefile("rb")
-        return ForkedProcess(list(argv), int(replies.readline()), ours, replies)
+        document = {
+            "entry": self.entry,
+            "argv": list(argv),
+            "env": dict(env),
+            "cwd": str(cwd),
+            "new_session": new_session,
+            "own_terminal": False,
+        }
+        job.sendall(repr(document).encode() + b"\n")
+        replies = job.makefile("rb")
+        return ForkedProcess(list(argv), int(replies.readline()), job, replies)
 
-    def _connected(self) -> socket.socket:
-        if self._control is None:
-            self._control, theirs = socket.socketpair()
-            paths = "\n".join((str(TESTS), *sys.path))
-            modules = ",".join((self.entry, *self.preload))
-            with theirs:
-                process = subprocess.Popen(
-                    [sys.executable, "-c", SERVER, str(theirs.fileno()), modules, paths],
-                    env=dict(self.env),
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
-                )
-            atexit.register(_end, process, self._control)
-        return self._control
+    def _started(self) -> str:
+        if not self._server.address:
+            self._server.start((self.entry.partition(":")[0], *self.preload), self.env)
+        return self._server.address
 
 
 @dataclass
@@ -180,8 +235,8 @@ class ForkedProcess:
         return self.returncode
 
 
-def _end(process: subprocess.Popen[bytes], control: socket.socket) -> None:
-    control.close()
+def _end(process: subprocess.Popen[bytes], lifeline: socket.socket) -> None:
+    lifeline.close()
     process.wait(ENDS_WITHIN_S)
 
 
@@ -229,80 +284,160 @@ def _write(stdin: int, left: memoryview) -> memoryview:
         return left[:0]
 
 
-def serve(control_fd: int, modules: str) -> Callable[[], Any] | None:
-    """Run the server: fork a process for each message.
+@dataclass
+class _Job:
+    """A process that runs, and the connection on which its end is reported."""
 
-    In the forked process this returns the program; in the server it returns None once the other side has
-    closed. The server has one thread, because a fork copies only the thread that forks.
+    pid: int
+    ended: int
+    """A descriptor of the process, which is readable once the process has ended."""
+    connection: socket.socket
+
+
+def serve(listener_fd: int, lifeline_fd: int, modules: str) -> None:
+    """Run the server, until the lifeline is closed: fork a process for each connection.
+
+    The server has one thread, because a fork copies only the thread that forks.
     """
-    entry, *preload = modules.split(",")
-    for name in (entry.partition(":")[0], *preload):
-        importlib.import_module(name)
+    _import_all(modules.split(","))
     gc.collect()
     gc.freeze()
-    control = socket.socket(fileno=control_fd)
-    wake_read, wake_write = socket.socketpair()
-    wake_write.setblocking(False)
-    wake_read.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake_write.fileno(), warn_on_full_buffer=False)
-    jobs: dict[int, socket.socket] = {}
+    listener, lifeline = socket.socket(fileno=listener_fd), socket.socket(fileno=lifeline_fd)
+    jobs: dict[int, _Job] = {}
     poll = select.poll()
-    poll.register(control, select.POLLIN)
-    poll.register(wake_read, select.POLLIN)
+    poll.register(listener, select.POLLIN)
+    poll.register(lifeline, select.POLLIN)
     while True:
-        ready = {fd for fd, _ in poll.poll()}
-        if wake_read.fileno() in ready:
-            wake_read.recv(CHUNK)
-            _tell_ended(jobs)
-        if control.fileno() not in ready:
-            continue
-        message, fds, _, _ = socket.recv_fds(control, 1, 4)
-        if not message:
-            return None
-        job, *streams = fds
-        if (pid := os.fork()) == 0:
-            signal.set_wakeup_fd(-1)
-            for inherited in (control, wake_read, wake_write, *jobs.values()):
-                inherited.detach()  # the numbers are closed below, and must not be closed again
-            return _become(entry, job, streams)
-        for fd in streams:
-            os.close(fd)
-        jobs[pid] = socket.socket(fileno=job)
-        jobs[pid].sendall(f"{pid}\n".encode())
-
-
-def _tell_ended(jobs: dict[int, socket.socket]) -> None:
-    while jobs:
-        pid, status = os.waitpid(-1, os.WNOHANG)
-        if pid == 0:
+        ready = [fd for fd, _ in poll.poll()]
+        if lifeline_fd in ready:
+            _end_all(jobs, listener.getsockname())
             return
-        with jobs.pop(pid) as job:
-            job.sendall(f"{status}\n".encode())
+        for fd in ready:
+            if fd == listener_fd:
+                connection, _ = listener.accept()
+                if (pid := os.fork()) == 0:
+                    inherited = (listener, lifeline, *(job.connection for job in jobs.values()))
+                    _run(_become(connection, inherited))
+                _add(jobs, poll, _Job(pid, os.pidfd_open(pid), connection))
+            elif fd in jobs:  # not one whose other descriptor came first
+                _look_after(jobs, poll, fd)
 
 
-def _become(entry: str, job: int, streams: Sequence[int]) -> Callable[[], Any]:
+def _import_all(names: Sequence[str]) -> None:
+    for name in names:
+        package = importlib.import_module(name.removesuffix(".*"))
+        if name.endswith(".*"):
+            found = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+            _import_all([module.name for module in found if not module.name.endswith(".__main__")])
+
+
+def _add(jobs: dict[int, _Job], poll: select.poll, job: _Job) -> None:
+    poll.register(job.ended, select.POLLIN)
+    poll.register(job.connection, select.POLLRDHUP)  # what is written there is for the forked process
+    jobs[job.ended] = jobs[job.connection.fileno()] = job
+    with suppress(BrokenPipeError):
+        job.connection.sendall(f"{job.pid}\n".encode())
+
+
+def _look_after(jobs: dict[int, _Job], poll: select.poll, fd: int) -> None:
+    """Report the end of a process, or kill the process of somebody who has gone away."""
+    job = jobs[fd]
+    if fd != job.ended:
+        os.kill(job.pid, signal.SIGKILL)  # not reaped yet, so no other process has its number
+        poll.unregister(fd)
+        return
+    _, status = os.waitpid(job.pid, 0)
+    with suppress(BrokenPipeError):
+        job.connection.sendall(f"{status}\n".encode())
+    for number in (job.ended, job.connection.fileno()):
+        jobs.pop(number)
+        with suppress(KeyError):
+            poll.unregister(number)
+    os.close(job.ended)
+    job.connection.close()
+
+
+def _end_all(jobs: Mapping[int, _Job], address: str) -> None:
+    for pid in {job.pid for job in jobs.values()}:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    shutil.rmtree(Path(address).parent, ignore_errors=True)
+
+
+def _become(job: socket.socket, inherited: Sequence[socket.socket]) -> Callable[[], Any]:
     """Take on the arguments, environment, folder and streams of the message, and return the program."""
+    for one in inherited:
+        one.detach()  # the numbers are closed below, and must not be closed again
+    _, streams, _, _ = socket.recv_fds(job, 1, 3)
     document = bytearray()
     while not document.endswith(b"\n"):
-        document += os.read(job, CHUNK)
-    whole = json.loads(document)
+        part = job.recv(CHUNK)
+        if not part:
+            os._exit(1)
+        document += part
+    whole = ast.literal_eval(document.decode())
+    # The received numbers are above 2, and no program gets a descriptor of the server's.
     for number, fd in enumerate(streams):
         os.dup2(fd, number)
-    os.closerange(3, max(job, *streams) + 1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    job.detach()
+    os.closerange(3, 65_536)
     if whole["new_session"]:
         os.setsid()
+    if whole["own_terminal"]:
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    Path("/proc/self/comm").write_text(Path(whole["argv"][0]).name)
     os.chdir(whole["cwd"])
     os.environ.clear()
     os.environ.update(whole["env"])
     sys.argv[:] = whole["argv"]
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-        errors = "backslashreplace" if name == "stderr" else "surrogateescape"
-        newline = None if mode == "r" else "\n"
-        stream = open(number, mode, encoding="utf-8", errors=errors, newline=newline, closefd=False)  # noqa: SIM115
-        setattr(sys, name, stream)
-        setattr(sys, f"__{name}__", stream)
-    module, _, function = entry.partition(":")
-    program: Callable[[], Any] = getattr(sys.modules[module], function)
+        _open_stream(number, name, mode)
+    module, _, function = whole["entry"].partition(":")
+    program: Callable[[], Any] = getattr(importlib.import_module(module), function)
     return program
+
+
+def run_code() -> None:
+    """Run the Python text in the first argument, as `python -c` does: an `entry` for programs of tests."""
+    code = sys.argv.pop(1)
+    exec(compile(code, "<test>", "exec"), {"__name__": "__main__"})  # the test's own text
+
+
+def _run(program: Callable[[], Any]) -> NoReturn:
+    """Run the program and end as the interpreter does, but without taking the modules apart: that would copy
+    nearly all memory that the process shares with the server."""
+    try:
+        code = program()
+    except SystemExit as leaving:
+        code = leaving.code
+    except BaseException:  # noqa: BLE001 - what an interpreter does with an exception that nobody handled
+        sys.excepthook(*sys.exc_info())
+        code = 1
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as the end of an interpreter does
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+    except OSError:
+        code = 120
+    except ValueError:
+        pass  # the program has closed it
+    os._exit((code or 0) & 0xFF)
+
+
+def _open_stream(number: int, name: str, mode: str) -> None:
+    """Open a standard stream as the interpreter does."""
+    errors = "backslashreplace" if name == "stderr" else "surrogateescape"
+    stream = open(  # noqa: SIM115 - for good
+        number,
+        mode,
+        1 if name == "stderr" else -1,
+        encoding="utf-8",
+        errors=errors,
+        newline=None if mode == "r" else "\n",
+        closefd=False,
+    )
+    setattr(sys, name, stream)
+    setattr(sys, f"__{name}__", stream)

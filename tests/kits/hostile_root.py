@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from kits.kernel import in_project
 from kits.payloads import file_names, word
 from kits.scenes import described, program, write_registry
 from kits.terminals import BIN, Root, Tmux, until
@@ -97,7 +98,8 @@ def entries(root: Root, text: str) -> dict[str, object]:
         "tags": [text[at : at + 60] for at in range(0, len(text), 60)],
     }
     evil = {
-        "command": program(root, "evil", EVIL),
+        "command": program(root, "evil", in_project(EVIL, root.folder)),
+        "cwd": "empty",
         "args": [word(text), *file_names(text)],
         "env": {"LABEL": word(text)},
         "config": {text: text},

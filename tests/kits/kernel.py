@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -19,6 +20,7 @@ from flycore.model.approval import Answer, Ask
 from flycore.model.call import Caller, CallRequest, ToolResult
 from flycore.model.enums import Choice, RequestState
 from flycore.registry.paths import RootPaths, find_paths
+from flysafe.procfs import read_process
 
 PATIENCE = 30.0
 """Longest wait for what takes a fraction of a second."""
@@ -56,6 +58,26 @@ def tool(name: str, risk: str = "medium", **more: Any) -> dict[str, Any]:
     }
 
 
+def in_project(script: str, folder: Path) -> str:
+    """The script with a line, after its first, that changes to the folder; as it is where its language is not
+    known."""
+    first, newline, rest = script.partition("\n")
+    words = [Path(word).name for word in first[2:].split()] if first.startswith("#!") else [""]
+    name = words[1] if words[0] == "env" else words[0]
+    if name in ("sh", "bash"):
+        change = f"cd {shlex.quote(str(folder))}"
+    elif name.startswith("python"):
+        change = f"import os; os.chdir({str(folder)!r})"
+    elif name == "node":
+        change = f"process.chdir({json.dumps(str(folder))})"
+    else:
+        return script
+    head, future, tail = rest.partition("from __future__ import annotations\n")
+    if future:
+        return f"{first}{newline}{head}{future}{change}\n{tail}"
+    return f"{first}{newline}{change}\n{rest}"
+
+
 class Root:
     """An app root. `sidecar` adds a program and its entry."""
 
@@ -73,15 +95,23 @@ class Root:
         return find_paths(str(self.folder), None, self.environ, self.folder)
 
     def sidecar(self, name: str, script: str, *tools: Any, **entry: Any) -> Path:
-        """Write the program `tools/bin-NAME/run`, alone in its folder, and its entry."""
+        """Write the program `tools/bin-NAME/run`, alone in its folder, and its entry.
+
+        Unless `cwd` is given, it starts in an empty folder, so that its seal is complete, and changes to the
+        project by itself.
+        """
+        script = script if "cwd" in entry else in_project(script, self.folder)
         folder = self.folder / "tools" / f"bin-{name}"
         folder.mkdir(exist_ok=True)
         program = folder / "run"
         program.write_text(script)
         program.chmod(0o755)
+        # A program that the test writes anew before it opens a kernel counts as accepted by a person.
+        self.places.seals_file.unlink(missing_ok=True)
         self.sidecars[name] = {
             "command": f"./tools/bin-{name}/run",
             "tools": list(tools) or [tool(f"{name}.do")],
+            "cwd": "empty",
             **entry,
         }
         self.write()
@@ -129,9 +159,11 @@ async def until(found: Callable[[], Any], patience: float = PATIENCE) -> Any:
             await anyio.sleep(0.01)
 
 
-def a_caller(name: str = "agent", pid: int = 4242) -> Caller:
-    """A caller that is a program."""
-    return Caller(door="socket", program=name, executable=f"/usr/bin/{name}", pid=pid, started=1)
+def a_caller(name: str = "agent", pid: int | None = None) -> Caller:
+    """A caller that is a program, which runs unless a pid is given: it is this process."""
+    process = read_process(os.getpid()) if pid is None else None
+    own, started = (pid or 0, 1) if process is None else (process.pid, process.started)
+    return Caller(door="socket", program=name, executable=f"/usr/bin/{name}", pid=own, started=started)
 
 
 def request(kernel: Kernel, name: str, input: dict[str, Any] | None = None, **more: Any) -> CallRequest:

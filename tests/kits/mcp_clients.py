@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
@@ -16,6 +15,7 @@ from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.server.mcp.images import image_reader
 from flycore.server.mcp.server import build_server
+from kits.command import COMMAND
 from kits.kernel import Root, a_caller
 
 OLD = "legacy"
@@ -25,12 +25,9 @@ ERAS = (OLD, NEW)
 
 
 def command(root: Root, *words: str) -> StdioServerParameters:
-    """The command by which a client starts `flytui mcp` on that root."""
-    return StdioServerParameters(
-        command=sys.executable,
-        args=["-m", "flytui", "--root", str(root.folder), "mcp", *words],
-        env=root.environ,
-    )
+    """The command by which a client starts `flytui mcp` on that root, forked."""
+    program, *args = COMMAND.launcher("flytui", "--root", str(root.folder), "mcp", *words)
+    return StdioServerParameters(command=program, args=args, env=root.environ)
 
 
 @asynccontextmanager

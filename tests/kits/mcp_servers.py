@@ -83,6 +83,79 @@ if __name__ == "__main__":
     server.run("stdio")
 '''
 
+PLAIN_NOTES = """
+import base64, json, os, sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent
+INTEGER = {"type": "integer"}
+
+
+def tool(name, annotations=None, **properties):
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"name": name, "description": name, "inputSchema": schema, "annotations": annotations or {}}
+
+
+TOOLS = [
+    tool("add", a=INTEGER, b=INTEGER),
+    tool("wipe", {"destructiveHint": True}),
+    tool("look", {"readOnlyHint": True}),
+    tool("fail"), tool("die"), tool("big", count=INTEGER), tool("picture"), tool("slow"),
+]
+
+
+def say(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+
+
+def wait_for_cancel():
+    (ROOT / "slow.started").write_text(str(os.getpid()))
+    for line in sys.stdin:
+        if json.loads(line).get("method") == "notifications/cancelled":
+            return
+
+
+def call(name, given):
+    if name == "fail":
+        return {"isError": True, "content": [{"type": "text", "text": "no such note"}]}
+    if name == "picture":
+        data = base64.b64encode(b"\\x89PNG not really").decode()
+        return {"content": [{"type": "image", "data": data, "mimeType": "image/png"}]}
+    if name == "die":
+        print("about to die", file=sys.stderr, flush=True)
+        os._exit(7)
+    if name == "slow":
+        return wait_for_cancel()
+    value = {
+        "add": lambda: given["a"] + given["b"],
+        "wipe": lambda: "wiped",
+        "look": lambda: "looked at pid %d" % os.getpid(),
+        "big": lambda: "x" * given["count"],
+    }[name]()
+    return {"content": [{"type": "text", "text": str(value)}], "structuredContent": {"result": value}}
+
+
+for line in sys.stdin:
+    message = json.loads(line)
+    method, number, params = message.get("method"), message.get("id"), message.get("params") or {}
+    if number is None:
+        continue
+    if method == "initialize":
+        about = {"name": "notes", "version": "1.2"}
+        capabilities = {"tools": {}}
+        result = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": about}
+    elif method == "tools/list":
+        result = {"tools": TOOLS}
+    elif method == "tools/call":
+        result = call(params["name"], params.get("arguments") or {})
+    else:
+        say(id=number, error={"code": -32601, "message": "no such method"})
+        continue
+    if result is not None:
+        say(id=number, result=result)
+"""
+"""The same tools without the SDK, which takes long to import, for tests in which the SDK does not count."""
+
 
 def server_of(root: Root, name: str, script: str, **entry: Any) -> Path:
     """Write the server's program and its entry, as a person would declare `python ./server.py`."""

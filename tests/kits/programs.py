@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,26 @@ NODE_MODULES = Path(__file__).parents[1] / "interop" / "node_modules"
 def needs(*programs: str) -> None:
     """Skip the test if a program is not on PATH; fail it if FLYTUI_E2E is `require`, as in CI."""
     _absent([program for program in programs if shutil.which(program) is None], "")
+
+
+def needs_bubblewrap() -> None:
+    """Skip the test where bwrap is missing, as `needs` does, or where this machine lets nobody make the
+    namespaces that it needs."""
+    needs("bwrap")
+    plain = [
+        "bwrap",
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-net",
+        "--ro-bind",
+        "/",
+        "/",
+        "--proc",
+        "/proc",
+    ]
+    tried = subprocess.run([*plain, "/bin/true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        pytest.skip(f"NOT TESTED, no namespaces can be made here: {tried.stderr.strip()}")
 
 
 def node_tool(name: str) -> list[str]:

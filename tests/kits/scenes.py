@@ -7,6 +7,7 @@ import os
 import re
 from typing import Any
 
+from kits.kernel import in_project
 from kits.terminals import Root
 
 REGISTRY = "tools/external.tools.jsonc"
@@ -27,8 +28,11 @@ def program(root: Root, name: str, text: str) -> str:
     """Write a program into a folder of its own and return the command that starts it."""
     folder = root.folder / "tools" / f"bin-{name}"
     folder.mkdir(exist_ok=True)
-    (folder / "run").write_text(text)
+    (folder / "run").write_text(in_project(text, root.folder))
     (folder / "run").chmod(0o755)
+    # A program that the test writes anew counts as accepted by a person.
+    for seals in (root.home / "state").glob("flytui/roots/*/seals.json"):
+        seals.unlink()
     return f"./tools/bin-{name}/run"
 
 
@@ -44,7 +48,15 @@ def described(name: str, risk: str = "medium", **more: Any) -> dict[str, Any]:
 
 
 def allow(root: Root, *tools: str) -> None:
-    """A user's rule for each tool that allows it without asking."""
+    """A user's rule for each tool that allows it without asking. The programs start in an empty folder,
+    because no rule allows one that may run files of the project."""
+    registry = root.folder / REGISTRY
+    document = json.loads(registry.read_text())
+    for entry in document["sidecars"].values():
+        named = {item if isinstance(item, str) else item["name"] for item in entry.get("tools", ())}
+        if named & set(tools) and entry["command"].startswith("./"):
+            entry["cwd"] = "empty"
+    registry.write_text(json.dumps(document))
     rules = [{"tool": tool, "decision": "allow", "because": "the scene says so"} for tool in tools]
     folder = root.home / "config" / "flytui"
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,19 +10,22 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pyjson5
 import pytest
 
+from flysafe.procfs import process_table
 from kits.command import COMMAND
 from kits.programs import needs as needs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+READY = "keys ready ●"
 PATIENCE = 60.0
 """Longest wait for something that takes well under six seconds, in seconds."""
 BIN = Path(sys.executable).parent
@@ -56,7 +59,7 @@ class Root:
     extra: dict[str, str] = field(default_factory=dict)
     started: list[subprocess.Popen[str]] = field(default_factory=list)
     forked: bool = True
-    """False where a test depends on who calls, which the kernel reads from command lines in /proc."""
+    """False where a test depends on a command's own process id, parent or command line in /proc."""
 
     @property
     def environ(self) -> dict[str, str]:
@@ -76,11 +79,19 @@ class Root:
             **self.extra,
         }
 
+    @property
+    def forks(self) -> bool:
+        """Whether commands are forked."""
+        return self.forked and COMMAND.fits(self.environ)
+
+    def argv(self, *args: str) -> list[str]:
+        """The command line of `flytui ARGS` on this root."""
+        return [str(BIN / "flytui"), "--root", str(self.folder), *args]
+
     def flytui(self, *args: str, input: str | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command to its end."""
-        argv = [str(BIN / "flytui"), "--root", str(self.folder), *args]
-        # The kernel tells callers by their command lines in /proc, where a forked process has its server's.
-        if not self.forked or args[:1] == ("call",):
+        argv = self.argv(*args)
+        if not self.forks:
             return subprocess.run(
                 argv,
                 env=self.environ,
@@ -102,8 +113,9 @@ class Root:
 
     def start(self, *args: str) -> subprocess.Popen[str]:
         """Start a command without waiting for it. `end` ends it."""
+        argv = self.argv(*args)
         process = subprocess.Popen(
-            [str(BIN / "flytui"), "--root", str(self.folder), *args],
+            COMMAND.launcher(*argv) if self.forks else argv,
             env=self.environ,
             cwd=self.folder,
             stdin=subprocess.DEVNULL,
@@ -127,11 +139,16 @@ class Root:
         return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
-def make_root(folder: Path, registry: str | None = None) -> Root:
-    """A fresh root with this repository's own registry, or the given one."""
+def make_root(folder: Path, registry: str | None = None, only: Sequence[str] = ()) -> Root:
+    """A fresh root with the given registry, or this repository's own: with its entries in `only`, because a
+    process looks at each entry when a kernel opens, or with all of them."""
     root = folder / "project"
     (root / "tools").mkdir(parents=True)
     text = registry or (REPOSITORY / "tools" / "external.tools.jsonc").read_text()
+    if only:
+        shipped = pyjson5.decode(text)
+        sidecars = {name: shipped["sidecars"][name] for name in only}
+        text = json.dumps({**shipped, "sidecars": sidecars}, indent=1)
     (root / "tools" / "external.tools.jsonc").write_text(text)
     return Root(root, folder / "home")
 
@@ -161,9 +178,17 @@ class Tmux:
         return done.stdout
 
     def open(self, *command: str) -> None:
-        """Start the command in the pane."""
+        """Start the command in the pane, forked if it is `flytui`."""
+        if self.root.forks and command[0] == str(BIN / "flytui"):
+            command = tuple(COMMAND.launcher(*command))
         width, height = self.size
         self.run("new-session", "-d", "-x", width, "-y", height, "-c", str(self.root.folder), *command)
+
+    @property
+    def pid(self) -> int:
+        """The process of the command in the pane: the leader of the terminal's session."""
+        terminal = os.stat(self.run("display-message", "-p", "#{pane_tty}").strip()).st_rdev
+        return int(until("the program", lambda: _leader(terminal)))
 
     def end(self) -> None:
         """End tmux and wait until its program has ended: a console that is still closing answers calls."""
@@ -192,9 +217,49 @@ class Tmux:
             print(self.screen())
             raise
 
+    def decide(self, key: str = "a") -> None:
+        """Press a key that decides, once the card's keys are ready, until it has counted.
+
+        The console drops a key that came while it stood still, which a busy machine makes it do. Its card is
+        armed anew then, and the key is pressed again. What became of a request stays on screen for longer
+        than is waited here."""
+
+        def counted() -> bool:
+            if READY in self.screen():
+                self.keys(key)
+            elif "sending the answer" in self.screen():
+                return False
+            end = time.monotonic() + 1.0
+            while time.monotonic() < end:
+                if not re.search(r"keys (not )?ready|sending the answer", self.screen()):
+                    return True
+                time.sleep(0.05)
+            return False
+
+        self.sees(READY)
+        until(f"{key} has decided", counted)
+
+    def read_card(self) -> None:
+        """Page through the card as a person does, until its keys are ready."""
+
+        def ready() -> bool:
+            if not re.search(r"keys (not )?ready", self.screen()):
+                for key in ("Home", "NPage", "NPage", "NPage", "End"):
+                    self.keys(key)
+                    time.sleep(0.2)
+            return READY in self.screen()
+
+        until("the card is read", ready)
+
     def lacks(self, pattern: str) -> None:
         """Wait until the screen no longer shows it."""
         until(f"/{pattern}/ gone from the screen", lambda: not re.search(pattern, self.screen()))
+
+
+def _leader(terminal: int) -> int:
+    """The process that leads the session of the terminal; 0 while there is none."""
+    found = (one for one in process_table().values() if one.pid == one.session)
+    return next((one.pid for one in found if one.terminal == terminal and not one.ended), 0)
 
 
 def _ended(pid: int) -> bool:

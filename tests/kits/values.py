@@ -65,6 +65,18 @@ def panic_question() -> Question:
     )
 
 
+def policy_question() -> Question:
+    """The question about a rule that another program wrote into the user's policy file."""
+    return Question(
+        id="policy:" + "ab" * 32,
+        kind=QuestionKind.POLICY,
+        title="Your policy file lets more through than before",
+        lines=("new      allow web.fetch · “planted”",),
+        options=(Option(id="accept", words="accept: the file counts as it is", recommended=True),),
+        asked_at=NOW - 3,
+    )
+
+
 def loop_question(id: str = "loop-1", *lines: str) -> Question:
     """The question about a caller that repeats a failing call."""
     return Question(

@@ -15,7 +15,6 @@ from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from flycore.client.local import LocalClient
 from flycore.model.approval import Preview
 from flycore.model.enums import Choice, RequestState, Risk
 from flycore.model.json import canonical_json
@@ -23,9 +22,10 @@ from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.screens.main import MainScreen
 from flytui.console.state import ConsoleState
+from kits.attach import own_console
 from kits.console import HandClock, console, drawn, press, settle, until
 from kits.fake_kernel import World, world
-from kits.kernel import Root, a_caller, kernel_of, request, waiting_ask
+from kits.kernel import Root, kernel_of, request, waiting_ask
 from kits.values import request_of
 
 pytestmark = pytest.mark.anyio
@@ -220,17 +220,16 @@ async def test_the_prompt_reappears_when_the_console_is_opened_again(tmp_path: P
     """A request that was answered, or that is over, is put before the next console once more."""
     root = Root(tmp_path)
     root.sidecar("echo", "#!/bin/sh\nread -r request\nprintf '{\"ok\": true}\\n'\n")
-    async with kernel_of(root) as kernel, anyio.create_task_group() as group:
+    async with (
+        kernel_of(root) as kernel,
+        own_console(root, kernel) as (client, approver),
+        anyio.create_task_group() as group,
+    ):
         group.start_soon(kernel.call, request(kernel, "echo.do"))
         await waiting_ask(kernel)
         for again in (False, True):
             clock = HandClock()
-            desk = ConsoleState(
-                client=LocalClient(kernel, a_caller("console")),
-                approver=kernel.approver,
-                title="x",
-                clock=clock,
-            )
+            desk = ConsoleState(client=client, approver=approver, title="x", clock=clock)
             app = FlytuiApp(desk)
             async with app.run_test(size=(100, 30)) as pilot:
                 await until(pilot, lambda desk=desk: desk.catalog is not None)
@@ -273,7 +272,7 @@ async def test_a_long_single_line_is_hidden_past_the_edge() -> None:
         clock.advance(1)
         await press(pilot, "k")
         assert place.decided == []
-        assert "read to the last line" in drawn(app, "#card-keys")
+        assert "more pages before a" in drawn(app, "#card-keys")
         seen = await all_of_card(app, pilot)
         assert "THE-END-OF-IT" in "".join(seen.split())
         assert str(len(canonical_json({"text": text}))) in seen.replace(",", "")

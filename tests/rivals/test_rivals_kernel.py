@@ -130,7 +130,7 @@ async def test_a_remembered_answer_is_lost_for_a_background_caller(root: Root) -
         assert await decide(kernel, await waiting_ask(kernel), LEASE) == ""
         for number in (1, 2, 3):
             assert (await no_wait(kernel, {"n": number})).status is Status.SUCCESS
-        other = a_caller("other", 7)
+        other = a_caller("other")
         wanted = request(kernel, "echo.do", {"n": 4}, caller=other, inline_wait_ms=0)
         assert (await kernel.call(wanted)).status is Status.PENDING
         lasting = Answer(choice=Choice.DENY, deny_minutes=10)

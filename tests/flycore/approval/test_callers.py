@@ -11,7 +11,7 @@ import pytest
 
 from flycore.approval.callers import identify_peer, is_own_command
 from flysafe.procfs import ancestors, command_line, environment_value, read_process
-from flytui.cli.console import find_own_windows
+from flytui.cli.own_windows import find_own_windows
 from kits.programs import needs
 
 

@@ -351,3 +351,11 @@ def test_wrapping_loses_nothing(text: str, width: int) -> None:
     for lines in (wrap_exact(safe, width), wrap_words(safe, width)):
         assert "".join(lines) == safe
         assert all(cell_width(line) <= width for line in lines)
+
+
+def test_a_doubt_about_the_tool_stands_below_the_effect(make_request) -> None:
+    lines = render_card(make_request(notices=("it may ignore\x1b[2J some fields",)), 100)
+    labels = [line.label for line in lines if line.label]
+    assert labels[labels.index("EFFECT") + 1] == "DOUBT"
+    (doubt,) = (line.text for line in lines if line.label == "DOUBT")
+    assert doubt == "it may ignore⟦U+001B⟧[2J some fields"

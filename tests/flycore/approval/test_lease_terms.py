@@ -7,9 +7,11 @@ import msgspec
 import pytest
 
 from flycore.approval.leases import LeaseChange, LeaseStore, lease_fault, page_host
-from flycore.model.approval import UNTIL_LEFT, LeaseTerms
-from flycore.model.enums import LeaseScope, Risk, SealKind
-from flycore.model.program import Seal
+from flycore.approval.requests import choices
+from flycore.model.approval import UNTIL_LEFT, LeaseTerms, RuleTerms
+from flycore.model.enums import Choice, Decision, LeaseScope, Risk, SealKind
+from flycore.model.program import Seal, SealedDelegate, surroundings_of
+from flycore.policy.rule_file import rule_fault
 
 WEB = {"tool": "web.fetch", "risk": Risk.MEDIUM, "host": "shop.example"}
 URL = {"url": "https://shop.example/a"}
@@ -259,12 +261,43 @@ async def test_the_end_of_a_lease_is_noticed_without_anybody_asking(
 
 
 def test_a_seal_that_cannot_be_held_still_makes_no_allow(make_request) -> None:
-    from flycore.model.approval import RuleTerms
-    from flycore.model.enums import Decision
-    from flycore.policy.rule_file import rule_fault
-
     seal = Seal(kind=SealKind.FILE, digest="cd" * 32, program="/x", leasable=False)
     request = make_request(seal=seal)
     made = {decision: RuleTerms(decision=decision, tool=request.tool, because="b") for decision in Decision}
     assert rule_fault(request, made[Decision.ALLOW])
     assert rule_fault(request, made[Decision.DENY]) == ""
+
+
+PARTIAL = Seal(kind=SealKind.SYSTEM, digest="cd" * 32, program="/usr/bin/make", partial=("may run files",))
+
+
+@pytest.mark.parametrize(("minutes", "offered"), [(5, True), (15, True), (60, False), (UNTIL_LEFT, False)])
+@pytest.mark.parametrize("which", ["program", "delegate"])
+def test_a_lease_on_a_partial_seal_is_short(make_request, minutes: int, offered: bool, which: str) -> None:
+    delegate = SealedDelegate(name="hand", argv=("/usr/bin/make",), seal=PARTIAL)
+    request = make_request(seal=PARTIAL) if which == "program" else make_request(delegates=(delegate,))
+    why_not = lease_fault(request, LeaseTerms(minutes=minutes, calls=5))
+    assert (why_not == "") is offered
+    assert offered or "its seal is partial (may run files): 15 minutes at most" in why_not
+
+
+@pytest.mark.parametrize(("risk", "offered"), [(Risk.LOW, True), (Risk.MEDIUM, True), (Risk.HIGH, False)])
+def test_a_partial_seal_of_high_risk_has_no_lease_and_no_rule_allows_it(make_request, risk, offered) -> None:
+    request = make_request(seal=PARTIAL, risk=risk)
+    assert (Choice.LEASE in choices(request)) is offered
+    made = {decision: RuleTerms(decision=decision, tool=request.tool, because="b") for decision in Decision}
+    assert "its seal is partial (may run files)" in rule_fault(request, made[Decision.ALLOW])
+    assert [rule_fault(request, made[decision]) for decision in (Decision.ASK, Decision.DENY)] == ["", ""]
+
+
+def test_a_lease_on_a_partial_seal_ends_when_its_working_folder_changes(clock, make_request) -> None:
+    seal = msgspec.structs.replace(PARTIAL, surroundings="ab" * 32)
+    store, request = LeaseStore(clock), make_request(seal=seal)
+    store.add(request, LeaseTerms(minutes=5, calls=5))
+    same, other = (
+        surroundings_of((seal,)),
+        surroundings_of((msgspec.structs.replace(seal, surroundings="x"),)),
+    )
+    assert store.match(request.subject, request.risk, "", same) is not None
+    assert store.match(request.subject, request.risk, "", other) is None
+    assert store.match(request.subject, request.risk, "", "") is None

@@ -12,6 +12,7 @@ from flycore.approval.loop_guard import (
     MAX_CALLERS,
     MAX_CALLS,
     MAX_QUESTIONS,
+    NEW_SECONDS,
     PAUSE_SECONDS,
     STOP,
     Attempt,
@@ -211,3 +212,26 @@ def test_a_long_input_is_cut_and_says_so(bench: Bench) -> None:
     bench.tries(3, input_text="x" * 50_000, message="y" * 50_000)
     assert sum(map(len, bench.asked[0].lines)) < 5_000
     assert any("50,000 characters" in line for line in bench.asked[0].lines)
+
+
+def test_faults_of_the_machine_are_nobody_s_loop(bench: Bench) -> None:
+    bench.tries(10, code=Code.SPAWN, machine_fault=True)
+    assert bench.asked == []
+    bench.tries(3, code=Code.SPAWN)
+    assert len(bench.asked) == 1
+
+
+def test_a_tool_that_has_just_gone_is_no_unknown_tool(bench: Bench) -> None:
+    bench.guard.note_change(["x.do", "sidecar:x"])
+    bench.tries(10, code=Code.NOT_FOUND)
+    assert bench.asked == []
+    bench.tries(3, code=Code.NOT_FOUND, tool="never.was")
+    assert len(bench.asked) == 1
+    bench.at += NEW_SECONDS
+    bench.tries(3, who=caller(8), code=Code.NOT_FOUND)
+    assert len(bench.asked) == 2
+
+
+def test_changed_tools_are_bounded(bench: Bench) -> None:
+    bench.guard.note_change(str(number) for number in range(5_000))
+    assert len(bench.guard._changed) == 1_000

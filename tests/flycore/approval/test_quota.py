@@ -60,3 +60,15 @@ def test_callers_are_bounded_and_running_ones_stay(clock) -> None:
         assert quota.admit("first", Risk.LOW) is not None
         assert len(quota._usage) <= guards.MAX_CALLERS
     assert quota.admit("first", Risk.LOW) is None
+
+
+def test_each_change_is_reported_once(clock) -> None:
+    changes: list[tuple[str, str]] = []
+    quota = Quota(clock, FixedQuotaLimits(calls_per_minute=1), lambda *change: changes.append(change))
+    for _ in range(5):
+        quota.admit("a", Risk.LOW)
+    assert [caller for caller, _ in changes] == ["a"]
+    assert "1 calls in the last minute" in changes[0][1]
+    clock.advance(60)
+    quota.admit("a", Risk.LOW)
+    assert changes[1:] == [("a", "")]

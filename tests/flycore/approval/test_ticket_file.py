@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from flycore.approval.tickets import load_tickets
 from flycore.model.approval import Answer
-from flycore.model.call import CallRequest, ToolResult
+from flycore.model.call import Caller, CallRequest, ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
 from flycore.registry.paths import TICKETS_FILE
+from flysafe.procfs import read_process
 from kits.kernel import ECHO, Root, a_caller, approve, kernel_of, request, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
@@ -281,3 +286,53 @@ async def test_the_console_may_close_while_a_ticket_waits(root: Root) -> None:
         kernel.approver.attach((), ())
         await approve(kernel, kernel.asks()[0])
         assert (await no_wait(kernel)).status is Status.SUCCESS
+
+
+@contextmanager
+def other_program() -> Iterator[Caller]:
+    """A caller with a process of its own, which ends with the block."""
+    with subprocess.Popen(["sleep", "600"]) as program:
+        process = read_process(program.pid)
+        assert process is not None
+        try:
+            yield msgspec.structs.replace(a_caller("other"), pid=program.pid, started=process.started)
+        finally:
+            program.kill()
+
+
+async def test_a_request_whose_caller_has_exited_is_withdrawn(root: Root) -> None:
+    """Also with a ticket: it is bound to that process, so nobody could collect the result."""
+    async with kernel_of(root) as kernel:
+        with other_program() as caller:
+            assert (await no_wait(kernel, caller=caller)).status is Status.PENDING
+            ask = await waiting_ask(kernel)
+        # Whether the queue or the decision notices first, the approval does not count.
+        outcome = await kernel.approver.decide(
+            ask.request.id, ask.request.subject_digest, Answer(choice=Choice.APPROVE_ONCE)
+        )
+        assert not outcome.accepted
+        await until(lambda: kernel.asks()[0].state is RequestState.WITHDRAWN)
+        decided = events(root, "APPROVAL_DECIDED")
+        assert [line["decision"] for line in decided] == ["withdrawn"]
+    assert load_tickets(root.places.state_dir) == ()
+
+
+async def test_a_request_whose_caller_exits_is_withdrawn_without_a_decision(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        await no_wait(kernel)
+        with other_program() as caller:
+            await no_wait(kernel, input={"n": 2}, caller=caller)
+            await waiting_ask(kernel, 2)
+        await until(lambda: RequestState.WITHDRAWN in {ask.state for ask in kernel.asks()})
+        assert [ask.state for ask in kernel.asks()] == [RequestState.WAITING, RequestState.WITHDRAWN]
+
+
+async def test_a_ticket_of_an_exited_caller_does_not_wait_on_after_a_restart(root: Root) -> None:
+    with other_program() as caller:
+        async with kernel_of(root) as kernel:
+            await no_wait(kernel, caller=caller)
+            await no_wait(kernel, caller=msgspec.structs.replace(caller, program="token", pid=0, started=0))
+    async with kernel_of(root) as kernel:
+        await until(lambda: [ask.state for ask in kernel.asks()].count(RequestState.WITHDRAWN) == 1)
+        (waiting,) = (ask for ask in kernel.asks() if ask.state is RequestState.WAITING)
+        assert waiting.request.caller.pid == 0

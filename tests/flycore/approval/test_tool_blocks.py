@@ -66,6 +66,26 @@ def test_a_list_that_cannot_be_relied_on_blocks_every_tool_until_a_person_says(
     assert ToolBlockStore.load(path).all() == ()
 
 
+def test_no_flipped_bit_unblocks_a_tool_without_a_word(path: Path) -> None:
+    ToolBlockStore.load(path).block("web.fetch", 5.0, "too loud")
+    whole = path.read_bytes()
+    for place in range(len(whole) - 1):
+        for bit in range(8):
+            path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << bit)]) + whole[place + 1 :])
+            assert ToolBlockStore.load(path).block_for("web.fetch") is not None, (place, bit)
+
+
+def test_a_list_of_an_older_version_is_read_and_written_anew(path: Path) -> None:
+    path.parent.mkdir(mode=0o700)
+    path.write_text('[{"tool": "web.fetch", "since": 1, "reason": ""}]')
+    path.chmod(0o600)
+    book = ToolBlockStore.load(path)
+    assert [block.tool for block in book.all()] == ["web.fetch"]
+    assert book.block("web.search", 2.0) == ""
+    assert {block.tool for block in ToolBlockStore.load(path).all()} == {"web.fetch", "web.search"}
+    assert path.read_text().startswith('{"blocks"')
+
+
 def test_a_block_that_cannot_be_written_does_not_hold_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("a file where the folder should be")
     book = ToolBlockStore.load(tmp_path / "state2" / "blocks.json")

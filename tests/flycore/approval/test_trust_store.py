@@ -200,7 +200,7 @@ def test_an_entry_in_plain_lines(make_entry) -> None:
         'environment "LANG" = "C"',
         'environment taken from flytui\'s: "TZ"',
         'config {"localCommands": ["rm"]}',
-        "runs in place: its files are not sealed",
+        "runs in place: its seal is partial",
         'declared in "tools/external.tools.jsonc" line 3',
     )
 

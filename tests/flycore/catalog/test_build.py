@@ -15,10 +15,19 @@ from flycore.catalog.diff import difference
 from flycore.catalog.document import catalog_document, catalog_schema, visible_catalog
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.runtime import RuntimeFinding
+from flycore.kernel.doctor import check_sidecar
 from flycore.model import enums
 from flycore.model.catalog import Catalog
-from flycore.model.diagnostics import Diagnostic, Severity
-from flycore.model.enums import Decision, Effective, ProbeState, ReasonCode, RuntimeState, SandboxState
+from flycore.model.diagnostics import CheckState, Diagnostic, Severity
+from flycore.model.enums import (
+    Decision,
+    Effective,
+    PathState,
+    ProbeState,
+    ReasonCode,
+    RuntimeState,
+    SandboxState,
+)
 from flycore.model.sidecar import SidecarEntry, ToolClaim
 from flycore.model.stability import ProbeEvidence, RuntimeEvidence, ToolProbe
 from flycore.registry.load import mark_conflicts
@@ -115,6 +124,43 @@ def _probed(at: float, tool: str = "healthy") -> ProbeFinding:
     tools = {"file.hash": ToolProbe(status=ProbeState(tool))}
     evidence = ProbeEvidence(at=at, duration_ms=int(at), stderr_tail=str(at), tools=tools)
     return ProbeFinding(state=ProbeState.HEALTHY, evidence=evidence)
+
+
+@pytest.mark.parametrize(
+    ("down", "state"),
+    [((), "available"), (("vision.ocr",), "degraded (1 of 2)"), (("vision.ocr", "file.hash"), "unavailable")],
+)
+def test_a_sidecar_is_as_well_as_its_tools(
+    make_entry: MakeEntry, make_catalog_facts: MakeFacts, down: tuple[str, ...], state: str
+) -> None:
+    entry = make_entry("a", ("file.hash", "vision.ocr"))
+    unwell = ToolProbe(status=ProbeState.UNAVAILABLE, reason="no program", remedy="install it")
+    evidence = ProbeEvidence(at=1.0, tools=dict.fromkeys(down, unwell))
+    probe = ProbeFinding(state=ProbeState.HEALTHY, evidence=evidence)
+    view = build_catalog(make_catalog_facts(entry, probes={"a": probe})).sidecar("a")
+    assert view is not None
+    assert view.state_text == state
+    checks = list(check_sidecar(view))
+    assert [check.state for check in checks] == [CheckState.OK if not down else CheckState.WARN]
+    assert checks[0].message.startswith(state)
+    assert ("no program" in checks[0].message) == bool(down)
+
+
+def test_the_ladder_of_a_plan_is_that_of_the_tool_that_blocks_it(
+    make_entry: MakeEntry, make_catalog_facts: MakeFacts
+) -> None:
+    used = KNOWN["computer.use"].over
+    lost = build_catalog(make_catalog_facts(make_entry("a", used), programs={}))
+    plan, tool = lost.capability("computer.use"), lost.capability(used[0])
+    assert plan is not None
+    assert tool is not None
+    assert plan.stability.path is tool.stability.path is PathState.UNRESOLVED
+    assert plan.stability.effective is Effective.UNAVAILABLE
+    assert [reason.dimension for reason in plan.stability.reasons] == ["path"] * len(used)
+    off = build_catalog(make_catalog_facts(make_entry("a", used, enabled=False))).capability("computer.use")
+    assert off is not None
+    assert off.stability.effective is Effective.UNAVAILABLE
+    assert off.stability.reasons[0].dimension == "discovery"
 
 
 def _failed(at: float) -> RuntimeFinding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from typing import Any
 
 import jsonschema
@@ -12,7 +13,14 @@ from hypothesis import strategies as st
 from referencing import Registry
 
 from flycore.catalog.builtin import KNOWN
-from flycore.catalog.schemas import accepts, check_input, check_output, check_schema, fill_defaults
+from flycore.catalog.schemas import (
+    accepts,
+    check_input,
+    check_output,
+    check_schema,
+    fill_defaults,
+    needs_process,
+)
 from flycore.model.json import Json, JsonObject
 
 CLOSED: JsonObject = {
@@ -130,11 +138,51 @@ def test_what_is_no_json_is_refused(value: JsonObject) -> None:
     assert check_input({"type": "object"}, value)[1]
 
 
-def test_very_many_violations_are_counted() -> None:
+def test_very_many_violations_are_listed_in_part() -> None:
     schema: JsonObject = {"properties": {"a": {"items": {"type": "integer"}}}}
     found = check_input(schema, {"a": [str(number) for number in range(1000)]})[1]
-    assert len(found) == 201
-    assert found[-1].message == "and 800 more"
+    assert len(found) == 101
+    assert found[-1].message == "and more: only the first 100 are listed"
+
+
+def _contains(count: int) -> JsonObject:
+    return {"properties": {"a": {"allOf": [{"contains": {"const": number}} for number in range(count)]}}}
+
+
+MANY: Json = [0] * 60_000
+
+
+def test_large_value_is_checked_in_a_process_of_its_own() -> None:
+    schema: JsonObject = {"properties": {"a": {"items": {"type": "integer"}}}}
+    assert needs_process(schema, {"a": MANY})
+    assert not needs_process(schema, {"a": [0] * 1000})
+    assert check_input(schema, {"a": MANY})[1] == ()
+    assert accepts(schema, {"a": MANY})
+    found = check_input(schema, {"a": ["x", *[0] * 60_000]})[1]
+    assert [(item.pointer, item.message) for item in found] == [("/a/0", '"x" is not of type "integer"')]
+    assert not accepts(schema, {"a": ["x", *[0] * 60_000]})
+
+
+def test_hostile_schema_makes_a_small_value_costly() -> None:
+    schema: JsonObject = {"items": {"allOf": [{"type": "integer"}] * 2000}}
+    assert needs_process(schema, [0] * 200)
+    assert not needs_process(schema, [0] * 20)
+
+
+@pytest.mark.parametrize("schema", [_contains(100), {"properties": {"a": {"items": {"type": "string"}}}}])
+def test_violations_without_number_do_not_cost_this_process_its_memory(schema: JsonObject) -> None:
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = check_input(schema, {"a": MANY})[1]
+    assert found
+    assert len(found) <= 101
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 64 * 1024
+
+
+def test_check_that_takes_too_long_is_a_violation() -> None:
+    inner: JsonObject = {"allOf": [{"type": "integer"}] * 2000}
+    schema: JsonObject = {"properties": {"a": {"items": {"allOf": [inner] * 20}}}}
+    found = check_input(schema, {"a": [0] * 200_000})[1]
+    assert [item.message for item in found] == ["it could not be checked within 2 seconds: send less at once"]
 
 
 def test_depth_is_no_crash() -> None:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.runtime import RuntimeFinding
-from flycore.catalog.snapshot import SidecarFacts, missing_stability, sidecar_stability
+from flycore.catalog.snapshot import (
+    SidecarFacts,
+    missing_stability,
+    sidecar_stability,
+    tool_variant_key,
+)
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import (
     Decision,
@@ -26,7 +32,7 @@ from flycore.model.enums import (
     UpgradeState,
 )
 from flycore.model.program import ResolvedProgram
-from flycore.model.sidecar import SidecarEntry
+from flycore.model.sidecar import SidecarEntry, ToolClaim
 from flycore.model.stability import (
     ProbeEvidence,
     Reason,
@@ -86,6 +92,7 @@ def _case(code: str, make_entry: MakeEntry, make_program: MakeProgram) -> tuple[
         "tool-unavailable": {"probe": _probe(ProbeState.UNAVAILABLE, ReasonCode.TOOL_UNAVAILABLE)},
         "probe-degraded": {"probe": _probe(ProbeState.DEGRADED, ReasonCode.PROBE_DEGRADED)},
         "probe-slow": {"probe": _probe(ProbeState.DEGRADED, ReasonCode.PROBE_SLOW)},
+        "program-changed": {"probe": _probe(ProbeState.DEGRADED, ReasonCode.PROGRAM_CHANGED)},
         "secret-missing": {"missing_secrets": {"API_KEY": "not set"}},
         "runtime-failed": {"runtime": _runtime(RuntimeState.FAILED, "crashed")},
         "runtime-timed-out": {"runtime": _runtime(RuntimeState.TIMED_OUT)},
@@ -118,6 +125,7 @@ PLACES = {
     "tool-unavailable": ("probe", "unavailable"),
     "probe-degraded": ("probe", "degraded"),
     "probe-slow": ("probe", "degraded"),
+    "program-changed": ("probe", "degraded"),
     "secret-missing": ("probe", "unavailable"),
     "runtime-failed": ("runtime", "degraded"),
     "runtime-timed-out": ("runtime", "degraded"),
@@ -135,7 +143,7 @@ PLACES = {
 
 
 def test_every_code_has_a_case() -> None:
-    elsewhere = {"not-configured", "delegate-missing", "quota-limited"}
+    elsewhere = {"not-configured", "delegate-missing", "quota-limited", "dialect-unknown"}
     assert set(PLACES) | elsewhere == set(ReasonCode)
 
 
@@ -156,6 +164,48 @@ def test_all_well(make_facts: MakeFacts) -> None:
     found = sidecar_stability(make_facts(probe=_probe(ProbeState.HEALTHY)))
     assert (found.effective, found.reasons) == (Effective.AVAILABLE, ())
     assert found.sandbox is SandboxState.ALLOWED
+
+
+ACT = "archive.create"
+
+
+@pytest.mark.parametrize(
+    ("claim", "protocol", "bundled", "codes"),
+    [
+        ({"name": ACT}, "", False, ["dialect-unknown"]),
+        ({"name": ACT}, "other/3", False, ["dialect-unknown"]),
+        ({"name": ACT, "spec": {"name": ACT, "risk": "high"}}, "", False, ["dialect-unknown"]),
+        ({"name": ACT}, "process-json/1", False, []),
+        ({"name": ACT}, "", True, []),
+        ({"name": ACT, "spec": {"name": ACT, "inputSchema": {"type": "object"}}}, "", False, []),
+        ({"name": "file.hash"}, "", False, []),
+        ({"name": "screen.screenshot"}, "", False, []),
+        ({"name": "own.tool", "spec": {"name": "own.tool", "approvalClass": "write"}}, "", False, []),
+    ],
+)
+def test_an_acting_tool_of_a_foreign_program_may_read_other_fields(
+    make_entry: MakeEntry,
+    make_facts: MakeFacts,
+    claim: dict[str, Any],
+    protocol: str,
+    bundled: bool,
+    codes: list[str],
+) -> None:
+    entry = msgspec.structs.replace(make_entry(), tools=(ToolClaim(**claim),))
+    probe = ProbeFinding(state=ProbeState.HEALTHY, evidence=ProbeEvidence(at=1.0, protocol=protocol))
+    facts = make_facts(entry, probe=probe, bundled=bundled)
+    found = sidecar_stability(facts, claim["name"])
+    assert [reason.code for reason in found.reasons] == codes
+    assert found.effective is (Effective.DEGRADED if codes else Effective.AVAILABLE)
+    assert sidecar_stability(facts).effective is Effective.AVAILABLE
+    assert tool_variant_key(facts, claim["name"]) != tool_variant_key(facts, "x.y") or not codes
+
+
+def test_what_stops_a_tool_is_its_first_reason(make_entry: MakeEntry, make_facts: MakeFacts) -> None:
+    entry = msgspec.structs.replace(make_entry(), tools=(ToolClaim(name=ACT),))
+    facts = make_facts(entry, policy=lambda tool: (Decision.DENY, "no"))
+    codes = [reason.code for reason in sidecar_stability(facts, ACT).reasons]
+    assert codes == ["policy-denied", "dialect-unknown"]
 
 
 def test_probe_that_has_not_answered_stops_nothing(make_facts: MakeFacts) -> None:
@@ -261,7 +311,8 @@ def test_missing_delegate_takes_only_its_tools(
 def test_probe_narrows_one_tool(
     make_entry: MakeEntry, make_facts: MakeFacts, probed: ToolProbe, word: str, code: str | None
 ) -> None:
-    facts = make_facts(_desktop(make_entry), probe=_probe(ProbeState.HEALTHY, computer_mouse=probed))
+    probe = _probe(ProbeState.HEALTHY, computer_mouse=probed)
+    facts = make_facts(_desktop(make_entry), probe=probe, bundled=True)
     found = sidecar_stability(facts, "computer.mouse")
     assert found.effective == word
     assert [reason.code for reason in found.reasons] == ([code] if code else [])

@@ -16,7 +16,7 @@ import anyio
 import pytest
 
 from flycore.client.attach import open_attached_console
-from flycore.client.connect import ReconnectingClient, connect, open_console_kernel
+from flycore.client.connect import ReconnectingClient, connect
 from flycore.client.remote import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock, lock_path, read_holder
@@ -24,6 +24,7 @@ from flycore.model.approval import Answer
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Choice, Code, KernelRole, Phase, RequestState, Status
 from flycore.model.errors import ConnectionLost, KernelUnreachable, OtherVersion, RootBusy, UnsafeSocket
+from kits.attach import open_console_kernel
 from kits.kernel import ECHO, Root, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
@@ -72,14 +73,13 @@ class Waits:
         self.told: list[tuple[int, str]] = []
 
     def __call__(self, pid: int, since: float, role: str) -> None:
-        assert since > 0
+        assert since > 0 or not pid
         self.told.append((pid, role))
 
 
 @asynccontextmanager
 async def console(root: Root, waits: Waits | None = None) -> AsyncIterator[Any]:
     async with open_console_kernel(root.places, on_wait=waits or Waits()) as (client, approver):
-        approver.attach((), ())
         yield client, approver
 
 
@@ -264,7 +264,7 @@ async def test_a_holder_nobody_can_read_is_waited_for_without_spinning(root: Roo
                 looks += 1
         spent = os.times()
     assert looks == 0
-    assert waits.told == []
+    assert {pid for pid, _ in waits.told} == {0}
     assert (spent.user + spent.system) - (before.user + before.system) < 0.7
 
 
@@ -289,7 +289,7 @@ async def test_cancelling_before_the_call_was_taken_cancels_it(root: Root) -> No
 
 def kernel_of_client(client: Any) -> Kernel:
     """The kernel behind a client of the same process."""
-    kernel: Kernel = client._kernel
+    kernel: Kernel = client.kernel
     return kernel
 
 
@@ -297,13 +297,13 @@ HOLDER = """
 import os, sys
 from pathlib import Path
 import anyio
-from flycore.client.connect import open_console_kernel
+from flycore.client.connect import open_served_kernel
 from flycore.registry.paths import find_paths
 
 async def main():
     places = find_paths(sys.argv[1], None, os.environ, Path(sys.argv[1]))
-    async with open_console_kernel(places, on_wait=print) as (client, approver):
-        approver.attach((), ())
+    async with open_served_kernel(places, on_wait=print, role="console") as kernel:
+        kernel.approver.attach((), ())
         print("open", flush=True)
         await anyio.sleep_forever()
 

@@ -14,14 +14,17 @@ import anyio
 import pytest
 
 from flycore.client import reconnecting
-from flycore.client.connect import connect, open_console_kernel, open_served_kernel
+from flycore.client.connect import connect, open_served_kernel
 from flycore.kernel.lock import read_holder
 from flycore.model.approval import Answer
 from flycore.model.call import ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
 from flycore.model.errors import KernelUnreachable
 from flycore.model.events import MISSED, Event
-from kits.kernel import ECHO, PATIENCE, Root, kernel_of, tool, until
+from flycore.rpc import messages as m
+from flycore.server.calls import ConnectionCalls
+from kits.attach import open_console_kernel
+from kits.kernel import ECHO, PATIENCE, Root, a_caller, kernel_of, tool, until
 
 pytestmark = pytest.mark.anyio
 ONCE = Answer(choice=Choice.APPROVE_ONCE)
@@ -65,7 +68,6 @@ async def root(tmp_path: Path) -> Root:
 @asynccontextmanager
 async def console(root: Root) -> AsyncIterator[Any]:
     async with open_console_kernel(root.places, on_wait=lambda *told: None) as (client, approver):
-        approver.attach((), ())
         yield client, approver
 
 
@@ -137,6 +139,33 @@ async def test_a_kernel_of_one_s_own_yields_to_flytui_serve_after_its_last_call(
     assert [result.status for result in results] == [Status.SUCCESS] * 2
     started = [line["tool"] for line in root.audit() if line["event"] == "TOOL_STARTED"]
     assert sorted(started) == ["echo.free", "slow.free"]
+
+
+async def test_a_call_that_a_stopping_kernel_has_not_begun_is_not_answered(root: Root) -> None:
+    """Its caller sees the connection end before any progress, and makes it again at the next kernel."""
+    sent: list[str] = []
+
+    async def send(kind: str, payload: object, answers: m.Envelope | None) -> None:
+        sent.append(kind)
+
+    async with kernel_of(root, role="provisional", trusted=False) as kernel:
+        calls = ConnectionCalls(kernel, send)
+        message = m.Envelope(protocol=m.PROTOCOL, id="r1", type="tool.call", at=0.0)
+        async with anyio.create_task_group() as group:
+            # Tasks begin in this order, so the kernel stops after `start` and before the call's own task.
+            group.start_soon(calls.start, message, m.ToolCall(tool="echo.free"), a_caller(), group)
+            group.start_soon(kernel.stop)
+        await calls.wait_until_answered()
+        assert sent == []
+        assert not any(line["event"] == "TOOL_CALLED" for line in root.audit())
+
+
+async def test_a_read_goes_to_the_next_kernel(root: Root) -> None:
+    async with kernel_elsewhere(root) as holder, connect(root.places) as door:
+        assert (await door.status()).role == "serve"
+        holder.kill()
+        assert (await door.catalog()).capability("echo.free") is not None
+        assert (await door.status()).role == "provisional"
 
 
 async def test_a_killed_kernel_s_calls_are_unknown_and_the_rest_goes_on_at_the_next(root: Root) -> None:

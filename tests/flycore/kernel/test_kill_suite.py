@@ -25,6 +25,7 @@ from flycore.kernel.lock import read_holder
 from flycore.model.diagnostics import CheckState
 from flycore.model.enums import Code, RequestState, Status
 from kits.command_line import Desk, Terminal, until
+from kits.console_processes import kill_with_kernel, processes_of
 from kits.kernel import Root, kernel_of, tool
 from kits.kernel import until as until_so
 
@@ -221,7 +222,8 @@ def console(scene: Scene) -> Iterator[Terminal]:
 
         def ready() -> bool:
             holder = read_holder(places)
-            return holder is not None and holder.pid == shown.process.pid and places.socket.exists()
+            kernel = processes_of(shown.process.pid).kernel
+            return holder is not None and holder.pid == kernel and places.socket.exists()
 
         shown.until_so("the console's kernel", ready)
         yield shown
@@ -253,8 +255,7 @@ def test_a_console_is_killed_and_its_callers_are_told(scene: Scene, phase: str, 
             shown.until_so("the first runs", lambda: scene.reached("running"))
             callers.append(scene.desk.start("call", "next.do", "{}", "--json"))
         shown.until_so(phase, lambda: scene.reached(phase))
-        shown.process.kill()
-        shown.process.wait(60)
+        kill_with_kernel(shown.process.pid, lambda: shown.read(0.0))
     told = json.loads(callers[0].communicate(timeout=60)[0])
     if phase in ("running", "group"):
         assert (told["status"], told["error"]["code"]) == ("unknown", "outcome-unknown")
@@ -272,8 +273,7 @@ def test_a_ticket_is_back_after_its_console_was_killed(scene: Scene, number: int
         shown.until_so("the caller has its ticket", lambda: caller.poll() is not None)
         ticket = json.loads(caller.communicate(timeout=60)[0])
         assert ticket["status"] == "pending"
-        shown.process.kill()
-        shown.process.wait(60)
+        kill_with_kernel(shown.process.pid, lambda: shown.read(0.0))
 
     async def back() -> list[RequestState]:
         async with kernel_of(scene.root) as kernel:

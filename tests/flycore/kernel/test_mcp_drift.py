@@ -203,3 +203,25 @@ async def test_a_kernel_ends_while_a_server_says_nothing(root: Root) -> None:
     plain(root, a_tool("one"), mode="silent")
     async with kernel_of(root) as kernel:
         assert sidecar(kernel, "plain").stability.probe is None
+
+
+async def test_a_server_whose_program_changed_is_not_started_before_it_is_trusted_again(root: Root) -> None:
+    plain(root, a_tool("one"))
+    program = root.folder / "tools" / "bin-plain" / "run"
+    marks = root.base / "changed-ran"
+    async with kernel_of(root) as kernel:
+        await connected(kernel, "plain")
+    first, rest = program.read_text().split("\n", 1)
+    program.write_text(f"{first}\nopen({str(marks)!r}, 'w')\n{rest}")
+    async with kernel_of(root, trusted=False) as kernel:
+        (item,) = await until(kernel.pending_trust)
+        assert (item.sidecar, item.changed, item.tools) == ("plain", True, False)
+        assert "changed since you trusted it" in item.difference[0]
+        assert not marks.exists()
+        assert not (await kernel.approver.trust((("plain", "0" * 64),))).accepted
+        assert not marks.exists()
+        assert (await kernel.approver.trust(((item.sidecar, item.digest),))).accepted
+        assert kernel.pending_trust() == ()
+        kernel.probe("plain")
+        await until(marks.exists)
+        await connected(kernel, "plain")

@@ -46,7 +46,7 @@ def tool(name, **more):
 
 SHAPE = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 SECRET = os.environ.get("NOTES_TOKEN", "")
-NAMES = "hello unreadable progress storm leak fork deaf blank notify morph busy".split()
+NAMES = "hello swarm unreadable progress storm leak fork deaf blank notify morph busy".split()
 TOOLS = [tool(name) for name in NAMES] + [
     tool("shaped", outputSchema=SHAPE),
     tool("telling", description="My key is " + SECRET),
@@ -67,9 +67,11 @@ for line in sys.stdin:
         say({"id": number, "result": {"tools": TOOLS}})
     elif method == "tools/call":
         called = params["name"]
+        if called == "swarm":
+            answer(number, [], structuredContent={"a": [0] * 300000})
         if called == "unreadable":
             bad = {"type": "image", "data": "!", "mimeType": "image/png"}
-            answer(number, [bad] * 60000)
+            answer(number, [bad] * 40000)
         elif called == "progress":
             token = params["_meta"]["progressToken"]
             for n in range(20000):
@@ -122,7 +124,15 @@ def root(tmp_path: Path) -> Root:
     made.policy(ALLOW)
     made.environ["NOTES_TOKEN"] = SECRET
     secrets = {"secrets": ["NOTES_TOKEN"]}
-    server_of(made, "hostile", HOSTILE, permissions=secrets, timeoutMs=60_000, maxOutputBytes=200_000)
+    server_of(
+        made,
+        "hostile",
+        HOSTILE,
+        permissions=secrets,
+        timeoutMs=60_000,
+        maxOutputBytes=200_000,
+        onCancel="restart",
+    )
     return made
 
 
@@ -142,11 +152,19 @@ async def called(kernel: Kernel, tool: str, **given: Any) -> ToolResult:
     return await kernel.call(request(kernel, f"hostile.{tool}", **given))
 
 
+async def test_more_values_than_the_kernel_reads_end_the_connection_only(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        error = (await called(kernel, "swarm")).error
+        assert error is not None
+        assert "250,000 values" in error.message
+        assert (await called(kernel, "hello")).output == {"text": "hello"}
+
+
 async def test_parts_that_cannot_be_read_are_bounded(root: Root) -> None:
     async with kernel_of(root) as kernel:
         result = await called(kernel, "unreadable")
         assert len(result.warnings) < 50
-        assert "59980 more" in result.warnings[-1]
+        assert "39980 more" in result.warnings[-1]
 
 
 @pytest.mark.parametrize("tool", ["progress", "storm"])

@@ -17,7 +17,7 @@ from flycore.kernel.registry_edits import TrustedRegistry
 from flycore.model.enums import Code, Effective, ProbeState, ReasonCode, Risk, Status
 from flycore.pipeline.context import RootState
 from kits.kernel import PATIENCE, Root, approved_call, kernel_of, request, until
-from kits.mcp_servers import NOTES, capability, connected, server_of, sidecar
+from kits.mcp_servers import NOTES, PLAIN_NOTES, capability, connected, server_of, sidecar
 
 pytestmark = pytest.mark.anyio
 
@@ -28,8 +28,15 @@ ALLOW = {"tool": "*", "decision": "allow", "because": "test"}
 def root(tmp_path: Path) -> Root:
     """A root with a server `notes`."""
     made = Root(tmp_path)
-    server_of(made, "notes", NOTES)
+    server_of(made, "notes", PLAIN_NOTES)
     return made
+
+
+@pytest.fixture
+def official(root: Root) -> Root:
+    """The root with a server `notes` of the official SDK."""
+    server_of(root, "notes", NOTES)
+    return root
 
 
 def runs(pid: int) -> bool:
@@ -42,8 +49,8 @@ def contents(path: str) -> bytes:
     return Path(path).read_bytes()
 
 
-async def test_tools_join_the_catalog_once_their_entry_is_trusted(root: Root) -> None:
-    async with kernel_of(root) as kernel:
+async def test_tools_join_the_catalog_once_their_entry_is_trusted(official: Root) -> None:
+    async with kernel_of(official) as kernel:
         view = await connected(kernel, "notes")
         assert view.stability.probe is ProbeState.HEALTHY
         assert view.stability.effective is Effective.AVAILABLE
@@ -68,15 +75,15 @@ async def test_what_a_server_says_of_itself_only_raises(root: Root) -> None:
         assert (look.capability.risk, look.capability.read_only) == (Risk.MEDIUM, False)
 
 
-async def test_a_call_goes_the_whole_way(root: Root) -> None:
-    async with kernel_of(root) as kernel:
+async def test_a_call_goes_the_whole_way(official: Root) -> None:
+    async with kernel_of(official) as kernel:
         await connected(kernel, "notes")
         result = await approved_call(kernel, "notes.add", {"a": 1, "b": 2})
         assert (result.status, result.output) == (Status.SUCCESS, {"result": 3})
         refused = await kernel.call(request(kernel, "notes.add", {"a": "one"}))
         assert refused.error is not None
         assert refused.error.code == Code.INVALID_INPUT
-    events = [line["event"] for line in root.audit() if line.get("tool") == "notes.add"]
+    events = [line["event"] for line in official.audit() if line.get("tool") == "notes.add"]
     assert events.index("APPROVAL_DECIDED") < events.index("TOOL_STARTED") < events.index("TOOL_EXECUTED")
 
 
@@ -104,11 +111,11 @@ async def test_no_server_survives_the_kernel(root: Root) -> None:
     assert not runs(pid)
 
 
-async def test_results_of_every_kind(root: Root) -> None:
-    root.policy(ALLOW)
-    root.sidecars["notes"]["maxOutputBytes"] = 2_000
-    root.write()
-    async with kernel_of(root) as kernel:
+async def test_results_of_every_kind(official: Root) -> None:
+    official.policy(ALLOW)
+    official.sidecars["notes"]["maxOutputBytes"] = 2_000
+    official.write()
+    async with kernel_of(official) as kernel:
         await connected(kernel, "notes")
         failed = await kernel.call(request(kernel, "notes.fail"))
         assert failed.error is not None
@@ -137,9 +144,9 @@ async def test_a_server_that_dies_in_a_call_is_started_again(root: Root) -> None
         assert result.output == {"result": 3}
 
 
-async def test_a_cancelled_call_is_taken_back_from_the_server(root: Root) -> None:
-    root.policy(ALLOW)
-    async with kernel_of(root) as kernel:
+async def test_a_cancelled_call_is_taken_back_from_the_server(official: Root) -> None:
+    official.policy(ALLOW)
+    async with kernel_of(official) as kernel:
         await connected(kernel, "notes")
         asked = request(kernel, "notes.slow")
         results = []
@@ -149,7 +156,7 @@ async def test_a_cancelled_call_is_taken_back_from_the_server(root: Root) -> Non
 
         async with anyio.create_task_group() as group:
             group.start_soon(run)
-            await until(lambda: _started(root))
+            await until(lambda: _started(official))
             kernel.cancel(asked.call_id)
         assert results[0].error.code == Code.CANCELLED
         again = await kernel.call(request(kernel, "notes.add", {"a": 2, "b": 2}))
@@ -172,7 +179,7 @@ async def test_a_call_that_takes_too_long(root: Root) -> None:
 
 async def test_only_the_tools_that_are_taken(tmp_path: Path) -> None:
     root = Root(tmp_path)
-    server_of(root, "notes", NOTES, tools=["add", {"name": "look", "risk": "high"}, "nowhere"])
+    server_of(root, "notes", PLAIN_NOTES, tools=["add", {"name": "look", "risk": "high"}, "nowhere"])
     async with kernel_of(root) as kernel:
         view = await connected(kernel, "notes")
         names = {it.capability.name for it in kernel.catalog().capabilities if it.sidecar == "notes"}
@@ -227,7 +234,7 @@ async def test_a_name_of_a_server_that_cannot_be_reached_says_why(root: Root) ->
 
 
 async def test_a_server_that_is_well_is_never_shown_without_its_tools(
-    root: Root, monkeypatch: pytest.MonkeyPatch
+    official: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its answer comes while a world is made that has read already what was heard."""
     answered, worlds = threading.Event(), []
@@ -247,7 +254,7 @@ async def test_a_server_that_is_well_is_never_shown_without_its_tools(
         replaced(self, new)
         worlds.append(self.root_state)
 
-    async with kernel_of(root) as kernel:
+    async with kernel_of(official) as kernel:
         monkeypatch.setattr(TrustedRegistry, "effective_entries", slow_hold)
         monkeypatch.setattr(McpStatusStore, "note", noted)
         monkeypatch.setattr(StateRefresher, "_replace", seen)

@@ -11,6 +11,14 @@ from hypothesis import strategies as st
 from flycore.model.json import Json, StrictJsonError, read_strict
 
 REFUSED = {
+    "too many values": b"[" + b"0," * 250_000 + b"0]",
+    "too many values, two each": b"{"
+    + b",".join(b'"%d":[0]' % n for n in range(40_000))
+    + b',"b":['
+    + b"0," * 180_000
+    + b"0]}",
+    "too many objects": b"[" + b"{}," * 50_000 + b"{}]",
+    "too many arrays": b"[" + b"[]," * 50_000 + b"[]]",
     "empty": b"",
     "open brace": b"{",
     "nan": b'{"a": NaN}',
@@ -85,6 +93,30 @@ def test_read(name: str) -> None:
     if name == "64 deep":
         value = json.loads(data)
     assert read_strict(data) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b'["' + b"," * 900_000 + b'"]', b'["' + b"[{" * 400_000 + b'"]', b'["' + b'\\",' * 300_000 + b'"]'],
+)
+def test_characters_in_strings_are_no_values(text: bytes) -> None:
+    assert isinstance(read_strict(text), list)
+
+
+@pytest.mark.parametrize(
+    "text", [b'"' * 400_001, b'["' + b"\\\\" * 400_000 + b"," * 300_000, b"\\" * 1_000_000 + b"," * 300_000]
+)
+def test_text_without_end_is_counted_in_linear_time(text: bytes) -> None:
+    with pytest.raises(StrictJsonError):
+        read_strict(text)
+
+
+def test_number_of_values_is_exact() -> None:
+    assert read_strict(b"[1,2,3]", max_values=4) == [1, 2, 3]
+    with pytest.raises(StrictJsonError, match="more than 3 values"):
+        read_strict(b"[1,2,3]", max_values=3)
+    with pytest.raises(StrictJsonError, match="more than 1 objects and arrays"):
+        read_strict(b"[[]]", max_containers=1)
 
 
 def test_limits_are_the_callers() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flycore.model.enums import Status
-from kits.kernel import Root, kernel_of, request, tool
+from kits.kernel import Root, approved_call, kernel_of, tool
 from kits.terminals import needs
 
 pytestmark = pytest.mark.anyio
@@ -53,9 +53,8 @@ async def test_a_program_of_the_page(tmp_path: Path, name: str) -> None:
         **(STAY if name in STAYING else {}),
     }
     root.write()
-    root.policy({"tool": called, "decision": "allow", "because": "the test calls it"})
     async with kernel_of(root) as kernel:
-        results = [await kernel.call(request(kernel, called, given)) for _ in range(2)]
+        results = [await approved_call(kernel, called, given) for _ in range(2)]
     assert [result.status for result in results] == [Status.SUCCESS] * 2, results
     assert [result.warnings for result in results] == [()] * 2
     output = results[1].output

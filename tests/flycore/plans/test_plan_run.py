@@ -66,7 +66,7 @@ async def running(root: Root, *rules: dict[str, Any]) -> AsyncIterator[Kernel]:
     if rules:
         root.policy(*rules)
     async with kernel_of(root) as kernel:
-        await until(lambda: view_of(kernel).stability.effective is Effective.AVAILABLE)
+        await until(lambda: view_of(kernel).stability.effective.usable)
         yield kernel
 
 
@@ -320,7 +320,7 @@ async def test_a_deny_of_the_plan_itself_denies_it(root: Root, when: dict[str, A
     deny = {"tool": "browser.use", "decision": "deny", "because": "not here"}
     root.policy(ALLOW, {**deny, **({"when": when} if when else {})})
     async with kernel_of(root) as kernel:
-        await until(lambda: view_of(kernel, "browser.open").stability.effective is Effective.AVAILABLE)
+        await until(lambda: view_of(kernel, "browser.open").stability.effective.usable)
         result = await use(kernel, plan(NAVIGATE))
         assert (result.status, result.error and result.error.code) == (Status.DENIED, Code.POLICY)
         assert did(root) == []
@@ -331,7 +331,7 @@ async def test_a_deny_of_the_plan_itself_denies_it(root: Root, when: dict[str, A
 async def test_a_deny_of_one_tool_takes_the_plan_away_and_names_it(root: Root) -> None:
     root.policy(ALLOW, {"tool": "browser.evaluate", "decision": "deny", "because": "no scripts"})
     async with kernel_of(root) as kernel:
-        await until(lambda: view_of(kernel, "browser.open").stability.effective is Effective.AVAILABLE)
+        await until(lambda: view_of(kernel, "browser.open").stability.effective.usable)
         (reason,) = view_of(kernel).stability.reasons
         assert "browser.evaluate" in reason.message
         assert "no scripts" in reason.message

@@ -115,3 +115,28 @@ def test_judged_together_tools_get_what_each_would_get_alone(make_capability, ma
             decision, because = view(capability, entry)
             assert decision == alone.decision
             assert because == "; ".join(f"{rule.because} ({rule.where})" for rule in alone.rules)
+
+
+@pytest.mark.parametrize(("known", "expected"), [(True, "allow"), (False, "ask")])
+def test_a_condition_on_the_kernel_s_fields_allows_nothing_that_has_other_fields(
+    make_capability, make_entry, known: bool, expected: str
+) -> None:
+    """An entry that describes a known tool itself would else get past a condition without its field."""
+    rule = Rule(
+        tool="file.hash",
+        decision=Decision.ALLOW,
+        because="only the notes",
+        when={"properties": {"path": {"pattern": "^notes/"}}},
+        file="p",
+        line=1,
+    )
+    policy = Policy(layers=(PolicyFile(source=RuleLayer.USER, file="p", rules=(rule,)),))
+    verdict = evaluate(
+        policy,
+        make_capability("file.hash", known=known),
+        make_entry(),
+        input={"imagePath": "/etc/passwd"},
+        level=Level.NONE,
+        bundled_unmodified=False,
+    ).verdict
+    assert verdict.decision == expected

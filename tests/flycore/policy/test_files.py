@@ -12,6 +12,7 @@ import pytest
 from flycore.model.enums import Decision
 from flycore.policy.conditions import matches, nearest_patterns
 from flycore.policy.evaluate import Policy, evaluate_general, load_policy
+from flycore.policy.files import RuleLayer, read_policy
 
 
 @dataclass
@@ -271,3 +272,12 @@ def test_a_pattern_that_misses_a_tool_by_its_spelling_is_told(folders: Folders) 
 )
 def test_patterns(pattern: str, name: str, expected: bool) -> None:
     assert matches(pattern, name) is expected
+
+
+def test_a_project_s_file_with_too_many_rules_asks_for_everything() -> None:
+    rules = [{"tool": "*", "decision": "deny", "because": "x"}] * 1_001
+    data = json.dumps({"schemaVersion": 1, "rules": rules}).encode()
+    read, found = read_policy(data, RuleLayer.PROJECT, "tools/policy.jsonc", frozenset())
+    assert not read.ok
+    assert "1,001 rules" in found[0].message
+    assert read_policy(data, RuleLayer.USER, "policy.jsonc", frozenset())[0].ok

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from flycore.registry import paths
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, find_paths
 
 HOME = {"HOME": "/home/someone"}
@@ -74,11 +75,24 @@ def test_folders_follow_the_environment_handed_in(tmp_path: Path, monkeypatch: p
         ("/" + "ä" * 40, f"/tmp/flytui-{os.getuid()}"),
     ],
 )
-def test_socket(tmp_path: Path, runtime: str | None, folder: str) -> None:
+def test_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str | None, folder: str) -> None:
+    monkeypatch.setattr(paths, "RUNTIME_DIRS", tmp_path / "none")
     environ = HOME if runtime is None else {**HOME, "XDG_RUNTIME_DIR": runtime}
     places = find_paths(None, None, environ, tmp_path)
     assert places.socket == Path(folder) / f"{places.key}.sock"
     assert len(os.fsencode(places.socket)) <= 107
+
+
+@pytest.mark.parametrize(("mode", "used"), [(0o700, True), (0o750, False), (0o777, False)])
+def test_the_users_runtime_folder_is_found_without_its_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, used: bool
+) -> None:
+    monkeypatch.setattr(paths, "RUNTIME_DIRS", tmp_path)
+    folder = tmp_path / str(os.getuid())
+    folder.mkdir()
+    folder.chmod(mode)
+    socket = find_paths(None, None, HOME, tmp_path).socket
+    assert (socket.parent == folder / "flytui") is used
 
 
 def test_nothing_is_created(tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ import msgspec
 import pytest
 
 from flycore.model.enums import Source
+from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import Delegate
 from flycore.registry import registry_schema
 from flycore.registry.jsonc.parse import read_jsonc
+from flycore.registry.parse_registry import parse_registry
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE
 from flycore.registry.source_text import key_positions
 
@@ -36,7 +38,8 @@ UNREADABLE = [
     ("cut utf-8", b'{"schemaVersion": 2} // \xe2\x82', "syntax", 1, 25),
     ("utf-16", GOOD.encode("utf-16"), "encoding", 1, 1),
     ("too deep", b'{"schemaVersion": 2, "x": ' + b"[" * 40 + b"]" * 40 + b"}", "syntax", 1, 58),
-    ("very deep", b"[" * 100_000, "syntax", 1, 33),
+    ("very deep", b"[" * 100_000, "too-many", 1, 1),
+    ("deep", b"[" * 1_000, "syntax", 1, 33),
     ("too large", b"{" + b" " * 5_000_000 + b"}", "unreadable", 1, 1),
     ("huge number", b'{"schemaVersion": ' + b"9" * 5_000 + b"}", "syntax", 1, 19),
     ("a list", b"[]", "schema", 1, 1),
@@ -158,6 +161,18 @@ def test_a_broken_layer_keeps_its_own_entries_only(root: Root) -> None:
     assert [(entry.id, entry.problems) for entry in mended.entries] == [("v", ())]
 
 
+def test_the_users_entry_that_the_project_replaces_is_kept(root: Root) -> None:
+    tools = '"tools": ["vision.ocr"]'
+    user = HEAD + f'"u": {{"command": "u", {tools}}},\n"a": {{"command": "v", {tools}}}}}}}'
+    good = root.load(GOOD, user)
+    assert [(entry.id, entry.command) for entry in good.replaced] == [("a", "v")]
+    broken = root.load(None, "{", previous=good)
+    assert [(entry.id, entry.command) for entry in broken.replaced] == [("a", "v")]
+    alone = root.load(HEAD + "}}", "{", previous=broken)
+    assert [(entry.id, entry.command) for entry in alone.entries] == [("u", "u"), ("a", "v")]
+    assert alone.replaced == ()
+
+
 def test_digest_is_over_meaning_not_comments(root: Root) -> None:
     first = root.load(HEAD + '"a": {"command": "x", "args": ["1"], "tools": ["file.hash"]}}}')
     second = root.load(HEAD + '// c\n"a": {"tools": ["file.hash"],\n "args": ["1",], "command": "x"}}}')
@@ -186,9 +201,11 @@ def test_delegates_of_older_registries(root: Root) -> None:
     )
     declared = '"delegates": {"keyboard": {"command": "flytui-sidecar", "args": ["xdotool"]}}'
     text = (
-        HEAD + f'"SID": {{"command": "x", "config": {config}, {declared}, "tools": ["computer.mouse"]}}}}}}'
+        HEAD
+        + f'"SID": {{"command": "PROGRAM", "config": {config}, {declared}, "tools": ["computer.mouse"]}}}}}}'
     )
-    (entry,) = root.load(text.replace("SID", "computer.native")).entries
+    own = text.replace("PROGRAM", "flytui-sidecar")
+    (entry,) = root.load(own.replace("SID", "my.own")).entries
     xdotool = Delegate(command="flytui-sidecar", args=("xdotool",))
     assert entry.delegates == {
         "keyboard": xdotool,
@@ -198,22 +215,45 @@ def test_delegates_of_older_registries(root: Root) -> None:
     }
     assert {problem.rule for problem in entry.problems} == {"legacy-delegate"}
     assert entry.valid
-    (other,) = root.load(text.replace("SID", "my.own")).entries
-    assert other.delegates == {"keyboard": xdotool}
+    # What the keys mean goes by the program: a foreign one keeps its own, though its id is one of ours.
+    foreign = text.replace("PROGRAM", "./theirs/flytui-sidecar.sh").replace("SID", "computer.native")
+    (other,) = root.load(foreign).entries
+    assert (other.delegates, other.problems) == ({"keyboard": xdotool}, ())
     assert other.config["mouseCommand"] == "flytui-sidecar"
 
 
-def test_an_upgrade_is_believed_when_it_is_bad(root: Root) -> None:
+def test_following_the_note_about_a_delegate_changes_nothing_that_works(root: Root) -> None:
+    commands = {"mouse": "xdotool", "keyboard": "wtype", "lsp": "pylsp", "task": "runner", "delegate": "any"}
+    config: dict[str, Json] = {"localCommands": {"vision.ocr": ["ocr", "-q"]}}
+    for name, command in commands.items():
+        config |= {f"{name}Command": command, f"{name}Args": ["-x"]}
+    entry: JsonObject = {"command": "flytui-sidecar", "tools": ["computer.mouse"], "config": config}
+    (before,) = root.load(json.dumps({"schemaVersion": 2, "sidecars": {"mine": entry}})).entries
+    notes = [problem for problem in before.problems if problem.rule == "legacy-delegate"]
+    assert len(notes) == len(commands) + 1
+    moved = {name: {"command": one.command, "args": list(one.args)} for name, one in before.delegates.items()}
+    entry = {**entry, "config": {}, "delegates": moved}
+    (after,) = root.load(json.dumps({"schemaVersion": 2, "sidecars": {"mine": entry}})).entries
+    assert (after.delegates, after.valid, after.problems) == (before.delegates, True, ())
+
+
+def test_the_state_of_an_upgrade_is_believed(root: Root) -> None:
     entry = '"{0}": {{"command": "x", "tools": ["file.hash"], "upgrade": "{0}"}}'
-    states = ("applying", "rollback-required", "failed", "staged", "whatever")
+    states = ("idle", "staged", "applying", "rollback-required", "failed")
     registry = root.load(HEAD + ",".join(entry.format(state) for state in states) + "}}")
-    assert [item.upgrade for item in registry.entries] == [
-        "applying",
-        "rollback-required",
-        "failed",
-        "idle",
-        "idle",
-    ]
+    assert [item.upgrade for item in registry.entries] == list(states)
+    assert all(item.valid for item in registry.entries)
+
+
+@pytest.mark.parametrize("state", ['"aplying"', '""', "null", "true", '{"state": "applying"}', '["failed"]'])
+def test_an_unknown_state_of_an_upgrade_is_an_error_and_exposes_no_tool(root: Root, state: str) -> None:
+    text = f'{HEAD}"mine": {{"command": "x", "tools": ["file.hash"], "upgrade": {state}}}}}}}'
+    (entry,) = root.load(text).entries
+    assert not entry.valid
+    (problem,) = entry.problems
+    assert problem.pointer == "/sidecars/mine/upgrade"
+    assert problem.position is not None
+    assert "rollback-required" in problem.message + problem.remedy
 
 
 def test_all_keys_arrive(root: Root) -> None:
@@ -277,3 +317,23 @@ def test_read_jsonc_gives_places(root: Root) -> None:
     assert span is not None
     assert index.text[span.start : span.end] == '"b~/c"'
     assert index.position(span.start) == (2, 4)
+
+
+@pytest.mark.parametrize(
+    ("entries", "tools", "word"), [(1_001, 1, "1,001 entries"), (2, 5_001, "10,002 tools")]
+)
+def test_a_project_s_file_without_measure_is_refused_as_a_whole(entries: int, tools: int, word: str) -> None:
+    text = json.dumps(
+        {
+            "schemaVersion": 2,
+            "sidecars": {
+                f"s{number}": {"command": "./x", "tools": [f"s{number}.t{each}" for each in range(tools)]}
+                for number in range(entries)
+            },
+        }
+    )
+    read, found = parse_registry(text, "tools/external.tools.jsonc", Source.PROJECT, frozenset())
+    assert read is None
+    assert word in found[0].message
+    read, _ = parse_registry(text, "~/external.tools.jsonc", Source.USER, frozenset())
+    assert read is not None

@@ -39,6 +39,7 @@ ASKING = {
     "ask.detail.get": {"id": "no such request"},
     "call.picture.get": {"callId": "no such call"},
     "sidecar.probe": {"sidecar": "echo"},
+    "root.nested": {"root": "/no/such/root"},
     "client.hello": {"client": "a test", "viewer": False},
     "token.add": {"name": "a", "digest": "0" * 64},
     "token.revoke": {"name": "a"},

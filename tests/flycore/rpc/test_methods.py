@@ -47,6 +47,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "cancel": ("c-1",),
     "picture": ("c-1", 2),
     "probe": ("echo",),
+    "nested_root": ("/outer/inner",),
     "decide": ("r-1", "d1", Answer(choice=Choice.APPROVE_ONCE)),
     "edit": ("r-1", "d1", {"message": "x"}),
     "hold": ("r-1", True),
@@ -73,6 +74,7 @@ FRAMES = {
     "pending_trust": ("trust.list", {}),
     "probe": ("sidecar.probe", {"sidecar": "echo"}),
     "checks": ("doctor.get", {}),
+    "nested_root": ("root.nested", {"root": "/outer/inner"}),
     "status": ("gateway.status.get", {}),
     "catalog": ("capability.catalog.get", {"detail": True}),
     "decide": ("ask.decide", {"id": "r-1", "subjectDigest": "d1"}),
@@ -186,6 +188,9 @@ class Recorder(RemoteClient):
     async def ask_for(self, kind: str, payload: Any = None) -> Any:
         self.sent.append((kind, msgspec.json.decode(msgspec.json.encode(payload or {}))))
         raise self._error
+
+    async def _answer(self, kind: str, payload: Any) -> Any:
+        return await self.ask_for(kind, payload)
 
 
 @pytest.mark.anyio

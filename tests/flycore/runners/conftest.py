@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from flycore.runners.child.launcher import prepare_launcher
 from flycore.runners.one_shot import ProcessJsonJob
 from flysafe.procfs import environment_value, own_children, process_table
 
@@ -45,6 +46,7 @@ def sidecar(tmp_path: Path) -> MakeJob:
 @pytest.fixture
 def nothing_left() -> Iterator[None]:
     """After the test: no child, no process that names a call of this test run, no descriptor more."""
+    prepare_launcher()  # it stays for all children of this process
     children, descriptors = own_children(), set(os.listdir("/proc/self/fd"))
     yield
     assert own_children() <= children
@@ -54,6 +56,7 @@ def nothing_left() -> Iterator[None]:
     for thread in threading.enumerate():  # told to end with the loop, which each one still holds
         if thread.name.startswith("AnyIO worker"):
             thread.join(30)
+    del thread  # the last one would hold its loop
     gc.collect()  # the loop's own descriptors go with the loop; ours are numbers, which nothing collects
     new = set(os.listdir("/proc/self/fd")) - descriptors
     assert [os.readlink(f"/proc/self/fd/{fd}") for fd in new if os.path.exists(f"/proc/self/fd/{fd}")] == []

@@ -116,6 +116,7 @@ async def test_each_child_ends_as_it_must(name: str, sidecar: MakeJob) -> None:
 @pytest.mark.suite
 @pytest.mark.usefixtures("nothing_left")
 @pytest.mark.timeout(900 if FULL else 120)
+@pytest.mark.long
 async def test_soak_of_hostile_spawns_sixteen_at_once(sidecar: MakeJob) -> None:
     order = [list(CHILDREN)[number % len(CHILDREN)] for number in range(SOAK)]
     random.Random(2).shuffle(order)

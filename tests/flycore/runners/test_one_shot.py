@@ -16,8 +16,10 @@ import pytest
 from flycore.model.enums import Code, ProbeMode, Status
 from flycore.model.sidecar import Limits
 from flycore.runners.child import run
+from flycore.runners.child.spawn import OOM_SCORE_RAISE
 from flycore.runners.one_shot import ProcessJsonJob, call_sidecar, probe_sidecar, request_line
 from flycore.runners.output import SidecarEvent
+from flycore.runners.persistent import PersistentProcess, ask_process
 from flysafe.procfs import own_children
 
 MakeJob = Callable[..., ProcessJsonJob]
@@ -136,6 +138,23 @@ async def test_the_child_gets_only_what_it_is_given(
     assert len(outcome.output["fds"]) == 4  # three pipes and the listing itself
 
 
+def oom_score() -> int:
+    return int(Path("/proc/self/oom_score_adj").read_text())
+
+
+async def test_a_child_is_ended_before_the_kernel_where_memory_runs_out(sidecar: MakeJob) -> None:
+    own = oom_score()
+    code = (
+        "import json, time\n"
+        "def score(): return int(open('/proc/self/oom_score_adj').read())\n"
+        f"while score() == {own}: time.sleep(0.01)\n"
+        "print(json.dumps({'ok': True, 'score': score()}))"
+    )
+    outcome = await call_sidecar(sidecar(code))
+    assert outcome.output == {"score": min(own + OOM_SCORE_RAISE, 1000)}
+    assert oom_score() == own
+
+
 async def test_only_declared_limits_are_set(sidecar: MakeJob) -> None:
     code = "import sys, json, resource as r\nsys.stdin.read()\nnames = 'CPU AS FSIZE NOFILE'.split()\n"
     code += "limits = {n: r.getrlimit(getattr(r, 'RLIMIT_' + n)) for n in names}\n"
@@ -172,6 +191,53 @@ async def test_output_up_to_the_limit_is_read_and_one_byte_more_is_not(sidecar: 
     over = await call_sidecar(sidecar(code % (200_000 - 20), max_output_bytes=200_000))
     assert over.code == Code.OUTPUT_LIMIT
     assert over.details["maxOutputBytes"] == 200_000
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+async def test_a_flood_of_events_is_reported_in_part(sidecar: MakeJob, persistent: bool) -> None:
+    event = '{"event": "progress", "progress": 1}\\n'
+    code = "import sys, json; request = json.loads(sys.stdin.readline()); "
+    code += f"sys.stdout.write('{event}' * 20_000); "
+    code += "print(json.dumps({'ok': True, 'n': 1, 'requestId': request['requestId']}))"
+    events: list[SidecarEvent] = []
+    job = sidecar(code, max_output_bytes=4_000_000)
+    if persistent:
+        process = PersistentProcess(job.spawn_spec, lambda _: None)
+        try:
+            outcome = await ask_process(process, job, events.append)
+        finally:
+            await process.end(at_once=True)
+    else:
+        outcome = await call_sidecar(job, events.append)
+    assert outcome.status is Status.SUCCESS
+    assert isinstance(outcome.output, dict)
+    assert outcome.output["n"] == 1
+    assert 50 <= len(events) < 20_000
+    assert f"{20_000 - len(events)} events of the sidecar were left out" in outcome.warnings[0]
+
+
+@pytest.mark.parametrize("persistent", [False, True])
+async def test_large_answers_are_read_whole(sidecar: MakeJob, persistent: bool) -> None:
+    code = "import sys, json; request = json.loads(sys.stdin.readline()); "
+    code += "print(json.dumps({'ok': True, 'n': [1] * 100_000, 'requestId': request['requestId']}))"
+    job = sidecar(code)
+    if persistent:
+        process = PersistentProcess(job.spawn_spec, lambda _: None)
+        try:
+            outcome = await ask_process(process, job, None)
+            assert process.answered == 1
+        finally:
+            await process.end(at_once=True)
+    else:
+        outcome = await call_sidecar(job)
+    assert isinstance(outcome.output, dict)
+    assert outcome.output["n"] == [1] * 100_000
+
+
+async def test_answer_of_too_many_values_is_invalid(sidecar: MakeJob) -> None:
+    outcome = await call_sidecar(sidecar("print('{\"ok\": true, \"n\": [' + '0,' * 300_000 + '0]}')"))
+    assert outcome.code == Code.INVALID_OUTPUT
+    assert "250,000 values" in outcome.message
 
 
 async def test_events_arrive_while_the_child_runs(sidecar: MakeJob, tmp_path: Path) -> None:

@@ -177,15 +177,15 @@ async def test_a_package_with_a_link_that_leads_out_is_refused_and_says_why(root
     assert "in-place" in result.error.hint
 
 
-async def test_in_place_runs_where_it_is_and_is_never_leased(root: Root) -> None:
+async def test_in_place_runs_where_it_is_and_is_partial(root: Root) -> None:
     package = Package(root, seal="in-place")
     (package.folder / "lib" / "outside").symlink_to("/etc")
     async with kernel_of(root) as kernel:
         ask, result = await sealed_call(kernel, "pack.do")
     assert output(result)["at"] == str(package.program)
     seal = ask.request.seal
-    assert (seal.kind, seal.copy, seal.leasable, seal.copies) == (SealKind.FILE, False, False, ())
-    assert seal.note == "may load other files, not sealed"
+    assert (seal.kind, seal.copy, seal.complete, seal.copies) == (SealKind.FOLDER, False, False, ())
+    assert "runs in place, where it may load other files" in seal.partial
 
 
 async def test_a_delegate_is_sealed_by_copy_and_handed_over_as_its_copy(root: Root) -> None:
@@ -230,7 +230,7 @@ async def test_a_program_that_only_lies_in_the_packages_folder_is_no_package(roo
     async with kernel_of(root) as kernel:
         ask, result = await sealed_call(kernel, "pack.do")
     assert result.status is Status.SUCCESS
-    assert (ask.request.seal.kind, ask.request.seal.copy) == (SealKind.FILE, False)
+    assert (ask.request.seal.kind, ask.request.seal.copy) == (SealKind.FOLDER, False)
 
 
 @pytest.mark.parametrize("through", ["link in the package", "linked package", "command outside"])
@@ -256,5 +256,5 @@ async def test_links_decide_by_where_they_lead(through: str, root: Root) -> None
             return
         ask, result = await sealed_call(kernel, "pack.do")
     assert output(result)["said"] == "good"
-    expected = SealKind.PACKAGE if through == "linked package" else SealKind.FILE
+    expected = SealKind.PACKAGE if through == "linked package" else SealKind.FOLDER
     assert ask.request.seal.kind is expected

@@ -14,7 +14,13 @@ from flycore.model.enums import Anchor, PathState, SealKind
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.sandbox import distribution as distributions
 from flycore.sandbox.distribution import Distribution
-from flycore.sandbox.seals import SealBrokenError, find_distribution, materialise, seal_program
+from flycore.sandbox.seals import (
+    SealBrokenError,
+    StartConditions,
+    find_distribution,
+    materialise,
+    seal_program,
+)
 
 SCRIPT = '#!/bin/sh\necho first "$1"\n'
 
@@ -34,7 +40,7 @@ def resolved(path: Path | str, *args: str, interpreter: str = "", declared: str 
 
 
 def seal(program: ResolvedProgram, *, in_place: bool = False, of: Distribution | None = None) -> Seal:
-    return seal_program(program, in_place=in_place, distribution=of, packages=Path("/nowhere"))
+    return seal_program(program, StartConditions(in_place=in_place, distribution=of))
 
 
 @pytest.fixture
@@ -54,7 +60,7 @@ def test_a_lone_script_runs_from_a_private_copy(alone: Path, tmp_path: Path) -> 
     program = resolved(alone, "arg", interpreter="/bin/sh")
     sealed = seal(program)
     assert (sealed.kind, sealed.copy, sealed.leasable, sealed.note) == (SealKind.FILE, True, True, "")
-    argv = materialise(program, sealed, tmp_path / "private" / "store").argv
+    argv = materialise(program, sealed, tmp_path / "private" / "store", StartConditions()).argv
     alone.write_text("#!/bin/sh\necho swapped\n")
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "first arg\n"
     assert (tmp_path / "private" / "store").stat().st_mode & 0o777 == 0o700
@@ -67,7 +73,7 @@ def test_a_binary_is_copied_and_run_as_it_is(tmp_path: Path, alone: Path) -> Non
     alone.write_bytes(Path("/bin/echo").read_bytes())
     alone.chmod(0o700)
     program = resolved(alone, "hello")
-    argv = materialise(program, seal(program), tmp_path / "p").argv
+    argv = materialise(program, seal(program), tmp_path / "p", StartConditions()).argv
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "hello\n"
 
 
@@ -91,7 +97,7 @@ def test_a_swap_between_seal_and_run_never_runs(change: str, alone: Path, tmp_pa
     else:
         interpreter.write_bytes(Path("/bin/true").read_bytes())
     with pytest.raises(SealBrokenError):
-        materialise(program, sealed, tmp_path / "private")
+        materialise(program, sealed, tmp_path / "private", StartConditions())
     assert seal(program).digest != sealed.digest
     assert [path.name for path in (tmp_path / "private").iterdir() if not path.name.startswith(".lock")] == (
         [sealed.copies[0][1]] if change == "interpreter" else []
@@ -103,14 +109,14 @@ def test_gone_or_replaced_by_a_link_or_pipe_is_a_broken_seal(alone: Path, tmp_pa
     sealed = seal(program)
     alone.unlink()
     with pytest.raises(SealBrokenError):
-        materialise(program, sealed, tmp_path / "a")
+        materialise(program, sealed, tmp_path / "a", StartConditions())
     alone.symlink_to("/bin/echo")
     with pytest.raises(SealBrokenError):
-        materialise(program, sealed, tmp_path / "b")
+        materialise(program, sealed, tmp_path / "b", StartConditions())
     alone.unlink()
     os.mkfifo(alone)
     with pytest.raises(SealBrokenError):
-        materialise(program, sealed, tmp_path / "c")
+        materialise(program, sealed, tmp_path / "c", StartConditions())
 
 
 def test_sealing_again_gives_the_same_digest_unless_something_changed(alone: Path) -> None:
@@ -124,27 +130,29 @@ def test_sealing_again_gives_the_same_digest_unless_something_changed(alone: Pat
 
 
 @pytest.mark.parametrize("why", ["neighbour", "in place"])
-def test_what_cannot_be_copied_is_asked_each_time(why: str, alone: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_copied_is_partial(why: str, alone: Path, tmp_path: Path) -> None:
     if why == "neighbour":
         (alone.parent / "library.py").write_text("")
     program = resolved(alone, "a")
     sealed = seal(program, in_place=why == "in place")
-    assert (sealed.kind, sealed.copy, sealed.leasable) == (SealKind.FILE, False, False)
-    assert sealed.note == "may load other files, not sealed"
-    assert materialise(program, sealed, tmp_path / "unused") == program
+    assert (sealed.kind, sealed.copy, sealed.complete) == (SealKind.FILE, False, False)
+    assert sealed.partial == ("runs in place, where it may load other files",)
+    conditions = StartConditions(in_place=why == "in place")
+    assert materialise(program, sealed, tmp_path / "unused", conditions) == program
     assert not (tmp_path / "unused").exists()
 
 
 def test_a_system_program_is_sealed_by_identity() -> None:
     sealed = seal(resolved("/bin/echo", "x", declared="echo"))
-    assert (sealed.kind, sealed.copy, sealed.leasable, sealed.note) == (SealKind.SYSTEM, False, True, "")
+    assert (sealed.kind, sealed.copy, sealed.partial, sealed.note) == (SealKind.SYSTEM, False, (), "")
 
 
-@pytest.mark.parametrize(("args", "leasable"), [((), True), (("script.sh",), False)])
-def test_a_system_interpreter_with_arguments_may_load_anything(args: tuple[str, ...], leasable: bool) -> None:
-    sealed = seal(resolved("/bin/sh", *args, declared="sh"))
-    assert (sealed.kind, sealed.leasable) == (SealKind.SYSTEM, leasable)
-    assert bool(sealed.note) == (not leasable)
+@pytest.mark.parametrize("name", ["sh", "find", "git", "some-program"])
+def test_a_system_program_that_is_not_known_to_load_nothing_is_partial(name: str) -> None:
+    path = f"/usr/bin/{name}" if os.path.exists(f"/usr/bin/{name}") else "/bin/ls"
+    sealed = seal(resolved(path, declared=name))
+    assert sealed.kind is SealKind.SYSTEM
+    assert "may load files which its arguments or its working folder name" in sealed.partial[0]
 
 
 def test_an_unreadable_program_is_an_error_that_names_it(tmp_path: Path) -> None:
@@ -167,7 +175,7 @@ def installed(tmp_path: Path) -> Distribution:
 def test_a_bundled_sidecar_is_the_whole_distribution(installed: Distribution) -> None:
     program = resolved(installed.script, "mock.echo", interpreter="/bin/sh")
     sealed = seal(program, of=installed)
-    assert (sealed.kind, sealed.leasable, sealed.editable) == (SealKind.BUNDLED, True, False)
+    assert (sealed.kind, sealed.complete, sealed.editable) == (SealKind.BUNDLED, True, False)
     assert seal(program, in_place=True, of=installed) == sealed
 
 
@@ -185,8 +193,8 @@ def test_a_changed_install_is_no_longer_ours(what: str, installed: Distribution)
     module = Path(installed.files[1][0])
     module.write_text("evil\n") if what == "changed" else module.unlink()
     sealed = seal(resolved(installed.script, "mock.echo"), of=installed)
-    assert (sealed.kind, sealed.leasable) == (SealKind.FILE, False)
-    assert "module.py" in sealed.note
+    assert (sealed.kind, sealed.complete) == (SealKind.FILE, False)
+    assert "module.py" in sealed.partial[0]
 
 
 def test_an_editable_install_is_sealed_over_its_packages(tmp_path: Path) -> None:

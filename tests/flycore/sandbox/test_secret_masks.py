@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
 import os
 import random
+import re
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -103,3 +105,50 @@ def test_structure_paths_and_hosts_are_never_masked() -> None:
 def test_without_secrets_everything_passes() -> None:
     assert Masks({}).text("at once", cut=True) == "at once"
     assert Masks({"EMPTY": ""}).text("as it is") == "as it is"
+
+
+NESTED = {
+    "JSON in JSON": lambda secret: json.dumps(json.dumps(secret)),
+    "JSON in JSON in JSON": lambda secret: json.dumps(json.dumps(json.dumps(secret))),
+    "HTML": html.escape,
+    "HTML, decimal": lambda secret: "".join(f"&#{ord(sign)};" for sign in secret),
+    "HTML, hexadecimal": lambda secret: "".join(f"&#x{ord(sign):X};" for sign in secret),
+    "JSON escapes only": lambda secret: "".join(f"\\u{ord(sign):04x}" for sign in secret),
+    "JSON escapes, escaped": lambda secret: "".join(f"\\\\u{ord(sign):04X}" for sign in secret),
+    "hexadecimal escapes": lambda secret: "".join(f"\\x{byte:02x}" for byte in secret.encode()),
+    "newline inside": lambda secret: f"{secret[:5]}\n{secret[5:9]}\r\n{secret[9:]}",
+    "escaped newline inside": lambda secret: f"{secret[:5]}\\n{secret[5:]}",
+    "zero-width inside": lambda secret: "\u200b".join(secret),
+    "soft hyphens inside": lambda secret: f"{secret[:6]}\u00ad{secret[6:]}\ufeff",
+    "percent signs, lower case": lambda secret: "".join(f"%{byte:02x}" for byte in secret.encode()),
+    "percent signs, mixed": lambda secret: quote(secret, safe="").replace("%C3", "%c3").replace("%2F", "%2f"),
+    "percent signs twice": lambda secret: quote(quote(secret, safe=""), safe=""),
+    "wrapped base64": lambda secret: "\n".join(
+        re.findall(".{1,10}", base64.b64encode(secret.encode()).decode())
+    ),
+}
+
+
+@pytest.mark.parametrize("encoding", NESTED)
+@pytest.mark.parametrize("name", SECRETS)
+def test_a_secret_in_escapes_is_masked_and_nothing_beside_it(name: str, encoding: str) -> None:
+    spelled = NESTED[encoding](SECRETS[name])
+    shown = Masks(SECRETS).text(f"before\n{spelled}\nafter, 100 % & \\ done")
+    assert MASK in shown
+    assert leaked(shown, spelled) is None
+    assert shown.startswith("before")
+    assert shown.endswith("after, 100 % & \\ done")
+
+
+def test_escapes_without_a_secret_stay_as_they_are() -> None:
+    text = 'C:\\new\\table "\\u0041\\" &amp; 50%41 \ud83d &#99999999; \u200b\r\n' * 20
+    assert Masks(SECRETS).text(text) == text
+
+
+@pytest.mark.parametrize("left", range(1, 8))
+def test_a_few_characters_at_the_border_of_a_long_text_are_masked(left: int) -> None:
+    secret = "Zq7-Xw9_Kp3!"
+    lines = "the sidecar said something\n" * 3_000
+    masks = Masks({"S": secret})
+    assert masks.text(secret[-left:] + lines, cut=True) == MASK + lines
+    assert masks.text(lines + secret[:left], cut=True) == lines + MASK

@@ -204,7 +204,7 @@ def test_an_unchanged_tree_of_a_thousand_files_costs_only_stats(
         (root / str(folder)).mkdir(parents=True)
         for number in range(100):
             (root / str(folder) / str(number)).write_text(f"{folder} {number}")
-    monkeypatch.setattr("flycore.sandbox.digests._SETTLED_NS", -1)
+    monkeypatch.setattr("flycore.sandbox.digests.SETTLED_NS", -1)
     first = tree_digest(str(root))
     opened: list[str] = []
 

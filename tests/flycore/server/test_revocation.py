@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -45,8 +46,12 @@ async def revoked(root: Root) -> None:
     assert done.returncode == 0, done.stderr
 
 
+NUMBERS = itertools.count(1)
+
+
 def posted(at: Listening, method: str, params: object, *lines: str) -> bytes:
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    number = next(NUMBERS)  # of two open requests with one id the second would be refused
+    body = json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
     common = (at.host, at.bearer, *TYPES, f"Content-Length: {len(body)}", *lines)
     return head("POST /mcp HTTP/1.1", *common) + body
 

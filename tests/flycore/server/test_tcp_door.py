@@ -169,12 +169,12 @@ async def test_connections_of_one_token_are_counted(root: Root) -> None:
 
 
 def test_a_busy_port_gives_the_next_free_one() -> None:
-    with bind_loopback(0) as taken:
+    with bind_loopback(0, 10) as taken:
         port = taken.getsockname()[1]
-        with bind_loopback(port) as second:
+        with bind_loopback(port, 10) as second:
             assert port < second.getsockname()[1] <= port + 20
     with socket.socket() as foreign:
         foreign.bind(("127.0.0.1", 65_535))
         foreign.listen()
         with pytest.raises(OSError, match="in use"):
-            bind_loopback(65_535)
+            bind_loopback(65_535, 10)

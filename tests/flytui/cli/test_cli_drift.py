@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from kits.command_line import REGISTRY, Desk, until
+from kits.console_processes import processes_of
 
 
 def schema_of(command: str, desk: Desk) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def test_doctor_names_the_place_of_a_broken_policy_and_what_holds_meanwhile(trus
         assert [check["state"] for check in found] == ["fail", "fail"]
         assert found[0]["message"].startswith(f"{policy}:2:")
         assert "last good rules" in found[1]["message"]
-        assert f"pid {console.process.pid}" in found[1]["message"]
+        assert f"pid {processes_of(console.process.pid).kernel}" in found[1]["message"]
         assert trusted.document("call", "try.echo", "message=hi")["status"] == "success"
         console.process.send_signal(signal.SIGTERM)
         console.end()
@@ -138,7 +139,7 @@ def test_the_console_answers_and_the_command_leaves_with_zero(desk: Desk, known:
         console.until("keys ready")
         until("it asks", lambda: desk.document("status")["kernel"]["clients"] > 1)
         assert asking.poll() is None
-        console.press("a")
+        console.decide("a", lambda: asking.poll() is not None)
         said, _ = asking.communicate(timeout=60)
         assert asking.returncode == 0
         assert json.loads(said)["outcome"] == "accepted"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import stat
 
 import pytest
@@ -86,8 +87,31 @@ def test_beside_a_kernel_that_does_not_answer_it_stops_the_next_one_and_says_so(
     with RootLock.acquire(places, "console"):
         code = panic._print_stop(Invocation(root=str(trusted.root)), places)
     assert code == panic.EXIT_NOT_SURE
-    assert f"kill {os.getpid()}" in capsys.readouterr().err
+    printed = capsys.readouterr()
+    assert f"kill -9 {os.getpid()}" in printed.err
+    assert "everything is stopped" not in printed.out + printed.err
     assert json.loads(trusted.run(*CALL).stdout)["error"]["code"] == "panic"
+
+
+def test_a_kernel_that_does_not_answer_is_named_and_ended_by_signal(
+    trusted: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from flytui.cli.commands import panic
+    from flytui.cli.invocation import Invocation
+
+    kernel = trusted.start("serve")
+    until("the kernel runs", lambda: trusted.document("status")["running"])
+    os.kill(kernel.pid, signal.SIGSTOP)
+    document = trusted.document("status")
+    assert (document["running"], document["heldBy"]) == (False, kernel.pid)
+    assert f"held by pid {kernel.pid}, does not answer" in trusted.run("status").stdout
+    for name, value in trusted.environ.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(panic, "SETTLE_SECONDS", 0.0)
+    assert panic._stop_root(Invocation(root=str(trusted.root)).places())[1] == 0
+    kernel.communicate(timeout=60)
+    assert json.loads(trusted.run(*CALL).stdout)["error"]["code"] == "panic"
+    assert trusted.document("status")["heldBy"] is None
 
 
 @pytest.mark.parametrize("text", ['{"at": 1, "by": "\\u001b[2J\\u202e"}'])

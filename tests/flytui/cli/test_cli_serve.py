@@ -70,6 +70,16 @@ def test_it_serves_until_it_is_told_to_stop(desk: Desk, ending: signal.Signals, 
     assert not desk.document("status")["running"]
 
 
+def test_a_rule_that_another_program_writes_waits_and_the_commands_name_it(desk: Desk) -> None:
+    with serving(desk):
+        desk.allow({"schemaVersion": 1, "rules": [{"tool": "*", "decision": "allow", "because": "planted"}]})
+        until("the rule waits", lambda: desk.document("status")["kernel"]["waitingRules"] == 1)
+        assert "1 looser change of its file waits for you: flytui approvals" in desk.run("status").stdout
+        for words in (("approvals",), ("policy", "check")):
+            assert "new      allow * · “planted”" in desk.run(*words).stdout.replace("⟨space×6⟩", " " * 6)
+        assert "1 looser change of your policy file" in desk.run("doctor").stdout
+
+
 def test_it_says_what_waits_for_trust_and_where_it_is_decided(desk: Desk) -> None:
     (desk.root / "tools").mkdir()
     entry = {"command": "cat", "tools": ["file.hash"]}

@@ -14,6 +14,7 @@ from flycore.model.enums import Effective
 from flycore.offline.catalog import read_catalog
 from flytui.cli.demo_root import ALLOWED, HIGH, MEDIUM, TOOLS, prepare_demo
 from kits.command_line import REGISTRY, Desk, until
+from kits.console_processes import processes_of
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
 
@@ -164,9 +165,10 @@ def test_the_console_is_found_by_the_others(trusted: Desk) -> None:
         assert trusted.run("--json", "trust", "--digest", "0" * 64).returncode == 4
         second = trusted.run("serve")
         assert second.returncode == 5
-        assert f"pid {console.process.pid}" in second.stderr
+        kernel = processes_of(console.process.pid).kernel
+        assert f"pid {kernel}" in second.stderr
         with trusted.terminal() as other:
-            other.until(f"on pid {console.process.pid}")
+            other.until(f"on pid {kernel}")
             other.until("Type it here to decide")
             other.process.send_signal(signal.SIGTERM)
             assert other.end() == 143
@@ -194,7 +196,7 @@ def test_trust_waits_for_the_console(desk: Desk) -> None:
     with desk.terminal() as console:
         until("it is open", lambda: bool(desk.document("status")["running"]))
         with desk.terminal("trust") as asking:
-            asking.until(f"pid {console.process.pid}")
+            asking.until(f"pid {processes_of(console.process.pid).kernel}")
             asking.process.send_signal(signal.SIGINT)
             assert asking.end() == 130, asking.shown
         assert desk.document("trust", "--print-digest")["waiting"]

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 import click
 import pytest
 
-from flytui.cli import main as front
-from flytui.cli.main import flytui
+from flytui.cli import root_command as front
+from flytui.cli.root_command import flytui
 from kits.command_line import Desk
 
 CALL = ("call", "try.echo", "message=hi")
@@ -36,7 +36,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> C
 
     def run(*words: str) -> tuple[int, str]:
         monkeypatch.setattr(sys, "argv", ["flytui", *words])
-        code = front._run()
+        code = front.run()
         said = capfd.readouterr()
         assert said.out == "" or code != 2
         return code, said.err

@@ -42,6 +42,7 @@ def test_the_line_says_what_needs_a_person() -> None:
     assert high == "shop: #[fg=red]1 waiting, high#[default]"
     assert tmux_line(kernel(panic=True)) == "shop: #[fg=red]stopped#[default]"
     assert tmux_line(kernel(policy_ok=False)) == "shop: #[fg=red]policy failed#[default]"
+    assert tmux_line(kernel(waiting_rules=1)) == "shop: #[fg=yellow]policy waits#[default]"
 
 
 NAMES = ["#(touch owned)", "#{pid}", "#[fg=blue]x", "a\x1b]0;t\x07b", "caf\u00e9\u202e", "a#b##c"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from kits.command_line import Desk
+from kits.command_line import LONGEST, Desk, Terminal
 from kits.mcp_servers import NOTES
 
 SECRET = "correct-horse-battery"
@@ -37,13 +39,34 @@ def beside(desk: Desk) -> Desk:
     return desk
 
 
+@dataclass(frozen=True)
+class TokenDesk(Desk):
+    """The same root, with the server's secret in the environment."""
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment with the secret."""
+        return {**super().environ, "NOTES_TOKEN": SECRET}
+
+
+def approved(desk: Desk, console: Terminal, *words: str) -> tuple[dict[str, Any], str]:
+    """The result of a call that a person approves in the console, and all that the command printed."""
+    calling = desk.start("call", *words, "--json")
+    console.decide("a", lambda: calling.poll() is not None)
+    out, err = calling.communicate(timeout=LONGEST)
+    return json.loads(out), (out + err).decode()
+
+
 def test_an_imported_server_is_connected_to_and_called(beside: Desk) -> None:
-    done = beside.run("call", "notes.add", "a=1", "b=2", "--json", NOTES_TOKEN=SECRET)
-    assert done.returncode == 0, done.stdout
-    assert json.loads(done.stdout)["output"] == {"result": 3}
-    told = beside.run("call", "notes.token", "--json", NOTES_TOKEN=SECRET)
-    assert json.loads(told.stdout)["status"] == "success"
-    assert SECRET not in told.stdout + told.stderr
+    # A person is asked although a rule allows it: nothing pins what `python notes.py` imports.
+    desk = TokenDesk(beside.root, beside.home, beside.forked)
+    with desk.terminal() as console:
+        console.until("policy ok")
+        done, _ = approved(desk, console, "notes.add", "a=1", "b=2")
+        assert done["output"] == {"result": 3}
+        told, printed = approved(desk, console, "notes.token")
+        assert told["status"] == "success"
+        assert SECRET not in printed
     named = {item["name"] for item in beside.document("catalog")["capabilities"]}
     assert {"notes.add", "notes.token"} <= named
     state = [path for path in Path(beside.home).rglob("*") if path.is_file()]

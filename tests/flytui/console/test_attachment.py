@@ -16,7 +16,7 @@ from flycore.model.errors import KernelUnreachable, ProtocolError, RootBusy
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.attachment import AttachedKernel, LostKernel, grouped_code, normalise_code
-from flytui.console.run import run_console
+from flytui.console.run import ConsoleParts, run_console
 from flytui.console.screens.main import MainScreen
 from flytui.console.screens.pairing import EnterCodeScreen, PairingRequestScreen
 from flytui.console.screens.trust import TrustScreen
@@ -98,10 +98,7 @@ def sit(monkeypatch: pytest.MonkeyPatch) -> Sit:
             await run_console(
                 opening,
                 "~/shop",
-                find_own_windows=lambda: ((7,), (8, 9)),
-                open_attachment=far.joining,
-                clock=clock,
-                now=lambda: NOW,
+                ConsoleParts(open_attachment=far.joining, clock=clock, now=lambda: NOW),
             )
 
     return run
@@ -111,7 +108,8 @@ def sit(monkeypatch: pytest.MonkeyPatch) -> Sit:
 async def at_own(far: Far, own: World | None) -> AsyncIterator[tuple[World, World]]:
     if far.there or own is None:
         raise RootBusy(4121, NOW - 60, "console")
-    yield own, own
+    async with own.opened() as at_kernel:
+        yield at_kernel
 
 
 def clock_of(app: FlytuiApp) -> HandClock:
@@ -320,7 +318,7 @@ async def test_after_thirty_seconds_the_root_is_taken_by_one_key_and_not_before(
         await until(pilot, lambda: "none came back" in drawn(app, "#alert"))
         assert own.attached == []
         await press(pilot, "O")
-        await until(pilot, lambda: own.attached == [((7,), (8, 9))])
+        await until(pilot, lambda: own.attached == ["attached"])
         await until(pilot, lambda: [ask.request.id for ask in app.state.waiting] == ["ticket"])
         assert app.state.attachment is None
         assert app.state.no_decision_reason == ""

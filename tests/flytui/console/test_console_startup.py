@@ -43,7 +43,8 @@ class Gate:
             await self.may.wait()
             if self.fails is not None:
                 raise self.fails
-            yield self.place, self.place
+            async with self.place.opened() as at_kernel:
+                yield at_kernel
         finally:
             self.ended = True
 
@@ -58,7 +59,7 @@ def sit(monkeypatch: pytest.MonkeyPatch) -> Callable[[OpenKernel, Script], Await
                 await script(app, pilot)
 
         monkeypatch.setattr(FlytuiApp, "run_async", run_async)
-        await run_console(opening, "~/shop", find_own_windows=lambda: ((7,), (8, 9)))
+        await run_console(opening, "~/shop")
 
     return run
 
@@ -85,7 +86,7 @@ async def test_it_is_drawn_and_walked_before_the_kernel_is_open(sit: Sit) -> Non
         assert not gate.ended
 
     await sit(gate.opening, person)
-    assert gate.place.attached == [((7,), (8, 9)), "detached"]
+    assert gate.place.attached == ["attached", "detached"]
     assert gate.ended
 
 
@@ -149,6 +150,7 @@ async def test_who_is_waited_for_is_said_until_the_kernel_opens(sit: Sit) -> Non
         await gate.began.wait()
         gate.tell("flytui call, pid 77, since 10:02:03")
         await until(pilot, lambda: "waiting for flytui call, pid 77" in drawn(app, "#alert"))
+        await until(pilot, lambda: "waiting until flytui call, pid 77" in drawn(app, "#notes"))
         gate.may.set()
         await until(pilot, lambda: app.state.catalog is not None)
         assert "waiting for flytui call" not in drawn(app, "#alert")
@@ -179,4 +181,4 @@ async def test_the_person_has_left_when_the_terminal_went_away(sit: Sit) -> None
 
     with pytest.raises(OSError, match="terminal"):
         await sit(at_once(place), person)
-    assert place.attached == [((7,), (8, 9)), "detached"]
+    assert place.attached == ["attached", "detached"]

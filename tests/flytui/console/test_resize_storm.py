@@ -11,7 +11,7 @@ from textual.pilot import Pilot
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import text_of
-from kits.console import HandClock, console, frame, press, settle, still, until
+from kits.console import HandClock, console, frame, press, read_through, settle, still, until
 from kits.fake_kernel import World, world
 from kits.values import request_of, sample_activity
 
@@ -90,8 +90,7 @@ async def test_a_card_that_is_drawn_anew_is_cold_again_and_approves_nothing() ->
         clock.advance(1)
         await press(pilot, "k")
         assert place.decided == []
-        await press(pilot, "end")
-        await until(pilot, lambda: card._arming.end_seen)
+        await read_through(pilot, card._card)
         await press(pilot, "a")
         assert place.decided == []
         clock.advance(5)

@@ -226,15 +226,26 @@ async def test_every_violation_of_an_input_is_told(root: Root, era: str) -> None
         assert ran(root) == 0
 
 
-async def test_an_output_that_breaks_its_schema_is_handed_over_as_an_error(root: Root, era: str) -> None:
+async def test_an_output_that_breaks_its_schema_is_a_success_and_the_schema_is_listed_no_more(
+    root: Root, era: str
+) -> None:
     async with kernel_of(root) as kernel, client_of(root, kernel, era) as client:
-        result = await client.call_tool("back_unfit", {"n": 5})
-        assert result.is_error
-        assert result.structured_content is None
-        assert '{"got": {"n": 5}}' in text_of(result)
         listed = {one.name: one for one in (await client.list_tools()).tools}
         assert listed["back_list"].output_schema is None
         assert listed["back_unfit"].output_schema is not None
+        # The official client compares the output with the listed schema, so the first answer is read without
+        # it: `glee_tool` calls the same tool and has no output schema.
+        result = await client.call_tool("glee_tool", {"name": "back_unfit", "params": {"n": 5}})
+        assert not result.is_error
+        assert result.structured_content is None
+        first, warning = (block.text for block in result.content[:2] if block.type == "text")
+        assert first == '{"got": {"n": 5}}'
+        assert warning.startswith("warning: the tool has run")
+        assert about(result)["outputFits"] is False
+        listed = {one.name: one for one in (await client.list_tools()).tools}
+        assert listed["back_unfit"].output_schema is None
+        assert not (await client.call_tool("back_unfit", {"n": 5})).is_error
+        assert ran(root) == 2
         assert (await client.call_tool("back_list", {})).structured_content == {"got": {}}
 
 

@@ -10,9 +10,9 @@ import pytest
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from flycore.client.connect import open_console_kernel
 from flycore.model.approval import Answer
 from flycore.model.enums import Choice
+from kits.attach import open_console_kernel
 from kits.kernel import ECHO, Root, kernel_of, tool, until
 from kits.mcp_clients import ERAS, NEW, ProgressRecorder, about, over_stdio, text_of
 
@@ -71,7 +71,6 @@ async def test_a_console_that_opens_later_decides(root: Root, words: tuple[str, 
             await until(lambda: told.numbers)
         opening = open_console_kernel(root.places, on_wait=lambda *_: None)
         async with opening as (console, approver):
-            approver.attach((), ())
             if not words:
                 group.start_soon(run)
 

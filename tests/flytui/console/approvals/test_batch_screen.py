@@ -13,7 +13,7 @@ from flycore.model.enums import Choice, RequestState, Risk
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.batch_screen import BatchScreen
 from flytui.console.screens.main import MainScreen
-from kits.console import HandClock, console, drawn, press, until
+from kits.console import HandClock, console, drawn, press, read_through, until
 from kits.fake_kernel import World, world
 from kits.values import request_of
 
@@ -55,8 +55,7 @@ async def test_exactly_the_requests_that_were_shown_are_approved_once_each() -> 
         assert '{"text":"two"}' in text
         assert "high risk is decided on its own card" in text
         assert "has masked fields" in text
-        await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.end_seen)
+        await read_through(pilot, screen._card)
         clock.advance(5)
         await press(pilot, "a")
         await until(pilot, lambda: "2 requests approved once" in drawn(app, "#card-keys"))
@@ -76,9 +75,8 @@ async def test_it_arms_only_when_the_last_line_was_on_screen() -> None:
         clock.advance(5)
         await press(pilot, "a", "enter", "space")
         assert place.decided == []
-        assert "read to the last line" in drawn(app, "#card-keys")
-        await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.end_seen)
+        assert "more pages before a" in drawn(app, "#card-keys")
+        await read_through(pilot, screen._card)
         await press(pilot, "a")
         assert place.decided == []
         clock.advance(5)
@@ -91,8 +89,7 @@ async def test_what_changed_meanwhile_leaves_the_table_which_is_read_anew(change
     place, clock = world(), HandClock()
     async with console(place, clock) as (app, pilot):
         screen = await opened(app, pilot, place, quiet("r0"), quiet("r1"))
-        await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.end_seen)
+        await read_through(pilot, screen._card)
         clock.advance(5)
         first, second = place.asks_value
         other = msgspec.structs.replace(first, request=quiet("r0", input={"text": "rm"}))
@@ -102,8 +99,7 @@ async def test_what_changed_meanwhile_leaves_the_table_which_is_read_anew(change
         await until(pilot, lambda: len(screen._asks) == 1)
         await press(pilot, "a")
         assert place.decided == []
-        await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.end_seen and screen._card.arming.shown_at)
+        await read_through(pilot, screen._card)
         clock.advance(5)
         await press(pilot, "a")
         await until(pilot, lambda: place.decided)
@@ -115,8 +111,7 @@ async def test_what_did_not_count_is_said_of_each() -> None:
     place, clock = world(refuse="the request has timed out"), HandClock()
     async with console(place, clock) as (app, pilot):
         screen = await opened(app, pilot, place, quiet("r0"), quiet("r1"))
-        await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.end_seen)
+        await read_through(pilot, screen._card)
         clock.advance(5)
         await press(pilot, "a")
         await until(pilot, lambda: "0 requests approved once" in drawn(app, "#card-keys"))
@@ -138,8 +133,7 @@ async def test_hands_on_the_machine_kill_a_batch() -> None:
     place, clock = world(), HandClock()
     async with console(place, clock) as (app, pilot):
         screen = await opened(app, pilot, place, quiet("r0"))
-        await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.end_seen)
+        await read_through(pilot, screen._card)
         clock.advance(5)
         place.hands_on = True
         place.publish("hands.changed", on=True)

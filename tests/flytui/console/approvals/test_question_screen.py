@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
+from flycore.model.enums import QuestionKind
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.question_screen import QuestionScreen, option_keys
 from flytui.console.approvals.request_screen import RequestScreen
@@ -19,7 +21,7 @@ from flytui.console.screens.main import MainScreen
 from flytui.console.screens.text_prompt import DenyReasonScreen, TextPromptScreen
 from kits.console import HandClock, console, drawn, press, rows_drawn, until
 from kits.fake_kernel import World, world
-from kits.values import loop_question, panic_question, request_of
+from kits.values import loop_question, panic_question, policy_question, request_of
 
 pytestmark = pytest.mark.anyio
 
@@ -156,6 +158,30 @@ async def test_a_loop_is_asked_at_once_and_its_options_arm_like_a_card() -> None
         await press(pilot, "c")
         await until(pilot, lambda: place.answered == [("loop-1", "continue", "")])
         await until(pilot, lambda: isinstance(app.screen, MainScreen))
+
+
+async def test_a_root_within_this_one_is_asked_about_at_once() -> None:
+    place, clock = world(), HandClock()
+    question = msgspec.structs.replace(loop_question("nested-1"), kind=QuestionKind.NESTED)
+    async with console(place, clock) as (app, pilot):
+        place.questions_value = (question,)
+        place.publish("question.asked")
+        await opened(app, pilot)
+        assert "▲ root" in drawn(app, "#card-title")
+        await press(pilot, "escape")
+        await until(pilot, lambda: "▲ 1 question waits" in drawn(app, "#alert"))
+
+
+async def test_a_looser_policy_file_is_asked_at_once_and_one_key_accepts_it() -> None:
+    place, clock = world(), HandClock()
+    async with console(place, clock) as (app, pilot):
+        place.questions_value = (policy_question(),)
+        place.publish("policy.changed")
+        await opened(app, pilot)
+        assert "lets more through" in drawn(app, "#card-title")
+        clock.advance(2)
+        await press(pilot, "a")
+        await until(pilot, lambda: place.answered == [(policy_question().id, "accept", "")])
 
 
 async def test_words_go_with_the_answer_and_enter_answers_nothing() -> None:

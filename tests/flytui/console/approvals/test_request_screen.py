@@ -14,7 +14,7 @@ from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.screens.main import MainScreen
-from kits.console import HandClock, console, drawn, press, until
+from kits.console import HandClock, console, drawn, press, read_through, until
 from kits.fake_kernel import World, world
 from kits.values import request_of
 
@@ -180,17 +180,37 @@ async def test_a_long_card_must_be_read_to_its_last_line_at_this_width() -> None
         clock.advance(1)
         await press(pilot, "k")
         assert place.decided == []
-        assert "read to the last line" in drawn(app, "#card-keys")
+        assert "more pages before a" in drawn(app, "#card-keys")
         await press(pilot, "end")
         await until(pilot, lambda: card_of(app)._arming.end_seen)
+        clock.advance(5)
+        assert "before a" in card_of(app)._arming.blocked_reason(clock())
+        await read_through(pilot, card_of(app)._card)
         await pilot.resize_terminal(50, 20)
         await until(pilot, lambda: not card_of(app)._arming.end_seen)
-        await press(pilot, "end")
-        await until(pilot, lambda: card_of(app)._arming.end_seen)
+        await read_through(pilot, card_of(app)._card)
         clock.advance(5)
         await press(pilot, "a")
         clock.advance(1)
         await press(pilot, "k")
+        await until(pilot, lambda: place.decided)
+
+
+async def test_a_mail_is_not_approved_before_its_recipient_was_on_screen() -> None:
+    place, clock = world(), HandClock()
+    mail = request_of(risk=Risk.MEDIUM, letter="", input={"body": "word " * 1_000, "to": "eve@example.org"})
+    async with console(place, clock, (80, 24)) as (app, pilot):
+        await opened(app, pilot, place, mail)
+        clock.advance(5)
+        await press(pilot, "a")
+        assert place.decided == []
+        assert "1 more page before a" in drawn(app, "#card-keys")
+        clock.advance(5)
+        await press(pilot, "l")
+        assert isinstance(app.screen, RequestScreen), "nor is it leased"
+        await read_through(pilot, card_of(app)._card)
+        clock.advance(5)
+        await press(pilot, "a")
         await until(pilot, lambda: place.decided)
 
 

@@ -12,7 +12,6 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import TextArea
 
-from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Caller, ToolResult
@@ -22,6 +21,7 @@ from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.state import ConsoleState
+from kits.attach import own_console
 from kits.console import HandClock, drawn, press
 from kits.kernel import PATIENCE, Root, a_caller, kernel_of, request
 
@@ -85,10 +85,9 @@ async def scene(base: Path, *rules: dict[str, object]) -> AsyncIterator[Scene]:
     root.sidecar("echo", ECHO)
     if rules:
         root.policy(*rules)
-    async with kernel_of(root) as kernel:
+    async with kernel_of(root) as kernel, own_console(root, kernel) as (client, approver):
         clock = HandClock()
-        client = LocalClient(kernel, a_caller("console"))
-        desk = ConsoleState(client=client, approver=kernel.approver, title="~/shop", clock=clock)
+        desk = ConsoleState(client=client, approver=approver, title="~/shop", clock=clock)
         app = FlytuiApp(desk)
         async with app.run_test(size=(100, 40)) as pilot:
             place = Scene(kernel, app, pilot, clock)

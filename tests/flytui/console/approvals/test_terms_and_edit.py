@@ -17,7 +17,7 @@ from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.approvals.terms_screen import RuleScreen, TermsScreen
 from flytui.console.forms.json_editor import EditInputScreen, escape_invisible, json_text, read_object
 from flytui.console.screens.armed import ArmedLines
-from kits.console import HandClock, console, drawn, press, until
+from kits.console import HandClock, console, drawn, press, read_through, until
 from kits.fake_kernel import World, world
 from kits.values import CALLER, request_of
 
@@ -384,6 +384,8 @@ async def test_every_form_shows_its_keys_at_every_size(size: tuple[int, int], ke
     place, clock = world(), HandClock()
     async with console(place, clock, size) as (app, pilot):
         await opened(app, pilot, place, quiet(input={f"key{n}": "value" * 9 for n in range(40)}))
+        assert isinstance(app.screen, RequestScreen)
+        await read_through(pilot, app.screen._card)
         clock.advance(5)
         await press(pilot, key, *["down"] * 30)
         await pilot.pause()

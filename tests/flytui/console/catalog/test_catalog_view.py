@@ -96,7 +96,7 @@ async def test_columns_follow_the_width() -> None:
         assert "lease 4:10" in text["computer.mouse"]
         assert "12s 40ms" in text["computer.mouse"]
         assert "allow" in text["file.hash"]
-        assert "probe-degraded" in text["mock.echo"]
+        assert "the sidecar says: co" in text["mock.echo"]
         assert "external.tools.jsonc:10" in text["audio.speak"]
         await pilot.resize_terminal(80, 24)
         middle = ["STATE", "TOOL", "POLICY", "WHY", "/", "FIX"]
@@ -267,18 +267,18 @@ def test_a_fix_names_a_key_that_the_catalog_has(kind: FixKind) -> None:
     reason = Reason(
         code=ReasonCode.DELEGATE_MISSING,
         dimension="path",
-        message="gone",
+        message="xdotool is gone",
         remedy="a long way of saying what to do about it",
         fix=Fix(kind=kind, words="set delegates.keyboard"),
     )
     told = summarise_reason((reason, reason), None, "", changed=False)
     bound = {key for owner in (*CatalogView.__mro__, FlytuiApp) for key in _keys_of(owner)}
     assert told.key in bound
-    wide, middle, narrow = (text_of(told.fitting(room)) for room in (80, 24, 17))
-    assert wide.startswith(f"delegate-missing · {told.key} {told.words}")
+    wide, middle, narrow = (text_of(told.fitting(room)) for room in (80, 20, 12))
+    assert wide.startswith(f"xdotool is gone · {told.key} {told.words}")
     assert wide.endswith("(+1)")
-    assert middle.startswith(f"delegate-missing · {told.key}")
-    assert narrow == "delegate-missing"
+    assert middle.startswith(f"xdotool is gone · {told.key}")
+    assert narrow == f"xdotool… · {told.key}"
 
 
 def _keys_of(owner: type) -> set[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from flycore.model.enums import Discovery, ProbeState
-from flycore.model.stability import Evidence, ProbeEvidence, Stability
+from flycore.model.enums import Discovery, PathState, ProbeState, ReasonCode
+from flycore.model.stability import Evidence, ProbeEvidence, Reason, Stability
 from flytui.console.catalog.explanation import ladder_lines
+from flytui.text.lines import text_of
 
 
 def drawn(note: str) -> str:
@@ -25,3 +26,9 @@ def test_what_an_mcp_server_calls_itself_is_shown_and_never_obeyed() -> None:
 
 def test_a_sidecar_without_a_note_has_no_line_for_it() -> None:
     assert drawn("").count("\n") == drawn("connected").count("\n") - 1
+
+
+def test_a_reason_of_a_dimension_that_was_not_reached_is_shown() -> None:
+    needs = Reason(code=ReasonCode.PROBE_UNAVAILABLE, dimension="probe", message="no browser", remedy="start")
+    found = Stability(discovery=Discovery.CONFIGURED, path=PathState.UNRESOLVED, reasons=(needs,))
+    assert any("no browser" in text_of(row) for row in ladder_lines(found, 0.0, 100))

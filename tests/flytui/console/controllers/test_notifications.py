@@ -84,7 +84,7 @@ def read_until(leader: int, words: str) -> str:
                 seen += os.read(leader, 65_536)
             if words in seen.decode("utf-8", "replace"):
                 return seen.decode("utf-8", "replace")
-    raise AssertionError(f"{words!r} never came")
+    raise AssertionError(f"{words!r} never came; the last of what did: {seen[-800:]!r}")
 
 
 @pytest.mark.anyio

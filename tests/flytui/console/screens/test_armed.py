@@ -27,7 +27,7 @@ from flytui.console.screens.base import PageScreen, decision_open, kernel_values
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.trust import TrustScreen
 from flytui.text.lines import line, span
-from kits.console import HandClock, console, press, settle, until
+from kits.console import HandClock, console, press, read_through, settle, until
 from kits.fake_kernel import World
 from kits.values import loop_question, request_of, sample_catalog, trust_items
 
@@ -168,9 +168,7 @@ async def opened(cls: type[Screen], app: FlytuiApp, pilot: Pilot[None], clock: H
 
 async def read(screen: Screen, pilot: Pilot[None]) -> None:
     """Have it painted and read to its last line; its keys are still cold."""
-    await press(pilot, "end")
-    arming = screen._card
-    await until(pilot, lambda: arming.arming.end_seen and arming.arming.shown_at is not None)
+    await read_through(pilot, screen._card)
 
 
 async def ready(screen: Screen, pilot: Pilot[None], clock: HandClock) -> None:

@@ -44,6 +44,15 @@ def test_a_log_without_anchors_is_a_problem_in_the_header(width: int) -> None:
     assert [part.tone for part in spans if part.text == "log without anchors"] == [Tone.WARN]
 
 
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_a_policy_file_that_waits_is_not_ok_in_the_header(width: int) -> None:
+    desk = ConsoleState(client=world(), approver=world(), title="/srv/shop")
+    desk.status = msgspec.structs.replace(anyio.run(world().status), waiting_rules=2)
+    spans = [part for row in header_lines(desk, "Catalog", width) for part in row]
+    assert [part.tone for part in spans if part.text == "policy: 2 changes wait"] == [Tone.WARN]
+    assert "policy ok" not in "".join(part.text for part in spans)
+
+
 @pytest.mark.parametrize(
     ("waiting", "risk", "said"),
     [

@@ -32,9 +32,9 @@ async def test_every_state_is_listed_with_its_word_and_its_way_out() -> None:
         "○ unavailable",
         "⊘ disabled",
         "(broken.one)",
-        "manifest-invalid · write a number of milliseconds at tools/external.tools.jsonc:52:7",
-        "delegate-missing · install xdotool",
-        "not-configured · add a sidecar",
+        "· write a number of milliseconds at tools/external.tools.jsonc:52:7",
+        "· install xdotool",
+        "· add a sidecar that offers browser.open",
     ):
         assert words in text
 

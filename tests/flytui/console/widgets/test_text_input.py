@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 from textual import events
+from textual.app import App, ComposeResult
 from textual.widgets import Input, TextArea
 
 from flycore.model.approval import Outcome
 from flycore.model.json import JsonObject
+from flysafe.text import safe_text
 from flytui.console.app import FlytuiApp
 from flytui.console.forms.json_editor import EditInputScreen
 from flytui.console.screens.text_prompt import DenyReasonScreen
+from flytui.console.widgets.text_input import FilterInput
 from kits.console import HandClock, console, until
 from kits.fake_kernel import world
 from kits.values import request_of
@@ -62,3 +65,20 @@ async def test_escape_in_the_burst_leaves_and_the_rest_goes_nowhere() -> None:
         await until(pilot, lambda: given)
         assert not app.query(Input).filter("#reason")
     assert given == [None]
+
+
+class FilterApp(App[None]):
+    """One filter field."""
+
+    def compose(self) -> ComposeResult:
+        """Return the field."""
+        yield FilterInput()
+
+
+async def test_marks_that_arrive_one_by_one_are_as_few_as_in_one_piece() -> None:
+    marks = "Z" + "\u0301\u0302\u0303\u0304" * 3
+    async with FilterApp().run_test() as pilot:
+        field = pilot.app.query_one(FilterInput)
+        for character in marks:
+            field.insert_text_at_cursor(character)
+        assert field.value == safe_text(marks)

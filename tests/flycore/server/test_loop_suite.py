@@ -1,0 +1,272 @@
+"""Suite S15: nobody holds the kernel's loop. Every input is answered, and another caller all the time.
+
+How long the pauses are is measured by `python -m bench p15`; here nothing depends on the clock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from websockets.asyncio.client import ClientConnection
+
+from flycore.catalog.builtin import KNOWN
+from flycore.client.local import LocalClient
+from flycore.kernel.kernel import Kernel
+from flycore.model.caller import parse_caller_key
+from flycore.model.enums import Status
+from flycore.server.http import serve_http
+from flycore.server.mcp.http import http_app
+from flycore.server.mcp.images import image_reader
+from flycore.server.tcp import serve_tcp
+from flycore.server.tokens import TokenStore
+from kits.kernel import ECHO, PATIENCE, Root, kernel_of, request, tool, until
+from kits.loop_shapes import LIMIT, SCHEMAS, SHAPES, shape, within_limits
+from kits.mcp_servers import server_of, sidecar
+from kits.tcp import Listening, client, head, sent
+from kits.unix_socket import plain, served
+
+pytestmark = [pytest.mark.anyio, pytest.mark.suite]
+
+FULL = os.environ.get("FLYTUI_SUITES") == "full"
+SIZES = (1_000, 70_000, LIMIT) if FULL else (LIMIT,)
+ALLOW = {"tool": "*", "decision": "allow", "because": "test"}
+MOST_MIB = 600
+"""Generous: the figure is in the benchmark, where nothing else runs in the process."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Root:
+    root = Root(tmp_path)
+    root.policy(ALLOW)
+    root.sidecar("echo", ECHO)
+    return root
+
+
+@asynccontextmanager
+async def pinged(root: Root) -> AsyncIterator[None]:
+    """Another caller, who pings all the time. Every ping is answered, and some are."""
+    count = 0
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    async with plain(root) as connection, anyio.create_task_group() as group:
+
+        async def ping() -> None:
+            nonlocal count
+            while True:
+                await connection.send(message("ping", {}, f"p{count}"))
+                with anyio.fail_after(4 * PATIENCE):
+                    await answer_to(connection, f"p{count}")
+                count += 1
+                await anyio.sleep(0.02)
+
+        group.start_soon(ping)
+        yield
+        await until(lambda: count > 2)
+        group.cancel_scope.cancel()
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < MOST_MIB
+
+
+def message(kind: str, payload: object, number: str) -> str:
+    text = payload if isinstance(payload, str) else json.dumps(payload)
+    return f'{{"protocol": "flyflor.ws.v1", "id": "{number}", "type": "{kind}", "at": 0, "payload": {text}}}'
+
+
+async def answer_to(connection: ClientConnection, number: str) -> dict[str, Any]:
+    while True:
+        answer: dict[str, Any] = json.loads(await connection.recv())
+        if answer.get("correlationId") == number and answer["type"] != "tool.progress":
+            return answer
+
+
+async def answered(connection: ClientConnection, name: str, text: str, number: str) -> str:
+    """Call a tool with that text as its input; how the call ended."""
+    await connection.send(message("tool.call", f'{{"tool": "{name}", "input": {text}}}', number))
+    with anyio.fail_after(4 * PATIENCE):
+        answer = await answer_to(connection, number)
+    return str(answer["payload"].get("status") or answer["payload"].get("code"))
+
+
+def with_schemas(root: Root) -> list[str]:
+    """One tool for each hostile schema."""
+    names = [f"hostile.s{number}" for number in range(len(SCHEMAS))]
+    schemas = zip(names, SCHEMAS.values(), strict=True)
+    root.sidecar("hostile", ECHO, *(tool(name, inputSchema=schema) for name, schema in schemas))
+    return names
+
+
+async def test_over_the_socket_every_shape_is_answered_at_hostile_schemas(root: Root) -> None:
+    names = with_schemas(root)
+    async with served(root) as kernel, pinged(root), plain(root) as connection:
+        for number, (name, size) in enumerate((name, size) for name in SHAPES for size in SIZES):
+            chosen = names if FULL else [names[number % len(names)]]
+            for at, hostile in enumerate(chosen):
+                ends = {await answered(connection, hostile, shape(name, size), f"c{number}-{at}")}
+                if number % 3 == 0 or FULL:
+                    ends.add(
+                        await answered(connection, hostile, within_limits(name, size), f"w{number}-{at}")
+                    )
+                assert ends <= {"success", "failed", "invalid-envelope"}
+        assert await answered(connection, "echo.do", "{}", "last") == "success"
+        assert kernel.status().running == 0
+
+
+async def test_over_the_socket_bundled_schemas_answer_many_violations(root: Root) -> None:
+    chosen = (
+        sorted(KNOWN) if FULL else ["archive.create", "task.background", "computer.keyboard", "file.hash"]
+    )
+    root.sidecar("bundled", ECHO, *(name for name in chosen if name in KNOWN))
+    async with served(root), pinged(root), plain(root) as connection:
+        for number, name in enumerate(chosen):
+            fields = KNOWN[name].input_schema.get("properties", {})
+            assert isinstance(fields, dict)
+            for at, field in enumerate(fields if FULL else list(fields)[:1]):
+                text = within_limits("many violations", 200_000).replace('"a"', json.dumps(field), 1)
+                end = await answered(connection, name, text, f"b{number}-{at}")
+                assert end in ("failed", "unavailable", "denied", "success")
+
+
+@pytest.mark.parametrize("name", SHAPES if FULL else ["long array", "deep nesting", "one long string"])
+async def test_over_tcp_and_http_every_shape_is_answered(root: Root, name: str) -> None:
+    (hostile, *_) = with_schemas(root)
+    async with served(root) as kernel, pinged(root):
+        book = TokenStore.load(root.places.state_dir)
+        token = book.new("good")
+        async with serve_tcp(kernel, book, 0) as address:
+            at = Listening(kernel, book, token, address)
+            text = shape(name, 900_000)
+            async with client(at) as connection:
+                assert await answered(connection, hostile, text, "t") in (
+                    "success",
+                    "failed",
+                    "invalid-envelope",
+                )
+                assert await answered(connection, "echo.do", "{}", "last") == "success"
+        app = http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), image_reader(root.places))
+        async with serve_http(kernel, app, book, 0) as address:
+            at = Listening(kernel, book, token, address)
+            call = f'{{"name": "echo_do", "arguments": {text}}}'
+            body = f'{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {call}}}'.encode()
+            types = ("Content-Type: application/json", "Accept: application/json, text/event-stream")
+            lines = (at.host, at.bearer, *types, f"Content-Length: {len(body)}", "Connection: close")
+            assert (await sent(at.port, head("POST /mcp HTTP/1.1", *lines) + body)).startswith(b"HTTP/1.1 ")
+
+
+@pytest.mark.parametrize("words", [("mcp",), ("hook",), ("call", "echo.do", "-")])
+@pytest.mark.parametrize("name", SHAPES if FULL else ["long array"])
+async def test_programs_of_agents_end_with_an_answer(root: Root, words: tuple[str, ...], name: str) -> None:
+    text = shape(name)
+    if words == ("mcp",):
+        text = f'{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {text}}}\n'
+    elif words == ("hook",):
+        text = f'{{"hook_event_name": "PreToolUse", "tool_name": "Edit", "tool_input": {text}}}'
+    given = root.base / "given"
+    given.write_text(text)
+    command = [sys.executable, "-m", "flytui", *words, "--root", str(root.folder)]
+    async with served(root), pinged(root):
+        with anyio.fail_after(4 * PATIENCE):
+            # A file, not a pipe: a program that refuses its input need not read it to the end.
+            with given.open("rb") as file:
+                ended = await anyio.run_process(command, stdin=file, check=False, env=root.environ)
+    assert ended.returncode >= 0
+    assert b"Traceback" not in ended.stderr
+    assert ended.stdout or ended.stderr
+
+
+ANSWERS = '#!/bin/sh\nread -r request\ncat "$(dirname "$0")/answer"\n'
+
+
+@pytest.mark.parametrize("name", SHAPES if FULL else ["long array", "deep nesting", "many keys"])
+async def test_answers_of_sidecars_are_read_or_refused(root: Root, name: str) -> None:
+    schema = {"type": "object", "properties": {"a": {"items": {"type": "string"}}}}
+    program = root.sidecar("big", ANSWERS, tool("big.do", outputSchema=schema), maxOutputBytes=2_000_000)
+    (program.parent / "answer").write_text('{"ok": true, ' + shape(name)[1:] + "\n")
+    async with served(root) as kernel, pinged(root):
+        result = await kernel.call(request(kernel, "big.do"))
+        assert result.status in (Status.SUCCESS, Status.FAILED)
+        assert (await kernel.call(request(kernel, "echo.do"))).status is Status.SUCCESS
+
+
+async def test_floods_of_events_of_a_sidecar_are_bounded(root: Root) -> None:
+    program = root.sidecar("flood", ANSWERS, tool("flood.do"), maxOutputBytes=4_000_000)
+    event = '{"event": "progress", "progress": 1}\n'
+    (program.parent / "answer").write_text(event * 50_000 + '{"ok": true}\n')
+    async with served(root) as kernel, pinged(root):
+        result = await kernel.call(request(kernel, "flood.do"))
+    assert result.status is Status.SUCCESS
+    assert any("events of the sidecar were left out" in warning for warning in result.warnings)
+
+
+LISTING = """
+import json, sys
+
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" not in message:
+        continue
+    if message["method"] == "initialize":
+        answer = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+        answer["serverInfo"] = {"name": "x", "version": "1"}
+    else:
+        schema = {"type": "object", "examples": [0] * 300_000}
+        answer = {"tools": [{"name": "t", "description": "d", "inputSchema": schema}]}
+    print(json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": answer}), flush=True)
+"""
+
+
+async def test_listings_of_upstream_servers_are_bounded_before_the_sdk(root: Root) -> None:
+    server_of(root, "up", LISTING)
+    async with served(root) as kernel, pinged(root):
+        await until(
+            lambda: any("250,000 values" in why.message for why in sidecar(kernel, "up").stability.reasons)
+        )
+        assert (await kernel.call(request(kernel, "echo.do"))).status is Status.SUCCESS
+
+
+@pytest.mark.parametrize("name", SHAPES if FULL else ["long array", "deep nesting"])
+async def test_files_of_a_project_are_read_or_refused_while_the_kernel_serves(root: Root, name: str) -> None:
+    async def keeps_serving(kernel: Kernel, change: Callable[[], Awaitable[None]]) -> None:
+        await change()
+        async with plain(root) as connection:
+            for number in range(3):
+                await connection.send(message("capability.catalog.get", {}, f"k{number}"))
+                with anyio.fail_after(4 * PATIENCE):
+                    await answer_to(connection, f"k{number}")
+        await kernel.checks()
+
+    registry = root.folder / "tools" / "external.tools.jsonc"
+    good = registry.read_text()
+    text = shape(name)
+
+    async def write_registry() -> None:
+        registry.write_text(good.replace('"command"', f'"config": {text}, "command"', 1))
+
+    async def write_policy() -> None:
+        rule = f'{{"tool": "echo.*", "decision": "ask", "because": "x", "when": {{"const": {text}}}}}'
+        (root.folder / "tools" / "policy.jsonc").write_text(f'{{"schemaVersion": 1, "rules": [{rule}]}}')
+
+    async def write_manifest() -> None:
+        (root.folder / ".mcp.json").write_text(f'{{"mcpServers": {text}}}')
+
+    archived = root.places.audit_dir / "2020-01.jsonl"
+    archived.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    archived.write_text(f"{text}\n")
+    try:
+        async with kernel_of(root) as kernel:
+            assert kernel.status().running == 0
+    except Exception:  # noqa: BLE001 - a log that is no log may keep a kernel from starting, in words
+        pass
+    finally:
+        archived.unlink()
+    async with served(root) as kernel, pinged(root):
+        for change in (write_registry, write_policy, write_manifest):
+            await keeps_serving(kernel, change)
+        registry.write_text(good)
+        await until(lambda: kernel.catalog().capability("echo.do") is not None)

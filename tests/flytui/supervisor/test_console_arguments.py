@@ -1,0 +1,48 @@
+"""Which command lines open the console without the command line's own library, and what the supervisor
+imports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flytui.supervisor.console_arguments import console_arguments
+
+LOADED = """
+import json, sys
+before = set(sys.modules)
+import flytui.cli.main, flytui.supervisor.programs
+print(json.dumps(sorted(set(sys.modules) - before)))
+"""
+
+
+def test_only_words_that_are_right_in_every_respect_are_taken(tmp_path: Path) -> None:
+    folder, file = str(tmp_path), tmp_path / "file"
+    file.touch()
+    assert console_arguments([]) == (None, None)
+    assert console_arguments(["--plain"]) == (None, None)
+    assert console_arguments(["--root", folder]) == (folder, None)
+    assert console_arguments([f"--root={folder}", "--workspace", folder]) == (folder, folder)
+    assert console_arguments(["--root", "/nowhere", "--root", folder]) is None
+    for words in (["--root"], ["--root", str(file)], ["--root="], ["--json"], ["-h"], ["status"], ["--"]):
+        assert console_arguments(words) is None
+
+
+@pytest.mark.parametrize("word", ["--plain=yes", "--ro", "--rootx", ""])
+def test_what_looks_like_an_option_is_the_command_lines(word: str) -> None:
+    assert console_arguments([word]) is None
+
+
+def test_the_supervisor_imports_the_standard_library_only() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED], capture_output=True, text=True, check=True, timeout=60
+    )
+    loaded = json.loads(done.stdout)
+    packages = {name.partition(".")[0] for name in loaded}
+    assert packages - set(sys.stdlib_module_names) == {"flytui", "flysafe"}
+    assert not packages & {"asyncio", "ctypes", "subprocess", "logging"}
+    assert {name for name in loaded if name.startswith("flysafe.")} == {"flysafe.unix_sockets"}

@@ -1,0 +1,67 @@
+"""The three processes of a console that runs: found by their supervisor, ended, and waited for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from flysafe.procfs import read_process
+
+PATIENCE = 60.0
+
+
+class ConsoleProcesses(NamedTuple):
+    """The processes of one `flytui`."""
+
+    supervisor: int
+    console: int
+    kernel: int
+    """0 while none runs: it starts, or another one holds the root."""
+
+
+def processes_of(supervisor: int) -> ConsoleProcesses:
+    """The processes below that supervisor, as they are now. A console that has not started is 0."""
+    try:
+        children = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
+    except OSError:
+        children = []
+    console = kernel = 0
+    for pid in map(int, children):
+        process = read_process(pid)
+        if process is None or gone(pid):
+            continue
+        # The kernel is in a session of its own, the console in that of the terminal.
+        if process.session == pid:
+            kernel = pid
+        else:
+            console = pid
+    return ConsoleProcesses(supervisor, console, kernel)
+
+
+def gone(pid: int) -> bool:
+    """Whether the process has ended. A zombie counts: its parent may never wait for it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def kill_with_kernel(supervisor: int, read: Callable[[], object] = lambda: None) -> None:
+    """Kill the kernel and the supervisor, which cannot start another, and wait until the console has left by
+    itself. `read` takes what the console still draws on its terminal."""
+    os.kill(supervisor, signal.SIGSTOP)
+    found = processes_of(supervisor)
+    for pid in (found.kernel, supervisor):
+        if pid:
+            os.kill(pid, signal.SIGKILL)
+    end = time.monotonic() + PATIENCE
+    while not gone(found.console):
+        assert time.monotonic() < end, "the console never left"
+        with suppress(OSError):
+            read()
+        time.sleep(0.02)
