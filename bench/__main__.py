@@ -20,6 +20,10 @@ RESULTS = HERE / "results.json"
 def main(arguments: Sequence[str]) -> int:
     """Run the benchmarks, print and write the figures. The exit code is 0 also if goals are not met; it is
     not 0 for an unknown name."""
+    options = {argument for argument in arguments if argument.startswith("-")}
+    if options - {"--quick"}:
+        print(__doc__)
+        return 0 if options <= {"--help", "-h", "--quick"} else 2
     sys.path.insert(0, str(HERE))
     from common import Row, table
 

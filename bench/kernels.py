@@ -41,7 +41,8 @@ def root(base: Path, programs: dict[str, Path], **entry: object) -> tuple[RootPa
     """Create an app root with a sidecar and a tool for each name, and return it with the environment of its
     kernel.
 
-    Each sidecar's program is alone in its folder.
+    Each sidecar's program is alone in its folder and starts in an empty one: its seal is complete, so that a
+    rule may allow it, and it runs from a private copy.
     """
     project, config = base / "project", base / "config" / "flytui"
     (project / "tools").mkdir(parents=True)
@@ -71,7 +72,7 @@ def _entry(project: Path, tool: str, program: Path) -> dict[str, object]:
     described = {"name": tool, "description": "Answers.", "risk": "low", "inputSchema": schema}
     return {
         "command": f"./tools/{tool}/{program.name}",
-        "seal": "in-place",
+        "cwd": "empty",
         "tools": [{**described, "outputSchema": {"type": "object"}}],
     }
 

@@ -36,9 +36,8 @@ from kernels import calling, no_sync, root, running
 from flycore.registry.paths import RootPaths
 from flycore.runners.one_shot import ProcessJsonJob, request_line
 
-IN_PLACE = "the whole kernel"
-COPIED = "the whole kernel, run from a private copy"
-TOOLS = {"bench.echo": "in-place", "bench.copied": "auto"}
+KERNEL = "the whole kernel, run from a private copy"
+TOOL = "bench.echo"
 
 
 def run(size: str) -> list[Row]:
@@ -53,19 +52,17 @@ async def _rows(places: RootPaths, environ: dict[str, str], size: str) -> list[R
     request = request_line(_job(echo, places))
     c_reference = c_caller(echo, request, calls)
     ours, anyios = partial(_measure, places, environ, calls), partial(_anyio, echo, request, calls)
-    alone = [(c_reference(1), await ours("bench.echo", 1), await anyios()) for _ in range(rounds)]
-    rows = one_at_a_time(alone, IN_PLACE)
+    alone = [(c_reference(1), await ours(TOOL, 1), await anyios()) for _ in range(rounds)]
+    rows = one_at_a_time(alone, KERNEL)
     for width in IN_FLIGHT:
-        many = [(c_reference(width), await ours("bench.echo", width)) for _ in range(rounds)]
-        rows.append(in_flight(width, many, IN_PLACE))
+        many = [(c_reference(width), await ours(TOOL, width)) for _ in range(rounds)]
+        rows.append(in_flight(width, many, KERNEL))
     async with running(places, environ) as kernel:
-        call = calling(kernel, "bench.echo")
+        call = calling(kernel, TOOL)
         await call()
-        rows.append(await threads(call, len(os.listdir("/proc/self/task")), IN_PLACE))
-    rows.append(await _large_parent(lambda: ours("bench.echo", 1), rounds))
-    copied = [(c_reference(1), await ours("bench.copied", 1)) for _ in range(rounds)]
-    p50 = [(figures.p50, figures.p50 / c.p50) for c, figures in copied]
-    return [*rows, row("p50 of a call", "µs", p50, "≤ 1.5 × C", COPIED, most=1.5)]
+        rows.append(await threads(call, len(os.listdir("/proc/self/task")), KERNEL))
+    rows.append(await _large_parent(lambda: ours(TOOL, 1), rounds))
+    return rows
 
 
 async def _measure(places: RootPaths, environ: dict[str, str], calls: int, tool: str, width: int) -> Figures:
@@ -88,17 +85,15 @@ async def _large_parent(measure: Callable[[], Awaitable[Figures]], rounds: int) 
         large = (await measure()).p50
         del memory
         p50.append((large, large / small))
-    return row("p50 with a 1 GiB parent", "µs", p50, "≤ 1.15 × small", IN_PLACE, most=1.15)
+    return row("p50 with a 1 GiB parent", "µs", p50, "≤ 1.15 × small", KERNEL, most=1.15)
 
 
 def _root(base: Path) -> tuple[RootPaths, dict[str, str]]:
-    """An app root with two sidecars that are the echo program, and the environment of its kernel."""
-    places, environ = root(base, dict.fromkeys(TOOLS, echo_program()))
+    """An app root with a sidecar that is the echo program, and the environment of its kernel."""
+    places, environ = root(base, {TOOL: echo_program()})
     registry = Path(places.app_root) / "tools" / "external.tools.jsonc"
     document = json.loads(registry.read_text())
-    for tool, seal in TOOLS.items():
-        document["sidecars"][tool]["seal"] = seal
-        document["sidecars"][tool]["tools"][0]["inputSchema"]["additionalProperties"] = False
+    document["sidecars"][TOOL]["tools"][0]["inputSchema"]["additionalProperties"] = False
     registry.write_text(json.dumps(document))
     return places, environ
 
@@ -110,7 +105,7 @@ def _job(echo: Path, places: RootPaths) -> ProcessJsonJob:
         env=ENVIRONMENT,
         cwd="/",
         call_id="bench",
-        tool="bench.echo",
+        tool=TOOL,
         input={"path": "README.md"},
         project_dir=str(places.app_root),
         artifact_dir=str(places.artifacts_dir / "bench"),

@@ -76,17 +76,36 @@ class Terminal:
         while select.select([self._leader], [], [], quiet)[0]:
             os.read(self._leader, 1 << 16)
 
+    def _processes(self) -> list[int]:
+        """The program and its children: of the console these are the kernel and what draws."""
+        pid = self._process.pid
+        return [pid, *map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+
     @property
     def memory(self) -> int:
-        """The resident bytes of the program."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
-        return int(status.split("VmRSS:")[1].split()[0]) * 1024
+        """The bytes of the program and its children, with those that they share divided among them."""
+        return sum(_proportional_bytes(pid) for pid in self._processes())
 
     def end(self) -> None:
-        """Kill the program."""
+        """Kill the program, and wait until its children have ended by themselves."""
+        processes = self._processes()
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         os.close(self._leader)
+        until = time.monotonic() + PATIENCE_S
+        while any(map(_runs, processes[1:])) and time.monotonic() < until:
+            time.sleep(0.01)
+
+
+def _proportional_bytes(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/smaps_rollup").read_text().split("Pss:")[1].split()[0]) * 1024
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def run(size: str) -> list[Row]:

@@ -12,6 +12,7 @@ import html
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,15 +26,15 @@ from neutral import MIDDAY, NeutralClient
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
-from flycore.kernel.compose import open_kernel
+from flycore.client.attach import open_own_console
+from flycore.client.connect import open_served_kernel
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.lock import RootLock
 from flycore.model.approval import Answer, LeaseTerms, Outcome
 from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Choice, Effective, KernelRole, RequestState
 from flycore.model.json import Json
 from flycore.registry.paths import RootPaths, find_paths
-from flycore.rpc.methods import Approver
+from flysafe.unix_sockets import send_descriptor
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.forms.form_screen import FormScreen
@@ -165,7 +166,7 @@ def make_root(base: Path, display: str) -> tuple[RootPaths, dict[str, str]]:
 
 
 @asynccontextmanager
-async def stage(places: RootPaths, environ: dict[str, str]) -> AsyncIterator[Stage]:
+async def stage(places: RootPaths) -> AsyncIterator[Stage]:
     """Opens a kernel and a console in which nothing has been decided yet."""
     folders = {
         str(places.app_root): TITLE,
@@ -174,23 +175,29 @@ async def stage(places: RootPaths, environ: dict[str, str]) -> AsyncIterator[Sta
         str(Path(sys.base_prefix)): "/usr",
         str(REPOSITORY): "~/flytui",
     }
-    with RootLock.acquire(places, KernelRole.CONSOLE) as holder:
-        async with open_kernel(places, holder, environ) as kernel:
-            client = NeutralClient(kernel, AGENT, folders)
-            approver: Approver = kernel.approver
-            approver.attach((), ())
+    supervisor, consoles = socket.socketpair()
+    opening = open_served_kernel(places, on_wait=lambda *_: None, role=KernelRole.CONSOLE, consoles=consoles)
+    async with opening as kernel:
+        ours, theirs = socket.socketpair()
+        with supervisor, theirs:
+            send_descriptor(supervisor, str(os.getpid()).encode(), theirs.fileno())
+        async with open_own_console(places, ours) as (client, approver):
             clock = HandClock()
             state = ConsoleState(
-                client=client, approver=approver, title=TITLE, clock=clock, now=lambda: MIDDAY + 12
+                client=NeutralClient(client, folders),
+                approver=approver,
+                title=TITLE,
+                clock=clock,
+                now=lambda: MIDDAY + 12,
             )
             app = FlytuiApp(state)
             async with app.run_test(size=SIZE) as pilot:
                 yield Stage(app, pilot, clock, kernel)
 
 
-async def take_pictures(places: RootPaths, environ: dict[str, str]) -> None:
+async def take_pictures(places: RootPaths) -> None:
     """Takes all pictures in one session, in the order in which a new user sees the screens."""
-    async with stage(places, environ) as scene, anyio.create_task_group() as group:
+    async with stage(places) as scene, anyio.create_task_group() as group:
 
         def call(tool: str, purpose: str = "", **tool_input: Json) -> None:
             request = CallRequest(
@@ -342,10 +349,12 @@ async def answer(scene: Stage, ask: Callable[[], None], choice: Choice, reason: 
 def main() -> None:
     """Takes all pictures."""
     IMAGES.mkdir(exist_ok=True)
-    os.environ.update(TZ="UTC", COLORTERM="truecolor")
-    os.environ.pop("NO_COLOR", None)
     with tempfile.TemporaryDirectory(prefix="flytui-images-") as base, desktop() as display:
-        anyio.run(take_pictures, *make_root(Path(base), display))
+        places, environ = make_root(Path(base), display)
+        # The kernel takes the environment of this process.
+        os.environ.clear()
+        os.environ.update(environ, TZ="UTC", COLORTERM="truecolor")
+        anyio.run(take_pictures, places)
 
 
 if __name__ == "__main__":

@@ -7,15 +7,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from flycore.client.local import LocalClient
-from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask, Lease
-from flycore.model.call import Activity, Caller
+from flycore.model.call import Activity
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
 from flycore.model.json import Json
 from flycore.model.question import Question, TrustItem
 from flycore.model.status import Status
+from flycore.rpc.methods import Client
+from flycore.rpc.proxies import ForwardingClient
 
 MIDDAY = 1_735_732_800.0
 """The time in the pictures, in Unix seconds: 1 January 2025, 12:00 UTC."""
@@ -23,13 +23,17 @@ MIDDAY = 1_735_732_800.0
 T = TypeVar("T")
 
 
-class NeutralClient(LocalClient):
-    """A local client that replaces this machine's folders and times in what the kernel returns."""
+class NeutralClient(ForwardingClient):
+    """A console's client that replaces this machine's folders and times in what the kernel returns."""
 
-    def __init__(self, kernel: Kernel, caller: Caller, folders: dict[str, str]) -> None:
-        super().__init__(kernel, caller)
+    def __init__(self, inner: Client, folders: dict[str, str]) -> None:
+        self.inner = inner
         self.folders = folders
         self.began = time.time()
+
+    async def reach(self) -> Client:
+        """Returns the client of the console."""
+        return self.inner
 
     def neutral(self, value: T, kind: Any) -> T:
         """Returns the value with the folders of the pictures, as if this run had begun at `MIDDAY`."""
@@ -51,32 +55,32 @@ class NeutralClient(LocalClient):
 
     async def status(self) -> Status:
         """Returns the kernel's status, neutral."""
-        return self.neutral(await super().status(), Status)
+        return self.neutral(await self.inner.status(), Status)
 
     async def catalog(self) -> Catalog:
         """Returns the kernel's catalog, neutral."""
-        return self.neutral(await super().catalog(), Catalog)
+        return self.neutral(await self.inner.catalog(), Catalog)
 
     async def activity(self) -> tuple[Activity, ...]:
         """Returns the kernel's calls, neutral."""
-        return self.neutral(await super().activity(), tuple[Activity, ...])
+        return self.neutral(await self.inner.activity(), tuple[Activity, ...])
 
     async def asks(self) -> tuple[Ask, ...]:
         """Returns the kernel's requests, neutral."""
-        return self.neutral(await super().asks(), tuple[Ask, ...])
+        return self.neutral(await self.inner.asks(), tuple[Ask, ...])
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         """Returns the kernel's entries that wait for trust, neutral."""
-        return self.neutral(await super().pending_trust(), tuple[TrustItem, ...])
+        return self.neutral(await self.inner.pending_trust(), tuple[TrustItem, ...])
 
     async def leases(self) -> tuple[Lease, ...]:
         """Returns the kernel's leases, neutral."""
-        return self.neutral(await super().leases(), tuple[Lease, ...])
+        return self.neutral(await self.inner.leases(), tuple[Lease, ...])
 
     async def checks(self) -> tuple[Check, ...]:
         """Returns the kernel's checks, neutral."""
-        return self.neutral(await super().checks(), tuple[Check, ...])
+        return self.neutral(await self.inner.checks(), tuple[Check, ...])
 
     async def questions(self) -> tuple[Question, ...]:
         """Returns the kernel's questions, neutral."""
-        return self.neutral(await super().questions(), tuple[Question, ...])
+        return self.neutral(await self.inner.questions(), tuple[Question, ...])
