@@ -3,12 +3,14 @@ collection of garbage."""
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import shutil
 from collections.abc import Iterator
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 
 from kits.order import spread
 from kits.scratch import IN_MEMORY, PREFIX, SCRATCH, remove_earlier
@@ -19,10 +21,26 @@ in a circle."""
 
 LONGEST_ID = 80
 FAILED = pytest.StashKey[bool]()
+ENDS_AFTER = 2
+"""How many of its time limits a case may take, with its fixtures, before its process is ended."""
+
+
+class FailedNames:
+    """Names a failed case at once: a run that is ended from outside prints no list of them."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write its id beneath the dots."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            reporter.write_line(f"\nFAILED {report.nodeid} ({report.when})")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put the folders of tests into memory, where that has room for them."""
+    """Put the folders of tests into memory, where that has room for them, and name failed cases at once."""
+    config.pluginmanager.register(FailedNames(config))
     if config.option.basetemp is None and SCRATCH == IN_MEMORY:
         remove_earlier()
         config.option.basetemp = f"{SCRATCH}/{PREFIX}{os.getpid()}"
@@ -74,6 +92,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _takes_long(item: pytest.Item) -> bool:
     return any(item.get_closest_marker(name) for name in ("e2e", "long"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End this process, with the stacks of its threads, where a case does not end after its time limit.
+
+    The limit raises an exception in the case. A case that then waits for a process or a thread without a
+    limit would hold the whole run; so it fails, and xdist goes on with a new process.
+    """
+    marker = item.get_closest_marker("timeout")
+    usual = item.config.getoption("timeout") or item.config.getini("timeout")
+    limit = float(marker.args[0] if marker else usual)
+    # The descriptor is the terminal's; standard error is a file while output is captured.
+    errors = item.config.stash[fault_handler_stderr_fd_key]
+    faulthandler.dump_traceback_later(limit * ENDS_AFTER, exit=True, file=errors)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:
