@@ -7,6 +7,7 @@ import faulthandler
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -38,8 +39,18 @@ class FailedNames:
             reporter.write_line(f"\nFAILED {report.nodeid} ({report.when})")
 
 
+def take_signals() -> None:
+    """Take the signals that end a program, as one does that a person starts. A shell starts what runs in the
+    background with some of them ignored, and every program of a test would inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Put the folders of tests into memory, where that has room for them, and name failed cases at once."""
+    take_signals()
     config.pluginmanager.register(FailedNames(config))
     if config.option.basetemp is None and SCRATCH == IN_MEMORY:
         remove_earlier()
