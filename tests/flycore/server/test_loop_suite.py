@@ -180,14 +180,15 @@ async def test_programs_of_agents_end_with_an_answer(root: Root, words: tuple[st
     assert ended.stdout or ended.stderr
 
 
-ANSWERS = '#!/bin/sh\nread -r request\ncat "$(dirname "$0")/answer"\n'
+ANSWERS = "#!/bin/sh\nread -r request\ncat answer\n"
+"""The file is in the project, not beside the program, so that the seal is complete."""
 
 
 @pytest.mark.parametrize("name", SHAPES if FULL else ["long array", "deep nesting", "many keys"])
 async def test_answers_of_sidecars_are_read_or_refused(root: Root, name: str) -> None:
     schema = {"type": "object", "properties": {"a": {"items": {"type": "string"}}}}
-    program = root.sidecar("big", ANSWERS, tool("big.do", outputSchema=schema), maxOutputBytes=2_000_000)
-    (program.parent / "answer").write_text('{"ok": true, ' + shape(name)[1:] + "\n")
+    root.sidecar("big", ANSWERS, tool("big.do", outputSchema=schema), maxOutputBytes=2_000_000)
+    (root.folder / "answer").write_text('{"ok": true, ' + shape(name)[1:] + "\n")
     async with served(root) as kernel, pinged(root):
         result = await kernel.call(request(kernel, "big.do"))
         assert result.status in (Status.SUCCESS, Status.FAILED)
@@ -195,9 +196,9 @@ async def test_answers_of_sidecars_are_read_or_refused(root: Root, name: str) ->
 
 
 async def test_floods_of_events_of_a_sidecar_are_bounded(root: Root) -> None:
-    program = root.sidecar("flood", ANSWERS, tool("flood.do"), maxOutputBytes=4_000_000)
+    root.sidecar("flood", ANSWERS, tool("flood.do"), maxOutputBytes=4_000_000)
     event = '{"event": "progress", "progress": 1}\n'
-    (program.parent / "answer").write_text(event * 50_000 + '{"ok": true}\n')
+    (root.folder / "answer").write_text(event * 50_000 + '{"ok": true}\n')
     async with served(root) as kernel, pinged(root):
         result = await kernel.call(request(kernel, "flood.do"))
     assert result.status is Status.SUCCESS
