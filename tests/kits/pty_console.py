@@ -298,9 +298,9 @@ def _shown(screen: Any) -> bool | None:
 
 
 def _peak_mib() -> int:
-    import resource
-
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    # `ru_maxrss` would do where it did not begin with the peak of the process that this one was forked from.
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) // 1024
 
 
 def main() -> None:

@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import os
-import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flycore.runners.child.launcher import prepare_launcher
-from flycore.runners.one_shot import ProcessJsonJob
 from flysafe.procfs import environment_value, own_children, process_table
-
-MakeJob = Callable[..., ProcessJsonJob]
+from kits.hostile_children import MakeJob, python_jobs
 
 
 @pytest.fixture
 def sidecar(tmp_path: Path) -> MakeJob:
     """Makes a job that runs Python code without site and environment; fields of the job by keyword."""
-    numbers = itertools.count()
-
-    def make(code: str, **fields: Any) -> ProcessJsonJob:
-        call_id = fields.setdefault("call_id", f"{os.getpid()}-{tmp_path.name}-{next(numbers)}")
-        return ProcessJsonJob(
-            **{
-                "argv": (sys.executable, "-I", "-S", "-c", code),
-                "env": {"PATH": "/usr/bin:/bin", "FLYTUI_CALL_ID": call_id},
-                "cwd": str(tmp_path),
-                "tool": "test.tool",
-                "input": {},
-                "project_dir": str(tmp_path),
-                "timeout_ms": 60_000,
-                **fields,
-            }
-        )
-
-    return make
+    return python_jobs(tmp_path)
 
 
 @pytest.fixture
