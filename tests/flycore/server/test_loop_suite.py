@@ -30,7 +30,7 @@ from flycore.server.tcp import serve_tcp
 from flycore.server.tokens import TokenStore
 from kits.kernel import ECHO, PATIENCE, Root, kernel_of, request, tool, until
 from kits.loop_shapes import LIMIT, SCHEMAS, SHAPES, shape, within_limits
-from kits.mcp_servers import server_of, sidecar
+from kits.mcp_servers import connected, server_of, sidecar
 from kits.tcp import Listening, client, head, sent
 from kits.unix_socket import plain, served
 
@@ -228,6 +228,81 @@ async def test_listings_of_upstream_servers_are_bounded_before_the_sdk(root: Roo
         await until(
             lambda: any("250,000 values" in why.message for why in sidecar(kernel, "up").stability.reasons)
         )
+        assert (await kernel.call(request(kernel, "echo.do"))).status is Status.SUCCESS
+
+
+UPSTREAM = """
+import json, sys
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+ANSWER = open("answer", encoding="utf-8").read()
+
+
+def answer(message):
+    if message["method"] == "initialize":
+        result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}}
+        result["serverInfo"] = {"name": "x", "version": "1"}
+    elif message["method"] == "tools/list":
+        result = {"tools": [{"name": "t", "description": "d", "inputSchema": {"type": "object"}}]}
+    else:
+        # As it was written: what it holds must be dear for the kernel, not for this server.
+        return '{"jsonrpc": "2.0", "id": %s, "result": {"content": [], "structuredContent": %s}}' % (
+            json.dumps(message["id"]), ANSWER)
+    return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_POST(self):
+        message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        text = answer(message).encode() if "id" in message else b""
+        self.send_response(200 if text else 202)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *words):
+        pass
+
+
+if sys.argv[1:] == ["http"]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    print(server.server_port, flush=True)
+    server.serve_forever()
+for line in sys.stdin:
+    message = json.loads(line)
+    if "id" in message:
+        print(answer(message), flush=True)
+"""
+
+
+@asynccontextmanager
+async def upstream(root: Root, way: str, answer: str) -> AsyncIterator[None]:
+    """An entry `up` for an MCP server that answers every call with that text."""
+    (root.folder / "answer").write_text(answer)
+    if way == "stdio":
+        server_of(root, "up", UPSTREAM)
+        yield
+        return
+    command = [sys.executable, "-c", UPSTREAM, "http"]
+    async with await anyio.open_process(command, cwd=root.folder, stderr=None) as process:
+        try:
+            assert process.stdout is not None
+            url = f"http://127.0.0.1:{int(await process.stdout.receive())}/mcp"
+            root.sidecars["up"] = {"kind": "mcp", "url": url, "permissions": {"network": True}}
+            root.write()
+            yield
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+@pytest.mark.parametrize("name", SHAPES if FULL else ["long array", "escapes only"])
+async def test_answers_of_upstream_servers_are_read_or_refused(root: Root, way: str, name: str) -> None:
+    async with upstream(root, way, shape(name)), served(root) as kernel, pinged(root):
+        await connected(kernel, "up")
+        result = await kernel.call(request(kernel, "up.t"))
+        assert result.status in (Status.SUCCESS, Status.FAILED), result
         assert (await kernel.call(request(kernel, "echo.do"))).status is Status.SUCCESS
 
 
