@@ -85,14 +85,27 @@ async def test_a_program_that_sheds_its_setting_leaves_nobody(sidecar: MakeJob, 
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("number", [signal.SIGKILL])
-async def test_a_launcher_that_was_ended_is_started_again(sidecar: MakeJob, number: signal.Signals) -> None:
+async def test_a_launcher_that_was_ended_is_started_again(sidecar: MakeJob) -> None:
     prepare_launcher()
     (old,) = [pid for pid in own_children() if is_launcher(pid)]
-    os.kill(old, number)
+    os.kill(old, signal.SIGKILL)
     outcome = await call_sidecar(sidecar("import os; os.write(1, b'{\"ok\": true}')"))
     assert outcome.status is Status.SUCCESS, outcome
     assert read_process(old) is None
+
+
+@pytest.mark.anyio
+async def test_a_launcher_that_was_stopped_goes_on(sidecar: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
+    # A launcher that is given up after that time would be another one afterwards.
+    monkeypatch.setattr(launcher, "ANSWER_SECONDS", 600.0)
+    prepare_launcher()
+    (old,) = [pid for pid in own_children() if is_launcher(pid)]
+    os.kill(old, signal.SIGSTOP)
+    await until(lambda: (process := read_process(old)) is not None and process.state == "T")
+    outcome = await call_sidecar(sidecar("import os; os.write(1, b'{\"ok\": true}')"))
+    assert outcome.status is Status.SUCCESS, outcome
+    assert is_launcher(old)
+    assert read_process(old) is not None
 
 
 @pytest.mark.anyio

@@ -12,6 +12,7 @@ import errno
 import marshal
 import os
 import select
+import signal
 import socket
 import subprocess
 import sys
@@ -20,9 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flycore.runners.child.launcher_program import ANSWER
+from flysafe.procfs import read_process
 
 ANSWER_SECONDS = 20.0
-"""How long a child may take to be started. Only a launcher that was stopped takes that long."""
+"""How long a child may take to be started. Only a machine that is overloaded takes that long."""
+LOOK_SECONDS = 0.1
+"""After how long without an answer the launcher is looked at: a program of the user may have stopped it, and
+the caller of `launch` waits."""
 _PROGRAM = str(Path(__file__).with_name("launcher_program.py"))
 _ATTEMPTS = 2
 
@@ -118,7 +123,7 @@ def _ask(streams: list[int], request: int) -> ChildProcess:
             _send(_running[0].control, [*streams, writing, request])
             os.close(writing)
             writing = -1
-            answer = _read_answer(reading)
+            answer = _read_answer(reading, _running[0].process.pid)
         except OSError:
             answer = b""
         finally:
@@ -145,17 +150,27 @@ def _send(control: socket.socket, descriptors: list[int]) -> None:
     control.sendmsg([b"+"], rights, socket.MSG_NOSIGNAL)
 
 
-def _read_answer(reading: int) -> bytes:
-    """The whole answer; empty where the launcher does not answer in time."""
+def _read_answer(reading: int, launcher: int) -> bytes:
+    """The whole answer; empty where the launcher has ended or does not answer in time."""
     poll = select.poll()
     poll.register(reading, select.POLLIN)
     answer = b""
-    while poll.poll(ANSWER_SECONDS * 1000):
+    for _ in range(round(ANSWER_SECONDS / LOOK_SECONDS)):
+        if not poll.poll(LOOK_SECONDS * 1000):
+            _continue(launcher)
+            continue
         part = os.read(reading, 2 * ANSWER.size)
         if not part:
             return answer
         answer += part
     return b""
+
+
+def _continue(launcher: int) -> None:
+    """Let the launcher go on if it was stopped. It is not reaped yet, so its id is its own."""
+    process = read_process(launcher)
+    if process is not None and process.state == "T":
+        os.kill(launcher, signal.SIGCONT)
 
 
 def _start() -> _Launcher:
