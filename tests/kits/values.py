@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from flycore.model.approval import ApprovalRequest, Checks, MatchedRule, Subject
@@ -14,6 +16,7 @@ from flycore.model.enums import (
     Decision,
     Discovery,
     Effective,
+    KernelRole,
     Layer,
     Level,
     Manifest,
@@ -46,6 +49,7 @@ from flycore.model.stability import (
     Stability,
     VersionEvidence,
 )
+from flycore.model.status import Status as KernelStatus
 
 NOW = 1_700_000_000.0
 NO_METRICS = Metrics(since="", until="", lines=0, unreadable=0, tools=())
@@ -144,6 +148,26 @@ def request_of(
         expires_at=NOW + 588,
     )
     return msgspec.structs.replace(made, **more)
+
+
+def status_of(**more: object) -> KernelStatus:
+    """A kernel that serves: a console decides, nothing waits, all is well."""
+    fields: dict[str, Any] = {
+        "app_root": "/srv/shop",
+        "pid": 1,
+        "since": 0.0,
+        "role": KernelRole.SERVE,
+        "version": "1",
+        "approver": True,
+        "clients": 0,
+        "waiting": 0,
+        "running": 0,
+        "leases": 0,
+        "policy_ok": True,
+        "sandbox": "",
+        "waiting_trust": 0,
+    }
+    return KernelStatus(**{**fields, **more})
 
 
 def stability_of(effective: Effective = Effective.AVAILABLE, **more: object) -> Stability:

@@ -9,8 +9,7 @@ import pytest
 
 from flycore.audit.projection import approvals, metrics
 from flycore.audit.prometheus import escape_label, exposition
-from flycore.model.enums import KernelRole
-from flycore.model.status import Status
+from kits.values import status_of
 
 NAMES = (
     'a"b',
@@ -110,23 +109,7 @@ def test_escaping_can_be_undone(text: str) -> None:
 
 
 def test_the_pauses_of_a_running_kernel_are_there(site: Any) -> None:
-    running = Status(
-        app_root="/p",
-        pid=1,
-        since=0.0,
-        role=KernelRole.SERVE,
-        version="1",
-        approver=False,
-        clients=0,
-        waiting=0,
-        running=0,
-        leases=0,
-        policy_ok=True,
-        sandbox="",
-        waiting_trust=0,
-        loop_pauses=3,
-        longest_pause_ms=250,
-    )
+    running = status_of(loop_pauses=3, longest_pause_ms=250)
     found = read(exposition(metrics(site.folder), approvals(site.folder), running))
     assert found["flytui_loop_pauses_total"] == [({}, 3.0)]
     assert found["flytui_loop_longest_pause_seconds"] == [({}, 0.25)]

@@ -7,15 +7,13 @@ import time
 
 import anyio
 import anyio.lowlevel
-import msgspec
 import pytest
 
 from flycore.kernel.doctor import check_loop
 from flycore.kernel.loop_watch import LONG_PAUSE_SECONDS, MOST_PAUSES, LoopWatch, watch_loop
 from flycore.model.diagnostics import CheckState
-from flycore.model.enums import KernelRole
 from flycore.model.large_values import run_aside
-from flycore.model.status import Status
+from kits.values import status_of
 
 
 @pytest.mark.anyio
@@ -54,27 +52,8 @@ async def test_the_loop_is_left_as_it_was() -> None:
 
 
 def test_doctor_names_the_place() -> None:
-    well = Status(
-        app_root="/p",
-        pid=1,
-        since=0.0,
-        role=KernelRole.SERVE,
-        version="1",
-        approver=False,
-        clients=0,
-        waiting=0,
-        running=0,
-        leases=0,
-        policy_ok=True,
-        sandbox="",
-        waiting_trust=0,
-    )
-
-    def status(**fields: object) -> Status:
-        return msgspec.structs.replace(well, **fields)
-
-    assert check_loop(well).state is CheckState.OK
-    short = check_loop(status(loop_pauses=2, longest_pause_ms=150, latest_pause="150 ms in flycore.x.y"))
+    assert check_loop(status_of()).state is CheckState.OK
+    short = check_loop(status_of(loop_pauses=2, longest_pause_ms=150, latest_pause="150 ms in flycore.x.y"))
     assert short.state is CheckState.OK
     assert "flycore.x.y" in short.message
-    assert check_loop(status(loop_pauses=1, longest_pause_ms=9_000)).state is CheckState.WARN
+    assert check_loop(status_of(loop_pauses=1, longest_pause_ms=9_000)).state is CheckState.WARN

@@ -8,41 +8,21 @@ from pathlib import Path
 import pytest
 
 from flycore.model.enums import Risk
-from flycore.model.status import Status
 from flytui.cli.commands.status import tmux_line
 from kits.command_line import Desk
 from kits.programs import needs
-
-KERNEL = Status(
-    app_root="/srv/shop",
-    pid=1,
-    since=0.0,
-    role="console",
-    version="0",
-    approver=True,
-    clients=0,
-    waiting=0,
-    running=0,
-    leases=0,
-    policy_ok=True,
-    sandbox="",
-    waiting_trust=0,
-)
-
-
-def kernel(**fields: object) -> Status:
-    return Status(**{name: fields.get(name, getattr(KERNEL, name)) for name in KERNEL.__struct_fields__})
+from kits.values import status_of
 
 
 def test_the_line_says_what_needs_a_person() -> None:
-    assert tmux_line(kernel()) == "shop: ok"
-    medium = tmux_line(kernel(waiting=2, waiting_risk=Risk.MEDIUM))
+    assert tmux_line(status_of()) == "shop: ok"
+    medium = tmux_line(status_of(waiting=2, waiting_risk=Risk.MEDIUM))
     assert medium == "shop: #[fg=yellow]2 waiting, medium#[default]"
-    high = tmux_line(kernel(waiting=1, waiting_risk=Risk.HIGH))
+    high = tmux_line(status_of(waiting=1, waiting_risk=Risk.HIGH))
     assert high == "shop: #[fg=red]1 waiting, high#[default]"
-    assert tmux_line(kernel(panic=True)) == "shop: #[fg=red]stopped#[default]"
-    assert tmux_line(kernel(policy_ok=False)) == "shop: #[fg=red]policy failed#[default]"
-    assert tmux_line(kernel(waiting_rules=1)) == "shop: #[fg=yellow]policy waits#[default]"
+    assert tmux_line(status_of(panic=True)) == "shop: #[fg=red]stopped#[default]"
+    assert tmux_line(status_of(policy_ok=False)) == "shop: #[fg=red]policy failed#[default]"
+    assert tmux_line(status_of(waiting_rules=1)) == "shop: #[fg=yellow]policy waits#[default]"
 
 
 NAMES = ["#(touch owned)", "#{pid}", "#[fg=blue]x", "a\x1b]0;t\x07b", "caf\u00e9\u202e", "a#b##c"]
@@ -51,7 +31,7 @@ NAMES = ["#(touch owned)", "#{pid}", "#[fg=blue]x", "a\x1b]0;t\x07b", "caf\u00e9
 @pytest.mark.parametrize("name", NAMES)
 def test_tmux_shows_a_folder_by_its_name_and_obeys_none(tmp_path: Path, name: str) -> None:
     needs("tmux")
-    line = tmux_line(kernel(app_root=f"/srv/{name}"))
+    line = tmux_line(status_of(app_root=f"/srv/{name}"))
     assert line.isascii()
     assert line.isprintable()
     command = ["tmux", "-f", "/dev/null", "-S", str(tmp_path / "tmux.sock")]
