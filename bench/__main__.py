@@ -29,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
 
     size = "quick" if "--quick" in arguments else "full"
     names = [argument for argument in arguments if not argument.startswith("-")]
-    found = sorted(path.stem for path in HERE.glob("p[0-9]*.py"))
+    found = sorted(path.stem for path in HERE.glob("[ps][0-9]*.py"))
     chosen = [stem for stem in found if not names or any(stem.startswith(name) for name in names)]
     if not chosen:
         print(f"no benchmark begins with {' or '.join(names)}; there are {', '.join(found)}")

@@ -1,6 +1,6 @@
 """Suite S15: nobody holds the kernel's loop. Every input is answered, and another caller all the time.
 
-How long the pauses are is measured by `python -m bench p15`; here nothing depends on the clock.
+How long the pauses are is measured by `python -m bench s15`; here nothing depends on the clock.
 """
 
 from __future__ import annotations

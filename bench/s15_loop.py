@@ -1,4 +1,4 @@
-"""P15: how long one caller can hold the kernel's loop, over the inputs of suite S15.
+"""S15: how long one caller can hold the kernel's loop, over the inputs of suite S15.
 
 The kernel is a process of its own. One connection sends every shape at every hostile schema, another one
 pings every 20 ms. The ratios are against the goals: 100 ms for a pause of the loop, 250 ms for a ping, and
@@ -105,12 +105,12 @@ def _measured(socket: str, pid: int, inputs: list[tuple[str, str]]) -> list[Row]
         _row("longest pause of the loop", pause, MOST_PAUSE_MS, "ms", note),
         _row("slowest ping", worst, MOST_PING_MS, "ms", f"{len(pings)} pings, median {median(pings):.1f} ms"),
         _row("memory above rest", growth, MOST_MIB, "MiB", f"rest {rest:.0f} MiB"),
-        Row("P15", "unanswered", float(unanswered), "calls", float(unanswered), "0", unanswered == 0),
+        Row("S15", "unanswered", float(unanswered), "calls", float(unanswered), "0", unanswered == 0),
     ]
 
 
 def _row(name: str, value: float, goal: float, unit: str, note: str) -> Row:
-    return Row("P15", name, value, unit, value / goal, f"≤ {goal:.0f} {unit}", value <= goal, note)
+    return Row("S15", name, value, unit, value / goal, f"≤ {goal:.0f} {unit}", value <= goal, note)
 
 
 def _message(kind: str, payload: str, number: str) -> str:
