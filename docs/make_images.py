@@ -38,6 +38,7 @@ from flysafe.unix_sockets import send_descriptor
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.forms.form_screen import FormScreen
+from flytui.console.kernel_connection import OpenConnection
 from flytui.console.screens.main import MainScreen
 from flytui.console.screens.trust import TrustScreen
 from flytui.console.state import ConsoleState
@@ -184,8 +185,7 @@ async def stage(places: RootPaths) -> AsyncIterator[Stage]:
         async with open_own_console(places, ours) as (client, approver):
             clock = HandClock()
             state = ConsoleState(
-                client=NeutralClient(client, folders),
-                approver=approver,
+                connection=OpenConnection(NeutralClient(client, folders), approver),
                 title=TITLE,
                 clock=clock,
                 now=lambda: MIDDAY + 12,

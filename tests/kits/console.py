@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 
 from flycore.client.audit_reader import AuditReader
 from flytui.console.app import FlytuiApp
+from flytui.console.kernel_connection import OpenConnection
 from flytui.console.run import OpenKernel
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.state import ConsoleState
@@ -71,8 +72,7 @@ def app_of(
 ) -> FlytuiApp:
     """The application on that world. Its time stands still unless the test moves the clock."""
     desk = ConsoleState(
-        client=place,
-        approver=place,
+        connection=OpenConnection(place, place),
         title="~/proj/shop",
         clock=clock or HandClock(),
         now=lambda: NOW,

@@ -20,6 +20,7 @@ from flycore.model.enums import Choice, RequestState, Risk
 from flycore.model.json import canonical_json
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
+from flytui.console.kernel_connection import OpenConnection
 from flytui.console.screens.main import MainScreen
 from flytui.console.state import ConsoleState
 from kits.attach import own_console
@@ -229,7 +230,7 @@ async def test_the_prompt_reappears_when_the_console_is_opened_again(tmp_path: P
         await waiting_ask(kernel)
         for again in (False, True):
             clock = HandClock()
-            desk = ConsoleState(client=client, approver=approver, title="x", clock=clock)
+            desk = ConsoleState(connection=OpenConnection(client, approver), title="x", clock=clock)
             app = FlytuiApp(desk)
             async with app.run_test(size=(100, 30)) as pilot:
                 await until(pilot, lambda desk=desk: desk.catalog is not None)

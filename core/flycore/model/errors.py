@@ -4,6 +4,7 @@ FlyError
 ├── RootBusy            another kernel holds the root
 ├── KernelUnreachable   nobody answers on the socket
 ├── ConnectionLost      the kernel went away during a request
+├── NotConnected        no connection to a kernel is open yet
 ├── UnsafeSocket        whatever listens there need not be this user's kernel
 ├── OtherVersion        the kernel is of a version that this program does not go with
 ├── NotPaired           the console was given no say
@@ -43,6 +44,13 @@ class KernelUnreachable(FlyError):
 
 class ConnectionLost(FlyError):
     """The connection ended before the answer came."""
+
+
+class NotConnected(FlyError):
+    """The connection to a kernel is not open yet. Nothing was sent, and nothing is kept for later."""
+
+    def __init__(self) -> None:
+        super().__init__("the kernel is still being opened")
 
 
 class UnsafeSocket(FlyError):

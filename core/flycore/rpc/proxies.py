@@ -7,15 +7,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
-import anyio
-
-from flycore.model.approval import Outcome
 from flycore.model.call import ToolResult
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.rpc.methods import Approver, Client, Method, OnProgress, methods_of
-
-NOT_YET = "the kernel is still being opened"
 
 
 class ClientProxy(Client):
@@ -91,30 +86,3 @@ class ForwardingClient(ClientProxy):
         """Subscribe through the other client."""
         async with (await self.reach()).events(classes) as stream:
             yield stream
-
-
-class DeferredClient(ForwardingClient):
-    """The client of a kernel that is still being opened. Every method waits until the kernel is there."""
-
-    def __init__(self) -> None:
-        self._opened = anyio.Event()
-        self._client: Client
-
-    def set_client(self, client: Client) -> None:
-        """Use `client` for all waiting and all later methods."""
-        self._client = client
-        self._opened.set()
-
-    async def reach(self) -> Client:
-        """Wait without a time limit for the client of the kernel, and return it."""
-        await self._opened.wait()
-        return self._client
-
-
-class UnavailableApprover(ApproverProxy):
-    """The approver of a kernel that is still being opened. It refuses every decision."""
-
-    async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
-        """Refuse the decision."""
-        # A decision must not be kept for later: the person decides on what the screen shows now.
-        return False if method.result is bool else Outcome(accepted=False, why_not=NOT_YET)

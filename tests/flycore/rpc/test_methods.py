@@ -33,13 +33,12 @@ from flycore.rpc.methods import (
     Who,
     methods_of,
 )
-from flycore.rpc.proxies import DeferredClient, UnavailableApprover
 from flycore.server.queries import Queries
 from flycore.server.session import Session
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-CLIENTS = (LocalClient, RemoteClient, AttachedClient, ReconnectingClient, DeferredClient)
-APPROVERS = (RemoteApprover, UnavailableApprover, KernelApprover)
+CLIENTS = (LocalClient, RemoteClient, AttachedClient, ReconnectingClient)
+APPROVERS = (RemoteApprover, KernelApprover)
 BY_HAND = ("call", "events")
 IN_PROCESS = ("attach", "detach")
 """What no message carries: over a connection `console.attach` and its end say the same."""
@@ -219,8 +218,6 @@ async def test_a_decision_sends_what_it_always_sent_and_says_why_it_does_not_cou
         if method.name == "decide":
             payload = {**payload, "answer": msgspec.to_builtins(arguments[-1])}
         assert recorder.sent == [(kind, payload)]
-    refused = await getattr(UnavailableApprover(), method.name)(*arguments)
-    assert refused is False or not refused.accepted
 
 
 def test_an_argument_too_many_is_refused_where_it_is_passed() -> None:

@@ -15,7 +15,13 @@ from flycore.model.enums import Risk
 from flycore.model.errors import KernelUnreachable, ProtocolError, RootBusy
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
-from flytui.console.attachment import AttachedKernel, LostKernel, grouped_code, normalise_code
+from flytui.console.kernel_connection import (
+    AttachedKernel,
+    LostConnection,
+    OpenConnection,
+    grouped_code,
+    normalise_code,
+)
 from flytui.console.run import ConsoleParts, run_console
 from flytui.console.screens.main import MainScreen
 from flytui.console.screens.pairing import EnterCodeScreen, PairingRequestScreen
@@ -312,7 +318,7 @@ async def test_after_thirty_seconds_the_root_is_taken_by_one_key_and_not_before(
         assert "nothing to take" in app.state.notice
         far.there = False
         far.place.end()
-        await until(pilot, lambda: app.state.lost_kernel)
+        await until(pilot, lambda: app.state.lost)
         assert " O opens one here" in drawn(app, "#alert")
         clock_of(app).advance(31)
         await until(pilot, lambda: "none came back" in drawn(app, "#alert"))
@@ -328,7 +334,7 @@ async def test_after_thirty_seconds_the_root_is_taken_by_one_key_and_not_before(
 
 
 def test_the_seconds_that_are_left_end_at_nought() -> None:
-    gone = LostKernel(since=100.0)
+    gone = LostConnection(OpenConnection(world(), world()), since=100.0)
     assert [
         gone.seconds_left(100.0),
         gone.seconds_left(129.5),

@@ -9,10 +9,9 @@ import anyio
 import pytest
 from textual.pilot import Pilot
 
-from flycore.model.approval import Answer
-from flycore.model.enums import Choice
-from flycore.model.errors import RootBusy
+from flycore.model.errors import NotConnected, RootBusy
 from flytui.console.app import FlytuiApp
+from flytui.console.kernel_connection import OpeningConnection
 from flytui.console.run import OpenKernel, run_console
 from flytui.console.screens.trust import TrustScreen
 from kits.console import at_once, drawn, press, rows_drawn, until
@@ -98,13 +97,12 @@ async def test_what_is_typed_too_early_approves_nothing(sit: Sit) -> None:
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
         await gate.began.wait()
         await press(pilot, *APPROVING)
-        [ask] = place.asks_value
-        answer = Answer(choice=Choice.APPROVE_ONCE)
-        early = await app.state.approver.decide(ask.request.id, ask.request.subject_digest, answer)
-        trusted = await app.state.approver.trust((("side0.local", "0" * 64),))
-        assert not early.accepted
-        assert not trusted.accepted
-        assert "still being opened" in early.why_not
+        assert app.state.connection == OpeningConnection()
+        for role in ("client", "approver"):
+            with pytest.raises(NotConnected, match="still being opened"):
+                getattr(app.state, role)
+        await press(pilot, "E")
+        assert "still being opened" in app.state.notice
         gate.may.set()
         await until(pilot, lambda: app.state.waiting and app.state.trust)
         assert not isinstance(app.screen, TrustScreen)
@@ -124,6 +122,20 @@ async def test_a_stop_is_carried_out_as_soon_as_there_is_something_to_stop(sit: 
         gate.may.set()
         await until(pilot, lambda: gate.place.stopped)
         await until(pilot, lambda: "STOPPED" in drawn(app, "#header"))
+
+    await sit(gate.opening, person)
+
+
+async def test_the_checks_are_made_as_soon_as_there_is_a_kernel_to_check(sit: Sit) -> None:
+    place = world()
+    gate = Gate(place)
+
+    async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
+        await gate.began.wait()
+        await press(pilot, "7")
+        gate.may.set()
+        await until(pilot, lambda: place.looked == 1 and "checked" in drawn(app, "#check-titles"))
+        assert app.state.notice == ""
 
     await sit(gate.opening, person)
 

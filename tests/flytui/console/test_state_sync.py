@@ -15,6 +15,7 @@ from flycore.model.call import Activity, Progress, ToolResult
 from flycore.model.enums import Phase, RequestState, Risk, Status
 from flycore.model.events import Event, EventClass
 from flytui.console.approvals.request_screen import RequestScreen
+from flytui.console.kernel_connection import OpenConnection
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.state_sync import StateSync
 from kits.console import HandClock, console, drawn, press, rows_drawn, until
@@ -110,7 +111,7 @@ async def test_a_request_whose_event_was_lost_in_a_flood_is_shown_all_the_same()
     the one that a tool took the machine."""
     place = OnBus(catalog_value=sample_catalog())
     place.bus = Bus()
-    desk = ConsoleState(client=place, approver=place, title="x")
+    desk = ConsoleState(connection=OpenConnection(place, place), title="x")
     hands: list[bool] = []
     events: list[Event] = []
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flycore.client.attach import Attachment
     from flycore.registry.paths import RootPaths
-    from flytui.console.attachment import AttachedKernel
+    from flytui.console.kernel_connection import AttachedKernel
 
 FindWindows = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
 """Finds the window ids and the pids of this console."""
@@ -17,7 +17,7 @@ FindWindows = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
 
 class ConsolePairing:
     """Pairs the console with the kernel through its attachment; implements
-    `flytui.console.attachment.Pairing`."""
+    `flytui.console.kernel_connection.Pairing`."""
 
     def __init__(self, attachment: Attachment) -> None:
         self._attachment = attachment
@@ -46,7 +46,7 @@ async def attach_to_kernel(places: RootPaths, find_windows: FindWindows) -> Asyn
     from flycore.client.attach import attach_console
     from flycore.model.errors import KernelUnreachable
     from flycore.offline.root import LASTING_ROLES
-    from flytui.console.attachment import AttachedKernel
+    from flytui.console.kernel_connection import AttachedKernel
 
     async with attach_console(places, await to_thread.run_sync(find_windows)) as attachment:
         kernel = attachment.kernel

@@ -11,13 +11,12 @@ import anyio
 
 from flycore.client.audit_reader import AuditReader
 from flycore.model.errors import single_exception
-from flycore.rpc.proxies import DeferredClient, UnavailableApprover
 from flytui.console.app import FlytuiApp
-from flytui.console.attachment import OpenAttachment
 from flytui.console.controllers.connection import KernelConnectionController, OpenKernel
 from flytui.console.controllers.terminal_title import restored_title
 from flytui.console.doctor.terminal_checks import TerminalFacts
 from flytui.console.fix.terminal_programs import TerminalPrograms
+from flytui.console.kernel_connection import OpenAttachment, OpeningConnection
 from flytui.console.state import ConsoleState
 from flytui.console.terminal import restore_terminal
 from flytui.console.user_settings import ConsoleSettings
@@ -67,10 +66,7 @@ async def run_console(open_kernel: OpenKernel, title: str, parts: ConsoleParts |
     app root's name in the header.
     """
     parts = parts or ConsoleParts()
-    deferred = DeferredClient()
     state = ConsoleState(
-        client=deferred,
-        approver=UnavailableApprover(),
         title=title,
         clock=parts.clock,
         now=parts.now,
@@ -84,7 +80,7 @@ async def run_console(open_kernel: OpenKernel, title: str, parts: ConsoleParts |
         notice=parts.notice,
     )
     app, over = FlytuiApp(state), anyio.Event()
-    controller = KernelConnectionController(app.connection, deferred, open_kernel, parts.open_attachment)
+    controller = KernelConnectionController(app.connection, open_kernel, parts.open_attachment)
     with single_exception():
         async with anyio.create_task_group() as group:
             group.start_soon(controller.run_until, over)
@@ -99,5 +95,5 @@ async def run_console(open_kernel: OpenKernel, title: str, parts: ConsoleParts |
             # The controller disconnects first and then returns. Where it still waits for the root to be free,
             # there is nothing to disconnect from, and waiting for it would keep the console open.
             over.set()
-            if state.client is deferred:
+            if isinstance(state.connection, OpeningConnection):
                 group.cancel_scope.cancel()

@@ -21,14 +21,22 @@ from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Effective, RequestState, Risk
+from flycore.model.errors import NotConnected
 from flycore.model.events import MISSED, Event
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
 from flycore.rpc.methods import Approver, Client
-from flytui.console.attachment import AttachedKernel, LostKernel, PairingRequest
 from flytui.console.doctor.terminal_checks import TerminalFacts
 from flytui.console.fix.terminal_programs import TerminalPrograms
+from flytui.console.kernel_connection import (
+    AttachedKernel,
+    Connection,
+    LostConnection,
+    OpenConnection,
+    OpeningConnection,
+    PairingRequest,
+)
 from flytui.console.terminal_guard import KeyRisk
 from flytui.console.user_settings import ConsoleSettings, KeyBindings
 
@@ -100,9 +108,9 @@ def update_screens(app: App[None], topics: frozenset[Topic]) -> None:
 class ConsoleState:
     """The values that all screens read. It decides nothing."""
 
-    client: Client
-    approver: Approver
     title: str
+    connection: Connection = field(default_factory=OpeningConnection)
+    """The connection with a kernel: opening, open or lost. `set_connection` changes it."""
     clock: Callable[[], float] = time.monotonic
     """The console's clock, in seconds that never go back. Arming depends on it."""
     now: Callable[[], float] = time.time
@@ -142,14 +150,6 @@ class ConsoleState:
     suspended: bool = False
     """Whether another program has the terminal. The console draws nothing then, and no screen opens by
     itself."""
-    waiting_for: str = ""
-    """The process that holds the root, while the console waits for it; `""` where it waits for none."""
-    lost_reason: str = ""
-    """Why the kernel no longer answers; `""` while it does."""
-    attachment: AttachedKernel | None = None
-    """The attachment to another one's kernel; None while the kernel is the one beside this console."""
-    lost_kernel: LostKernel | None = None
-    """Set while the kernel that this console worked with is gone, until there is another one."""
     pairing_requests: tuple[PairingRequest, ...] = ()
     """Consoles that ask to pair. It may hold requests whose code has expired; they are not shown."""
     notice: str = ""
@@ -162,6 +162,68 @@ class ConsoleState:
     """The person's own keys and theme, and the problems of their settings."""
     last_key: float = field(default=float("-inf"))
     """When the last key was pressed, on the console's clock."""
+    _opened: anyio.Event = field(default_factory=anyio.Event, init=False)
+    """Is set when a connection is open. There is a new event for every connection."""
+
+    def set_connection(self, connection: Connection) -> None:
+        """Record another state of the connection, and wake up whoever waits for an open one."""
+        self.connection = connection
+        if isinstance(connection, OpenConnection):
+            self._opened.set()
+            self._opened = anyio.Event()
+
+    async def connected(self) -> OpenConnection:
+        """Wait without a time limit until a connection is open, and return it."""
+        while not isinstance(self.connection, OpenConnection):
+            await self._opened.wait()
+        return self.connection
+
+    async def first_client(self) -> Client:
+        """The client of the kernel, which is waited for while the first connection is being opened."""
+        if isinstance(self.connection, OpeningConnection):
+            await self.connected()
+        return self.client
+
+    @property
+    def client(self) -> Client:
+        """The client of the kernel. Raises NotConnected while the first connection is being opened. Where the
+        connection is lost, the client itself refuses every call."""
+        return self._last_open.client
+
+    @property
+    def approver(self) -> Approver:
+        """The approver at the kernel. Raises NotConnected while the first connection is being opened. Where
+        the connection is lost, the approver itself refuses every decision."""
+        # A decision must not be kept for later: the person decides on what the screen shows now.
+        return self._last_open.approver
+
+    @property
+    def _last_open(self) -> OpenConnection:
+        match self.connection:
+            case OpeningConnection():
+                raise NotConnected
+            case LostConnection(last=last):
+                return last
+            case OpenConnection() as connection:
+                return connection
+
+    @property
+    def attachment(self) -> AttachedKernel | None:
+        """The attachment to another one's kernel, also when that is lost; None where the kernel is the one
+        beside this console."""
+        return None if isinstance(self.connection, OpeningConnection) else self._last_open.attachment
+
+    @property
+    def lost(self) -> LostConnection | None:
+        """The connection that was lost, until there is another one; None while there is none or it is
+        open."""
+        return self.connection if isinstance(self.connection, LostConnection) else None
+
+    @property
+    def waiting_for(self) -> str:
+        """The process that holds the root, while the first connection waits for it; `""` where it waits for
+        none."""
+        return self.connection.waiting_for if isinstance(self.connection, OpeningConnection) else ""
 
     @property
     def keys(self) -> KeyBindings:
@@ -176,15 +238,18 @@ class ConsoleState:
     @property
     def no_decision_reason(self) -> str:
         """Why this console can decide nothing; `""` where it can."""
-        if self.lost_kernel is not None and self.lost_kernel.restarts:
-            return "the kernel is gone: nothing can be decided until the next one runs"
-        if self.lost_kernel is not None:
-            return (
-                f"the kernel is gone: nothing can be decided · {self.keys.label('app.take')} opens one here"
-            )
-        if self.attachment is None or self.attachment.paired:
-            return ""
-        return f"viewer · cannot decide · {self.keys.label('app.pair')} pairs"
+        match self.connection:
+            case OpeningConnection():
+                return "the kernel is still being opened: nothing can be decided"
+            case LostConnection(restarts=True):
+                return "the kernel is gone: nothing can be decided until the next one runs"
+            case LostConnection():
+                take = self.keys.label("app.take")
+                return f"the kernel is gone: nothing can be decided · {take} opens one here"
+            case OpenConnection(attachment=AttachedKernel(paired=False)):
+                return f"viewer · cannot decide · {self.keys.label('app.pair')} pairs"
+            case OpenConnection():
+                return ""
 
     @property
     def waiting(self) -> tuple[Ask, ...]:

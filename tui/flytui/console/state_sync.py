@@ -37,20 +37,19 @@ class StateSync:
         self._due: frozenset[Topic] = ALL_TOPICS
         self._wake = anyio.Event()
 
-    async def run(self) -> None:
-        """Follow the kernel's events until it goes away, and record why in `lost_reason`."""
+    async def run(self) -> str:
+        """Follow the kernel's events until it goes away, and return why."""
         # The subscription comes before the first fetch: a change between the two would be missed otherwise.
-        self._due = ALL_TOPICS
+        self._due, reason = ALL_TOPICS, "the kernel ended"
         try:
             async with self._state.client.events() as stream, anyio.create_task_group() as group:
                 group.start_soon(self._fetch_due)
                 async for event in stream:
                     self._on_event(event)
                 group.cancel_scope.cancel()
-            self._state.lost_reason = "the kernel ended"
         except* FlyError as gone:
-            self._state.lost_reason = str(gone.exceptions[0]) or "the kernel went away"
-        await self._on_changed(frozenset())
+            reason = str(gone.exceptions[0]) or reason
+        return reason
 
     def refetch(self, topics: frozenset[Topic]) -> None:
         """Have the values of these topics fetched at the next turn."""

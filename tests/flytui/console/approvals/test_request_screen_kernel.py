@@ -19,6 +19,7 @@ from flycore.model.enums import RequestState, Status
 from flycore.model.json import JsonObject
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
+from flytui.console.kernel_connection import OpenConnection
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.state import ConsoleState
 from kits.attach import own_console
@@ -87,7 +88,7 @@ async def scene(base: Path, *rules: dict[str, object]) -> AsyncIterator[Scene]:
         root.policy(*rules)
     async with kernel_of(root) as kernel, own_console(root, kernel) as (client, approver):
         clock = HandClock()
-        desk = ConsoleState(client=client, approver=approver, title="~/shop", clock=clock)
+        desk = ConsoleState(connection=OpenConnection(client, approver), title="~/shop", clock=clock)
         app = FlytuiApp(desk)
         async with app.run_test(size=(100, 40)) as pilot:
             place = Scene(kernel, app, pilot, clock)

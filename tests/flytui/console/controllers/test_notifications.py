@@ -15,6 +15,7 @@ import pytest
 
 from flycore.model.enums import Risk
 from flytui.console.controllers.terminal_title import notice_sequence
+from flytui.console.kernel_connection import OpenConnection
 from flytui.console.state import ConsoleState
 from kits.console import app_of, until
 from kits.fake_kernel import world
@@ -67,7 +68,7 @@ def test_only_a_terminal_without_focus_is_sent_a_notice() -> None:
 def test_a_notice_holds_nothing_of_the_request() -> None:
     place = world()
     place.ask_for(request_of(tool="secret.tool", risk=Risk.CRITICAL, letter="cfgi"))
-    desk = ConsoleState(client=place, approver=place, title="/srv/shop", asks=place.asks_value)
+    desk = ConsoleState(connection=OpenConnection(place, place), title="/srv/shop", asks=place.asks_value)
     assert notice_sequence(desk) == (
         "\x1b]9;flytui: 1 waiting, critical\x07\x1b]777;notify;flytui;1 waiting, critical\x07"
     )

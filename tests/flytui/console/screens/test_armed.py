@@ -20,7 +20,7 @@ from flytui.console.approvals.batch_screen import BatchScreen
 from flytui.console.approvals.question_screen import QuestionScreen
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.approvals.terms_screen import LeaseScreen, RuleScreen
-from flytui.console.attachment import LostKernel
+from flytui.console.kernel_connection import LostConnection, OpenConnection
 from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.arming import QUIET_S, VISIBLE_S
 from flytui.console.screens.base import PageScreen, decision_open, kernel_values_open
@@ -234,9 +234,11 @@ async def used_by_a_tool(app: FlytuiApp, pilot: Pilot[None], place: World) -> No
 
 async def viewed(app: FlytuiApp, pilot: Pilot[None], place: World) -> None:
     """The console can decide nothing for a moment; keys in between decide nothing."""
-    app.state.lost_kernel = LostKernel(app.state.clock())
+    kept = app.state.connection
+    assert isinstance(kept, OpenConnection)
+    app.state.connection = LostConnection(kept, app.state.clock())
     await press(pilot, "a", "c")
-    app.state.lost_kernel = None
+    app.state.connection = kept
 
 
 DISTURBANCES = (covered, resized, pasted, used_by_a_tool, viewed)

@@ -11,7 +11,13 @@ import pytest
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState, Risk
 from flytui.console.controllers.terminal_title import restored_title, title_sequence
-from flytui.console.screens.header import header_lines
+from flytui.console.kernel_connection import (
+    Connection,
+    LostConnection,
+    OpenConnection,
+    OpeningConnection,
+)
+from flytui.console.screens.header import alert_lines, header_lines
 from flytui.console.state import ConsoleState
 from flytui.text.lines import Tone, text_of
 from kits.fake_kernel import world
@@ -20,7 +26,7 @@ from kits.values import request_of
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_the_header_keeps_every_fact_it_has_room_for(width: int) -> None:
-    desk = ConsoleState(client=world(), approver=world(), title="/srv/" + "long/" * 30 + "shop")
+    desk = ConsoleState(connection=OpenConnection(world(), world()), title="/srv/" + "long/" * 30 + "shop")
     desk.status = anyio.run(world().status)
     head, tabs = (text_of(row) for row in header_lines(desk, "Catalog", width))
     assert "shop" in head
@@ -34,7 +40,7 @@ def test_the_header_keeps_every_fact_it_has_room_for(width: int) -> None:
 
 @pytest.mark.parametrize("width", [60, 100, 200])
 def test_a_log_without_anchors_is_a_problem_in_the_header(width: int) -> None:
-    desk = ConsoleState(client=world(), approver=world(), title="/srv/shop")
+    desk = ConsoleState(connection=OpenConnection(world(), world()), title="/srv/shop")
     desk.status = anyio.run(world().status)
     assert "anchors" not in "".join(text_of(row) for row in header_lines(desk, "Catalog", width))
     desk.status = msgspec.structs.replace(
@@ -46,7 +52,7 @@ def test_a_log_without_anchors_is_a_problem_in_the_header(width: int) -> None:
 
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_a_policy_file_that_waits_is_not_ok_in_the_header(width: int) -> None:
-    desk = ConsoleState(client=world(), approver=world(), title="/srv/shop")
+    desk = ConsoleState(connection=OpenConnection(world(), world()), title="/srv/shop")
     desk.status = msgspec.structs.replace(anyio.run(world().status), waiting_rules=2)
     spans = [part for row in header_lines(desk, "Catalog", width) for part in row]
     assert [part.tone for part in spans if part.text == "policy: 2 changes wait"] == [Tone.WARN]
@@ -62,7 +68,7 @@ def test_a_policy_file_that_waits_is_not_ok_in_the_header(width: int) -> None:
     ],
 )
 def test_the_title_says_how_many_wait(waiting: int, risk: Risk, said: str) -> None:
-    desk = ConsoleState(client=world(), approver=world(), title="/srv/shop")
+    desk = ConsoleState(connection=OpenConnection(world(), world()), title="/srv/shop")
     requests = (request_of(f"r{at}", risk=risk) for at in range(waiting))
     desk.asks = tuple(Ask(request=request, state=RequestState.WAITING) for request in requests)
     assert title_sequence(desk) == f"\x1b]2;{said}\x07"
@@ -70,11 +76,42 @@ def test_the_title_says_how_many_wait(waiting: int, risk: Risk, said: str) -> No
 
 def test_a_root_cannot_write_the_title() -> None:
     desk = ConsoleState(
-        client=world(), approver=world(), title="/srv/sh\x07op\x1b]0;owned\x9c\u202e" + "x" * 500
+        connection=OpenConnection(world(), world()), title="/srv/sh\x07op\x1b]0;owned\x9c\u202e" + "x" * 500
     )
     sequence = title_sequence(desk)
     assert sequence.removeprefix("\x1b]2;").removesuffix("\x07").isprintable()
     assert len(sequence) < 100
+
+
+WORLD = OpenConnection(world(), world())
+
+
+@pytest.mark.parametrize(
+    ("connection", "fact", "alert", "decides"),
+    [
+        (OpeningConnection(), "starting…", "", False),
+        (OpeningConnection("flytui call, pid 77"), "starting…", "waiting for flytui call, pid 77", False),
+        (WORLD, "policy ok", "", True),
+        (LostConnection(WORLD, 100.0), "kernel gone 5 s", "O opens one here  looking for it 25 s", False),
+        (
+            LostConnection(WORLD, 100.0, "it was killed", restarts=True),
+            "kernel gone 5 s",
+            "it was killed; the next one is being started",
+            False,
+        ),
+    ],
+)
+def test_the_state_of_the_connection_is_drawn(
+    connection: Connection, fact: str, alert: str, decides: bool
+) -> None:
+    desk = ConsoleState(title="/srv/shop", connection=connection, clock=lambda: 105.0)
+    if not isinstance(connection, OpeningConnection):
+        desk.status = anyio.run(world().status)
+    assert fact in "".join(text_of(row) for row in header_lines(desk, "Catalog", 160))
+    alerts = "\n".join(text_of(row) for row in alert_lines(desk, 120))
+    assert alert in alerts
+    assert bool(alert) == bool(alerts)
+    assert (not desk.no_decision_reason) is decides
 
 
 class Terminal(io.StringIO):

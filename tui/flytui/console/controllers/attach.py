@@ -5,9 +5,9 @@ from __future__ import annotations
 from textual.app import App
 
 from flycore.model.events import Event
-from flytui.console.attachment import PairingRequest
 from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.notifications import Notifications
+from flytui.console.kernel_connection import PairingRequest
 from flytui.console.screens.pairing import EnterCodeScreen, PairingRequestScreen
 from flytui.console.state import ALL_TOPICS, ConsoleState, update_screens
 from flytui.console.state_sync import StateSync
@@ -52,7 +52,7 @@ class AttachController:
             attachment is None
             or attachment.paired
             or attachment.pairing_offered
-            or self._state.lost_kernel is not None
+            or self._state.lost is not None
         ):
             return
         attachment.pairing_offered = True
@@ -65,7 +65,7 @@ class AttachController:
         state = self._state
         if not self._screens.on_main_or_page:
             return
-        if state.lost_kernel is not None:
+        if state.lost is not None:
             self._notifications.show("the kernel is gone")
         elif state.attachment is not None and not state.attachment.paired:
             self._app.push_screen(EnterCodeScreen(state, state.attachment), self._on_paired)

@@ -18,9 +18,13 @@ from textual.app import App
 
 from flycore.model.errors import ConnectionLost, FlyError, KernelUnreachable, RootBusy
 from flycore.rpc.methods import Approver, Client
-from flycore.rpc.proxies import DeferredClient
-from flytui.console.attachment import AttachedKernel, LostKernel, OpenAttachment
 from flytui.console.controllers.notifications import Notifications
+from flytui.console.kernel_connection import (
+    LostConnection,
+    OpenAttachment,
+    OpenConnection,
+    OpeningConnection,
+)
 from flytui.console.screens.base import kernel_values_open
 from flytui.console.state import ConsoleState, update_screens
 from flytui.console.state_sync import StateSync
@@ -56,49 +60,49 @@ class KernelConnection:
     @property
     def gone(self) -> bool:
         """Whether the kernel is known to have gone."""
-        return self._state.lost_kernel is not None
+        return self._state.lost is not None
 
     @property
     def restarts(self) -> bool:
         """Whether the supervisor starts the next kernel."""
-        return self._state.lost_kernel is not None and self._state.lost_kernel.restarts
+        return self._state.lost is not None and self._state.lost.restarts
 
     @property
     def looked_for(self) -> bool:
         """Whether a kernel that has gone is still being looked for, which ends after `SEARCH_S`."""
-        return (
-            self._state.lost_kernel is not None
-            and self._state.lost_kernel.seconds_left(self._state.clock()) > 0
-        )
+        return self._state.lost is not None and self._state.lost.seconds_left(self._state.clock()) > 0
 
     def start(self) -> None:
-        """Start to turn the events of this kernel into values, until the kernel goes away."""
-        self._app.run_worker(self._listen(), group="pump")
+        """Start to turn the events of each kernel into values."""
+        self._app.run_worker(self._follow_kernels(), group="pump")
 
     def show_wait(self, whom: str) -> None:
         """Show the process that the console waits for before it can open the kernel; `""` shows none."""
-        self._state.waiting_for = whom
-        self._notifications.redraw_bars()
+        if isinstance(self._state.connection, OpeningConnection):
+            self._state.set_connection(OpeningConnection(whom))
+            self._notifications.redraw_bars()
 
-    def use(self, client: Client, approver: Approver, attachment: AttachedKernel | None = None) -> None:
-        """Work with that kernel, which is another's where it is `joined`. Open screens about values of one
-        before are closed: its ids mean other requests now."""
+    def use(self, connection: OpenConnection) -> None:
+        """Work with the kernel of that connection. Open screens about values of one before are closed: its
+        ids mean other requests now."""
         state = self._state
         again = self.gone
-        state.client, state.approver, state.attachment = client, approver, attachment
-        state.lost_reason, state.lost_kernel, state.pairing_requests = "", None, ()
+        self.ended, self.root_wanted = anyio.Event(), anyio.Event()
+        state.set_connection(connection)
+        state.pairing_requests = ()
         if again:
-            self.ended, self.root_wanted = anyio.Event(), anyio.Event()
             while kernel_values_open(self._app.screen_stack):
                 self._app.pop_screen()
-            self.start()
         self._notifications.redraw_bars()
 
-    def mark_gone(self, *, restarts: bool = False) -> None:
+    def mark_gone(self, reason: str = "the kernel ended", *, restarts: bool = False) -> None:
         """Record that the kernel has gone. What is known of it can still be read, but not decided. `restarts`
         says that the supervisor starts the next one."""
         state = self._state
-        state.lost_kernel = LostKernel(state.clock(), restarts)
+        last = state.connection if state.lost is None else state.lost.last
+        if not isinstance(last, OpenConnection):
+            return
+        state.set_connection(LostConnection(last, state.clock(), reason, restarts))
         state.desktop_controlled = False
         if state.attachment is not None:
             state.attachment.paired = state.attachment.pairing_offered = False
@@ -119,10 +123,16 @@ class KernelConnection:
             self._state.pairing_requests = self._state.open_pairing_requests
             self._notifications.redraw_bars()
 
-    async def _listen(self) -> None:
-        ended = self.ended  # `use` may put another event in its place before this kernel's stream has ended
-        await self._sync.run()
-        ended.set()
+    async def _follow_kernels(self) -> None:
+        """Follow the events of one kernel after the other, until the console ends."""
+        while True:
+            connection = await self._state.connected()
+            # `use` may put another event in its place before this kernel's stream has ended.
+            ended = self.ended
+            reason = await self._sync.run()
+            if self._state.connection is connection:
+                self.mark_gone(reason, restarts=connection.attachment is None)
+            ended.set()
 
 
 class KernelConnectionController:
@@ -131,14 +141,12 @@ class KernelConnectionController:
     def __init__(
         self,
         connection: KernelConnection,
-        deferred: DeferredClient,
         open_kernel: OpenKernel,
         open_attachment: OpenAttachment | None,
     ) -> None:
-        """`deferred` is the client that the application was drawn with; `joining` attaches to the kernel that
-        holds the root, and is None where attaching is not possible."""
+        """`open_attachment` attaches to the kernel that holds the root, and is None where attaching is not
+        possible."""
         self._connection = connection
-        self._deferred = deferred
         self._open_kernel = open_kernel
         self._open_attachment = open_attachment
         self._connected = False
@@ -166,7 +174,7 @@ class KernelConnectionController:
         """Use the kernel beside this console until it ends. The supervisor starts the next one then."""
         try:
             async with self._open_kernel(self._connection.show_wait) as (client, approver):
-                self._use_kernel(client, approver)
+                self._use(OpenConnection(client, approver))
                 await first_of(over, self._connection.ended)
         except (ConnectionLost, KernelUnreachable):
             await anyio.lowlevel.checkpoint()  # it ended before it answered
@@ -179,7 +187,7 @@ class KernelConnectionController:
         while not over.is_set():
             try:
                 async with open_attachment() as attachment:
-                    self._use_kernel(attachment.client, attachment.approver, attachment)
+                    self._use(OpenConnection(attachment.client, attachment.approver, attachment))
                     await first_of(over, self._connection.ended)
             except KernelUnreachable:
                 if not self._connected:
@@ -193,13 +201,9 @@ class KernelConnectionController:
             if not over.is_set() and await self._wait_for_root(over):
                 return
 
-    def _use_kernel(
-        self, client: Client, approver: Approver, attachment: AttachedKernel | None = None
-    ) -> None:
+    def _use(self, connection: OpenConnection) -> None:
         self._connected = True
-        self._connection.show_wait("")
-        self._connection.use(client, approver, attachment)
-        self._deferred.set_client(client)
+        self._connection.use(connection)
 
     async def _wait_for_root(self, over: anyio.Event) -> bool:
         """Wait after a kernel has gone. Return True where the person takes the root, and False when it is

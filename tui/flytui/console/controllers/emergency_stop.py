@@ -52,8 +52,10 @@ class EmergencyStop:
 
     async def _stop(self) -> None:
         try:
-            await self._state.client.panic()
-            self._state.status = await self._state.client.status()
+            # Where the kernel is not there yet, the stop is sent as soon as it is: it must not be lost.
+            client = await self._state.first_client()
+            await client.panic()
+            self._state.status = await client.status()
         except FlyError as error:
             self._notifications.show(f"not stopped: {error}")
         finally:

@@ -203,7 +203,8 @@ class DoctorView(FixActions):
 
     async def _run_checks(self) -> None:
         try:
-            found = [*await self._state.client.checks(), *await self._terminal_checks()]
+            client = await self._state.first_client()
+            found = [*await client.checks(), *await self._terminal_checks()]
         except FlyError as error:
             self._notice(f"not checked: {error}")
         else:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from flycore.model.enums import Phase, QuestionKind
 from flycore.model.question import ABOUT_PROGRAMS
 from flycore.model.status import Status
-from flytui.console.attachment import grouped_code
+from flytui.console.kernel_connection import LostConnection, OpeningConnection, grouped_code
 from flytui.console.state import ConsoleState
 from flytui.text.labels import duration, local_time, plural
 from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, truncated, width_of
@@ -96,10 +96,8 @@ def _facts(state: ConsoleState, short: bool) -> list[StyledText]:
     """The facts of the header, least important first. Those that do not fit beside the root go into the
     second line, from the front of the list."""
     status = state.status
-    if state.lost_kernel is not None:
-        return [span(f"kernel gone {state.lost_kernel.seconds_since(state.clock())} s", Tone.ALARM)]
-    if state.lost_reason:
-        return [span("kernel gone", Tone.ALARM)]
+    if state.lost is not None:
+        return [span(f"kernel gone {state.lost.seconds_since(state.clock())} s", Tone.ALARM)]
     if status is None:
         return [_STOPPING] if state.panic_requested else [span("starting…", Tone.DIM)]
     waiting = len(state.waiting)
@@ -209,30 +207,29 @@ def _question_lines(state: ConsoleState) -> list[StyledLine]:
 
 
 def _kernel_lines(state: ConsoleState) -> list[StyledLine]:
-    """The alert that the kernel is gone, or is not open yet."""
-    if state.lost_kernel is not None and state.lost_kernel.restarts:
-        words = " the kernel ended; the next one is being started  "
-        unknown = span("how calls that had started ended is not known", Tone.DIM)
-        return [line(span(" ! ", Tone.ALARM), span(words), unknown)]
-    if state.lost_kernel is not None:
-        left = state.lost_kernel.seconds_left(state.clock())
-        take = span(state.keys.label("app.take"), Tone.KEY)
-        looks = f"  looking for it {left} s more" if left else "  none came back"
-        note = line(span(" ! ", Tone.ALARM), span(" the kernel is gone  "))
-        return [(*note, take, span(" opens one here", Tone.DIM), span(looks))]
-    if state.lost_reason:
-        words = f" {state.lost_reason}. Press {state.keys.label('app.leave')} and start again."
-        return [line(span(" ! ", Tone.ALARM), span(words))]
-    if state.waiting_for:
-        note = line(span(" … ", Tone.WARN), span(f"waiting for {state.waiting_for}"))
-        return [(*note, span("  its end opens this root", Tone.DIM))]
-    return []
+    """The alert that the kernel is gone, or that another process still holds the root."""
+    match state.connection:
+        case LostConnection(restarts=True, reason=reason):
+            words = f" {reason}; the next one is being started  "
+            unknown = span("how calls that had started ended is not known", Tone.DIM)
+            return [line(span(" ! ", Tone.ALARM), span(words), unknown)]
+        case LostConnection() as lost:
+            left = lost.seconds_left(state.clock())
+            take = span(state.keys.label("app.take"), Tone.KEY)
+            looks = f"  looking for it {left} s more" if left else "  none came back"
+            note = line(span(" ! ", Tone.ALARM), span(" the kernel is gone  "))
+            return [(*note, take, span(" opens one here", Tone.DIM), span(looks))]
+        case OpeningConnection(waiting_for=holder) if holder:
+            note = line(span(" … ", Tone.WARN), span(f"waiting for {holder}"))
+            return [(*note, span("  its end opens this root", Tone.DIM))]
+        case _:
+            return []
 
 
 def _pairing_lines(state: ConsoleState) -> list[StyledLine]:
     """The alert that this console is only a viewer, or the codes of the consoles that ask to pair."""
     pair = span(state.keys.label("app.pair"), Tone.KEY)
-    if state.attachment is not None and not state.attachment.paired and state.lost_kernel is None:
+    if state.attachment is not None and not state.attachment.paired and state.lost is None:
         whom = f"{state.attachment.holder}, since {local_time(state.attachment.since)}"
         note = line(span(" ⇄ viewer only  ", Tone.WARN), pair, span(" pairs  ", Tone.DIM))
         return [(*note, span(f"attached to {whom}"))]

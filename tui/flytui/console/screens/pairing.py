@@ -12,7 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from flycore.model.errors import FlyError
-from flytui.console.attachment import (
+from flytui.console.kernel_connection import (
     CODE_LETTERS,
     AttachedKernel,
     PairingRequest,
@@ -67,7 +67,7 @@ class EnterCodeScreen(TypeaheadScreen[bool]):
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Close the screen when the kernel has changed or gone."""
-        if self._state.attachment is not self._attachment or self._state.lost_kernel is not None:
+        if self._state.attachment is not self._attachment or self._state.lost is not None:
             self.dismiss(False)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

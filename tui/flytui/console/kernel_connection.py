@@ -1,6 +1,10 @@
-"""Values about the attachment to another process's kernel, and about consoles that ask to pair with this one.
+"""Values about the console's connection with its kernel, and about consoles that ask to pair with this one.
 
-Nothing here does input or output but the `PairingConnection` that is handed in.
+The connection is one value of three kinds:
+
+    opening ──▶ open ◀──▶ lost
+
+Nothing here does input or output but the `PairingConnection` and the clients that are handed in.
 """
 
 from __future__ import annotations
@@ -73,10 +77,31 @@ class PairingRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class LostKernel:
+class OpeningConnection:
+    """The first connection is being opened. There is no kernel yet, and so nothing to call or to decide."""
+
+    waiting_for: str = ""
+    """The process that still holds the root; `""` where the console waits for none."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenConnection:
+    """The console works with a kernel."""
+
+    client: Client
+    approver: Approver
+    attachment: AttachedKernel | None = None
+    """The attachment to another one's kernel; None where it is the kernel beside this console."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostConnection:
     """The kernel that this console worked with no longer answers. Times are on the console's clock."""
 
+    last: OpenConnection
+    """The connection that was lost. Its client and its approver refuse everything themselves."""
     since: float
+    reason: str = "the kernel ended"
     restarts: bool = False
     """Whether it was the kernel beside this console: the supervisor starts the next one."""
 
@@ -88,6 +113,9 @@ class LostKernel:
         """The whole seconds for which the kernel will still be looked for; 0 when the time is over."""
         # Rounded up, so that 0 is drawn only once the search has ended.
         return max(0, int(SEARCH_S - (now - self.since) + 0.999))
+
+
+Connection = OpeningConnection | OpenConnection | LostConnection
 
 
 def normalise_code(written: str) -> str:
