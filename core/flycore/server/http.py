@@ -16,12 +16,12 @@ from typing import Any
 import anyio
 
 from flycore.kernel.kernel import Kernel
-from flycore.model.json import Json, StrictJsonError, read_strict
+from flycore.model.json import Json
 from flycore.model.large_values import is_large_text, run_aside
 from flycore.server.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
 from flycore.server.connection_limits import ConnectionLimits
 from flycore.server.loopback import LOOPBACK, bind_loopback, silence_logger, watch_tokens
-from flycore.server.mcp.envelope import envelope_fault
+from flycore.server.mcp.jsonrpc import ID_IN_USE, INVALID_REQUEST, MessageRefused, read_message
 from flycore.server.tokens import HTTP_DOOR, TokenStore
 
 HTTP_PORT = 8788
@@ -40,14 +40,11 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 AsgiSend = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, AsgiSend], Awaitable[None]]
+RequestKey = tuple[str, str, str]
+"""Caller, session and id of a request."""
 
 _TOO_LARGE = Refusal(
     http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body may have at most {MAX_BODY_BYTES} bytes"
-)
-_NOT_STRICT = Refusal(
-    http.HTTPStatus.BAD_REQUEST,
-    '{"jsonrpc": "2.0", "id": null, "error": {"code": -32700, '
-    '"message": "the body is not JSON, or two programs could read it differently"}}',
 )
 _TOO_SLOW = Refusal(http.HTTPStatus.REQUEST_TIMEOUT, f"a body must arrive within {BODY_SECONDS:.0f} seconds")
 
@@ -57,8 +54,8 @@ class AuthMiddleware:
 
     def __init__(self, app: App, tokens: TokenStore, limits: ConnectionLimits, port: int) -> None:
         self._app, self._tokens, self._limits, self._port = app, tokens, limits, port
-        self._open_requests: set[tuple[str, str, str]] = set()
-        """Caller, session and id of each request that is not answered yet."""
+        self._open_requests: set[RequestKey] = set()
+        """Those that are not answered yet."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: AsgiSend) -> None:
         """Serve one request, or hand on the lifespan. Every other kind of connection is ignored."""
@@ -78,20 +75,12 @@ class AuthMiddleware:
         if refused is not None:
             await _answer(send, refused)
             return
-        key: tuple[str, str, str] | None = None
-        if body:
-            try:
-                message = await run_aside(is_large_text(body), read_strict, body)
-            except StrictJsonError:
-                await _answer(send, _NOT_STRICT, b"application/json")
-                return
-            fault = envelope_fault(message)
-            key = None if fault else _request_key(scope, message)
-            if key in self._open_requests:
-                fault = "this id is in use"
-            if fault:
-                await _answer(send, _invalid_request(fault), b"application/json")
-                return
+        try:
+            key = await self._check_body(scope, body)
+        except MessageRefused as fault:
+            wrong = Refusal(http.HTTPStatus.BAD_REQUEST, json.dumps(fault.answer))
+            await _answer(send, wrong, b"application/json")
+            return
         # The SDK keeps one answer for each id of a session: of two requests with one id only the latter would
         # be answered.
         if key is not None:
@@ -101,6 +90,15 @@ class AuthMiddleware:
         finally:
             if key is not None:
                 self._open_requests.discard(key)
+
+    async def _check_body(self, scope: Scope, body: bytes) -> RequestKey | None:
+        """Return the key of the request in the body, None where there is none. Raises MessageRefused."""
+        if not body:
+            return None
+        key = _request_key(scope, await run_aside(is_large_text(body), read_message, body, "the body"))
+        if key in self._open_requests:
+            raise MessageRefused(INVALID_REQUEST, ID_IN_USE)
+        return key
 
     def _refusal(self, scope: Scope) -> Refusal | None:
         """Return why this request is refused. Where it is not, the caller's key is put into `scope`."""
@@ -126,17 +124,12 @@ class AuthMiddleware:
         return self._limits.admit(peer, token)
 
 
-def _request_key(scope: Scope, message: Json) -> tuple[str, str, str] | None:
-    """Return caller, session and id of a request; None for a message without an id, or outside a session."""
+def _request_key(scope: Scope, message: Json) -> RequestKey | None:
+    """Return the key of a request; None for a message without an id, or outside a session."""
     session = next((value for name, value in scope["headers"] if name == SESSION_HEADER), b"")
     if not session or not isinstance(message, dict) or "method" not in message or "id" not in message:
         return None
     return scope["state"][CALLER_STATE_KEY], session.decode("latin-1"), str(message["id"])
-
-
-def _invalid_request(fault: str) -> Refusal:
-    error = {"jsonrpc": "2.0", "id": None, "error": {"code": -32600, "message": fault}}
-    return Refusal(http.HTTPStatus.BAD_REQUEST, json.dumps(error))
 
 
 async def _answer(send: AsgiSend, answer: Refusal, kind: bytes = b"text/plain; charset=utf-8") -> None:

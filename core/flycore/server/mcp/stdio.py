@@ -17,8 +17,6 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
-    INVALID_REQUEST,
-    PARSE_ERROR,
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
@@ -29,10 +27,9 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from flycore.model.json import StrictJsonError, read_strict
 from flycore.rpc.methods import Client
-from flycore.server.mcp.envelope import envelope_fault
 from flycore.server.mcp.images import ReadImage
+from flycore.server.mcp.jsonrpc import ID_IN_USE, INVALID_REQUEST, MessageRefused, read_message
 from flycore.server.mcp.server import build_server
 from flysafe.text import safe_text
 
@@ -108,7 +105,7 @@ class PendingRequests:
             return None
         if str(message.id) in self._ids:
             # An error with this id would look like the answer to the other request, so it has no id.
-            error = ErrorData(code=INVALID_REQUEST, message="this id is in use")
+            error = ErrorData(code=INVALID_REQUEST, message=ID_IN_USE)
             return JSONRPCError(jsonrpc="2.0", id=None, error=error)
         if len(self._ids) >= MAX_PENDING:
             error = ErrorData(code=INTERNAL_ERROR, message=f"{MAX_PENDING} requests are already open")
@@ -161,13 +158,10 @@ async def _cancel_after_hangup(source: int, scope: anyio.CancelScope) -> None:
 
 def _parse(line: bytes) -> SessionMessage | JSONRPCError:
     try:
-        value = read_strict(line)
-        fault = envelope_fault(value)
-        if not fault:
-            return SessionMessage(jsonrpc_message_adapter.validate_python(value, by_name=False))
-        error = ErrorData(code=INVALID_REQUEST, message=fault)
-    except StrictJsonError as problem:
-        error = ErrorData(code=PARSE_ERROR, message=f"the line {problem.reason}")
+        value = read_message(line, "the line")
+        return SessionMessage(jsonrpc_message_adapter.validate_python(value, by_name=False))
+    except MessageRefused as fault:
+        error = ErrorData(code=fault.code, message=fault.reason)
     except ValidationError:
         error = ErrorData(code=INVALID_REQUEST, message="the line is not a JSON-RPC message")
     return JSONRPCError(jsonrpc="2.0", id=None, error=error)
