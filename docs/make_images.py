@@ -34,6 +34,7 @@ from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Choice, Effective, KernelRole, RequestState
 from flycore.model.json import Json
 from flycore.registry.paths import RootPaths, find_paths
+from flycore.rpc.methods import Approver
 from flysafe.unix_sockets import send_descriptor
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
@@ -72,6 +73,8 @@ class Stage:
     pilot: Pilot[None]
     clock: HandClock
     kernel: Kernel
+    approver: Approver
+    """Decides what no picture shows, over the connection of the console."""
 
     async def until(self, what: str, found: Callable[[], object]) -> None:
         """Waits until `found` returns a true value. Raises TimeoutError after `PATIENCE` seconds."""
@@ -192,7 +195,7 @@ async def stage(places: RootPaths) -> AsyncIterator[Stage]:
             )
             app = FlytuiApp(state)
             async with app.run_test(size=SIZE) as pilot:
-                yield Stage(app, pilot, clock, kernel)
+                yield Stage(app, pilot, clock, kernel, approver)
 
 
 async def take_pictures(places: RootPaths) -> None:
@@ -322,7 +325,7 @@ async def picture_grants(scene: Stage) -> None:
     """Takes the screen Grants with a lease, then the screen after everything was stopped."""
     request = scene.app.state.waiting[0].request
     lease = Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=15, calls=20))
-    await scene.kernel.approver.decide(request.id, request.subject_digest, lease)
+    await scene.approver.decide(request.id, request.subject_digest, lease)
     await scene.until("the lease", lambda: scene.app.state.leases)
     await scene.keys("4")
     await scene.picture("grants")
@@ -338,7 +341,7 @@ async def answer(scene: Stage, ask: Callable[[], None], choice: Choice, reason: 
     ask()
     await scene.until("the request", lambda: scene.kernel.asks()[0].state is RequestState.WAITING)
     request = scene.kernel.asks()[0].request
-    outcome: Outcome = await scene.kernel.approver.decide(
+    outcome: Outcome = await scene.approver.decide(
         request.id, request.subject_digest, Answer(choice=choice, reason=reason)
     )
     if not outcome.accepted:
