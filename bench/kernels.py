@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -19,6 +20,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
 from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Effective, KernelRole, Status
+from flycore.pipeline.targets.window import ProtectedWindows
 from flycore.registry.paths import RootPaths, find_paths
 
 CALLER = Caller(door="socket", program="bench", executable="/usr/bin/bench", pid=1, started=1)
@@ -82,9 +84,9 @@ async def running(places: RootPaths, environ: dict[str, str]) -> AsyncIterator[K
     """A kernel for one measurement, so that each measurement begins with a full quota."""
     with RootLock.acquire(places, KernelRole.CONSOLE) as holder:
         async with open_kernel(places, holder, environ) as kernel:
-            kernel.approver.attach((), ())
+            approver = kernel.pairing.open_own("bench", os.getppid(), ProtectedWindows())
             waiting = kernel.pending_trust()
-            await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+            await approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
             with anyio.fail_after(PATIENCE_S):
                 await _available(kernel)
             yield kernel

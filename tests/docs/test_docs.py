@@ -31,7 +31,7 @@ from flycore.rpc.messages import ErrorCode
 from flycore.server.unix import serve_unix
 from flytui.text.card import card_keys
 from kits.command import COMMAND, forked_bin
-from kits.kernel import Root, kernel_of, until
+from kits.kernel import Root, approver_of, kernel_of, until
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -291,7 +291,7 @@ async def served(root: Root) -> AsyncIterator[Kernel]:
     """A console's kernel on the socket, its tools trusted and found well."""
     async with kernel_of(root, trusted=False) as kernel, serve_unix(kernel, root.places.socket):
         items = kernel.pending_trust()
-        await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in items))
+        await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in items))
         await until(lambda: settled(kernel))
         yield kernel
 

@@ -21,7 +21,7 @@ from flycore.registry.paths import RootPaths
 from flycore.server.handed_over import ConsoleListener
 from flycore.server.unix import serve_unix
 from flysafe.unix_sockets import send_descriptor
-from kits.kernel import PATIENCE, Root
+from kits.kernel import PATIENCE, Root, close_console
 
 
 @contextmanager
@@ -75,6 +75,7 @@ class ConsoleDoor:
 @asynccontextmanager
 async def own_console(root: Root, kernel: Kernel) -> AsyncIterator[Any]:
     """The console beside a kernel that serves nobody yet; gives its client and its approver."""
+    close_console(kernel)
     door = ConsoleDoor()
     try:
         async with (

@@ -10,15 +10,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import anyio
 
+from flycore.approval.callers import identify_peer
+from flycore.kernel.approver import KernelApprover
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
 from flycore.model.approval import Answer, Ask
 from flycore.model.call import Caller, CallRequest, ToolResult
 from flycore.model.enums import Choice, RequestState
+from flycore.pipeline.targets.window import ProtectedWindows
 from flycore.registry.paths import RootPaths, find_paths
 from flysafe.procfs import read_process
 
@@ -136,16 +140,42 @@ class Root:
         return [json.loads(line) for file in files for line in file.read_text().splitlines()]
 
 
+_consoles: WeakKeyDictionary[Kernel, KernelApprover] = WeakKeyDictionary()
+_CONSOLE = "the console of the tests"
+
+
+def open_console(kernel: Kernel) -> KernelApprover:
+    """Have a console beside the kernel, and return its approver. The kernel opens it as it does for the
+    session of a connection that a supervisor handed over."""
+    if kernel not in _consoles:
+        # Not the test's own process: whatever that calls over a socket is called by an agent.
+        _consoles[kernel] = kernel.pairing.open_own(_CONSOLE, os.getppid(), ProtectedWindows())
+    return _consoles[kernel]
+
+
+def close_console(kernel: Kernel) -> None:
+    """Close that console, as when its connection ends. Requests go on waiting."""
+    approver, pid = _consoles.pop(kernel, None), os.getppid()
+    kernel.pairing.disconnected(_CONSOLE, approver, identify_peer(pid, "console"), pid)
+
+
+def approver_of(kernel: Kernel) -> KernelApprover:
+    """The approver of the console beside that kernel, which is open from then on."""
+    return open_console(kernel)
+
+
 @asynccontextmanager
 async def kernel_of(root: Root, *, role: str = "console", trusted: bool = True) -> AsyncIterator[Kernel]:
     """A kernel with a console attached and everything in the registry trusted."""
     with RootLock.acquire(root.places, role) as holder:
         async with open_kernel(root.places, holder, root.environ) as kernel:
             if role == "console":
-                kernel.approver.attach((), ())
+                open_console(kernel)
             if trusted:
                 waiting = kernel.pending_trust()
-                await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+                await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in waiting))
+                if role != "console":
+                    close_console(kernel)
                 await until(lambda: all(view.trusted for view in kernel.catalog().sidecars))
             yield kernel
 
@@ -185,7 +215,7 @@ async def waiting_ask(kernel: Kernel, count: int = 1) -> Ask:
 
 async def approve(kernel: Kernel, ask: Ask) -> None:
     """Approve exactly this request, as a person does."""
-    outcome = await kernel.approver.decide(
+    outcome = await approver_of(kernel).decide(
         ask.request.id, ask.request.subject_digest, Answer(choice=Choice.APPROVE_ONCE)
     )
     assert outcome.accepted, outcome.why_not

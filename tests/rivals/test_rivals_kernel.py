@@ -22,7 +22,20 @@ from flycore.model.approval import Answer, Ask, LeaseTerms, RuleTerms
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Choice, Code, Decision, Phase, RequestState, Status
 from flycore.policy.evaluate import load_policy
-from kits.kernel import Root, a_caller, answered_call, approve, kernel_of, request, tool, until, waiting_ask
+from kits.kernel import (
+    Root,
+    a_caller,
+    answered_call,
+    approve,
+    approver_of,
+    close_console,
+    kernel_of,
+    open_console,
+    request,
+    tool,
+    until,
+    waiting_ask,
+)
 from kits.unix_socket import plain, served
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +76,7 @@ def waiting(kernel: Kernel) -> list[Ask]:
 
 async def decide(kernel: Kernel, ask: Ask, answer: Answer) -> str:
     """Why the answer did not count; empty where it did."""
-    outcome = await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+    outcome = await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)
     assert outcome.accepted is (outcome.why_not == "")
     return outcome.why_not
 
@@ -151,10 +164,12 @@ async def test_an_edited_input_is_not_checked_again(root: Root) -> None:
 
         async def edit(ask: Ask) -> None:
             for bad in ({"n": 10}, {"n": "5"}, {}, {"n": 3}):
-                outcome = await kernel.approver.edit(ask.request.id, ask.request.subject_digest, bad)
+                outcome = await approver_of(kernel).edit(ask.request.id, ask.request.subject_digest, bad)
                 assert not outcome.accepted, bad
             assert waiting(kernel) == [ask]
-            assert (await kernel.approver.edit(ask.request.id, ask.request.subject_digest, {"n": 5})).accepted
+            assert (
+                await approver_of(kernel).edit(ask.request.id, ask.request.subject_digest, {"n": 5})
+            ).accepted
             assert await decide(kernel, ask, Answer(choice=Choice.APPROVE_ONCE))
             await approve(kernel, waiting(kernel)[0])
 
@@ -201,7 +216,7 @@ async def test_the_same_id_answers_another_call(root: Root) -> None:
             await waiting_ask(kernel, number + 1)
         first, second = waiting(kernel)
         crossed = Answer(choice=Choice.APPROVE_ONCE)
-        outcome = await kernel.approver.decide(first.request.id, second.request.subject_digest, crossed)
+        outcome = await approver_of(kernel).decide(first.request.id, second.request.subject_digest, crossed)
         assert not outcome.accepted
         await approve(kernel, second)
         message: dict[str, Any] = {"type": ""}
@@ -238,8 +253,8 @@ async def test_the_prompt_reappears_after_a_reattach(root: Root) -> None:
         await no_wait(kernel, {"n": 1})
         ask = await waiting_ask(kernel)
         await approve(kernel, ask)
-        kernel.approver.detach()
-        kernel.approver.attach((), ())
+        close_console(kernel)
+        open_console(kernel)
         assert waiting(kernel) == []
         assert "already approved" in await decide(kernel, ask, Answer(choice=Choice.APPROVE_ONCE))
         assert (await no_wait(kernel, {"n": 1})).status is Status.SUCCESS

@@ -22,6 +22,7 @@ from kits.kernel import (
     answered_call,
     approve,
     approved_call,
+    approver_of,
     kernel_of,
     request,
     tool,
@@ -63,7 +64,7 @@ def waiting(kernel: Kernel) -> list[Ask]:
 
 
 async def counts(kernel: Kernel, ask: Ask, answer: Answer) -> bool:
-    return (await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)).accepted
+    return (await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)).accepted
 
 
 async def no_wait(kernel: Kernel, name: str) -> ToolResult:
@@ -177,7 +178,7 @@ async def test_the_rule_write_failed_but_the_ui_says_saved(
         group.start_soon(kernel.call, request(kernel, "echo.do"))
         ask = await waiting_ask(kernel)
         answer = Answer(choice=Choice.RULE, rule=terms)
-        outcome = await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+        outcome = await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)
         assert not outcome.accepted
         assert "no rule was written" in outcome.why_not
         assert waiting(kernel) == [ask]
@@ -219,16 +220,16 @@ async def test_a_revoke_from_a_stale_list_erases_newer_grants(root: Root) -> Non
         await kernel.call(request(kernel, "echo.do"))
         await answered_call(kernel, leased, "echo.do")
         newer = kernel.leases()
-        await kernel.approver.revoke(stale.id)
-        assert not await kernel.approver.revoke(stale.id)
+        await approver_of(kernel).revoke(stale.id)
+        assert not await approver_of(kernel).revoke(stale.id)
         assert kernel.leases() == newer
         (shown,) = kernel.rules()
         root.policy({**ALLOW, "tool": "echo.other", "because": "new"})
-        assert not (await kernel.approver.remove_rule(shown.where, shown.digest)).accepted
+        assert not (await approver_of(kernel).remove_rule(shown.where, shown.digest)).accepted
         (shown,) = kernel.rules()
         assert shown.because == "new"
         await until(lambda: kernel.catalog().capability("echo.other").decision is Decision.ALLOW)
-        assert (await kernel.approver.remove_rule(shown.where, shown.digest)).accepted
+        assert (await approver_of(kernel).remove_rule(shown.where, shown.digest)).accepted
         assert (await no_wait(kernel, "echo.other")).status is Status.PENDING
 
 
@@ -286,7 +287,7 @@ async def test_the_first_run_trusts_whatever_is_there(root: Root) -> None:
             result = await kernel.call(request(kernel, name))
             assert (result.status, code_of(result)) == (Status.UNAVAILABLE, ReasonCode.FOLDER_UNTRUSTED)
         (shown,) = (item for item in kernel.pending_trust() if item.sidecar == "echo")
-        assert (await kernel.approver.trust(((shown.sidecar, shown.digest),))).accepted
+        assert (await approver_of(kernel).trust(((shown.sidecar, shown.digest),))).accepted
         assert (await kernel.call(request(kernel, "echo.do"))).status is Status.SUCCESS
         assert code_of(await kernel.call(request(kernel, "asks.do"))) == ReasonCode.FOLDER_UNTRUSTED
     assert runs(root) == 1

@@ -16,12 +16,13 @@ from flycore.server.queries import Queries
 
 
 class LocalClient(ClientProxy):
-    """A client that reads everything and calls tools as `caller`."""
+    """A client that reads what a viewer reads, and calls tools as `caller`. It is no console: it decides
+    nothing, and does not see the letters that confirm approvals."""
 
     def __init__(self, kernel: Kernel, caller: Caller) -> None:
         self._kernel = kernel
         self._caller = caller
-        self._queries = Queries(kernel, caller, viewer=True, paired=True)
+        self._queries = Queries(kernel, caller, viewer=True)
 
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
         """Return the result of that method of the kernel."""

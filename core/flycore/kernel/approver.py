@@ -1,4 +1,4 @@
-"""The approver: the decisions of a person at one console, in this process or paired from another."""
+"""The approver: the decisions of a person at one console, which are carried out in the kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from flycore.kernel.standing_permissions import RevocationHistory
 from flycore.model.approval import Answer, Outcome
 from flycore.model.enums import Choice
 from flycore.model.json import JsonObject
-from flycore.pipeline.targets.window import ProtectedWindows
 
 AnswerQuestion = Callable[[str, str, str, str], Awaitable[Outcome]]
 
@@ -35,44 +34,18 @@ class KernelApprover:
     `who` names the console to other consoles and in log lines on requests, `by` in all other log lines.
     """
 
-    def __init__(
-        self,
-        deps: ApproverDeps,
-        who: str,
-        by: str,
-        *,
-        refuse: Callable[[int], bool],
-        opened: Callable[[], None] | None = None,
-    ) -> None:
-        """`refuse` refuses the pairing codes of a process; `opened` is called when the console opens."""
+    def __init__(self, deps: ApproverDeps, who: str, by: str, *, refuse: Callable[[int], bool]) -> None:
+        """`refuse` refuses the pairing codes of a process."""
         self._queue = deps.queue
         self._revocations = deps.revocations(by)
         self._refresher = deps.refresher
         self._answer = deps.answer_question
-        self._consoles = deps.consoles
         self._refuse = refuse
-        self.who, self._by = who, by
-        self._opened = opened
-
-    def attach(self, window_ids: tuple[int, ...], pids: tuple[int, ...]) -> None:
-        """Open the console, or replace its windows and processes, which no tool may touch."""
-        opened = self._consoles.open(self, ProtectedWindows(window_ids=window_ids, pids=pids))
-        if opened and self._opened is not None:
-            self._opened()
-
-    def detach(self) -> None:
-        """Close the console. If it was the last one, waiting calls end, as nobody can decide."""
-        self.disconnect()
-        if not self._consoles:
-            self._queue.approver_left()
-
-    def disconnect(self) -> None:
-        """Close a console whose connection broke. It may come back, so waiting calls go on waiting."""
-        self._consoles.close(self)
+        self._who, self._by = who, by
 
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
         """Decide a request. While a tool controls the desktop only a refusal is accepted."""
-        outcome = self._queue.decide(request_id, subject_digest, answer, by=self.who, author=self._by)
+        outcome = self._queue.decide(request_id, subject_digest, answer, by=self._who, author=self._by)
         return await self._refreshed(outcome) if answer.choice == Choice.RULE else outcome
 
     async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:

@@ -12,7 +12,6 @@ which the bus passes on only to consoles that can decide and to the terminal of 
 from __future__ import annotations
 
 import hmac
-import os
 import secrets
 from collections import deque
 from collections.abc import Hashable, Iterator
@@ -114,7 +113,7 @@ PROVISIONAL_KERNEL = "this kernel runs for one command only: ask it to yield, an
 NO_CONSOLE_OPEN = "nobody could see the code: no console is open, and flytui serve has no terminal"
 TOO_MANY_CODES = "too many codes were requested: try again in two minutes"
 OWN_CONSOLE = "console"
-"""The name of the kernel's own console in log lines that have no pid."""
+"""The name of the console that the supervisor started in log lines that have no pid."""
 _WHY_NOT = {
     CodeCheck.WRONG: "this is not the code that was shown; tries left: {}",
     CodeCheck.SPENT: "this is not the code that was shown, and that code is now invalid; attach again",
@@ -127,16 +126,8 @@ class ConsolePairing:
 
     def __init__(self, deps: ApproverDeps, recorder: Recorder, role: KernelRole) -> None:
         self._deps = deps
-        self.own = KernelApprover(
-            deps,
-            f"the console on pid {os.getpid()}",
-            OWN_CONSOLE,
-            refuse=self.refuse,
-            opened=self._record_opened,
-        )
-        """The approver of the console that the kernel's supervisor started, and of each one after it."""
         self.own_pid = 0
-        """The process of that console; 0 while none is connected."""
+        """The process of the console that the kernel's supervisor started; 0 while none is connected."""
         self._own_connection: Hashable = None
         self._recorder = recorder
         self._clock = recorder.clock
@@ -202,7 +193,7 @@ class ConsolePairing:
         approver = KernelApprover(self._deps, who, who, refuse=self.refuse)
         # Logged before it can decide: no decision of a console may stand in the log without its attachment.
         self._record(audit_events.CONSOLE_ATTACHED, caller, pid)
-        approver.attach(windows.window_ids, windows.pids)
+        self._deps.consoles.open(approver, windows)
         self._publish("console.attached", self._event_payload(connection, caller, pid))
         return approver
 
@@ -210,9 +201,10 @@ class ConsolePairing:
         """Open the console of process `pid` that the supervisor started, and return its approver."""
         # The connection of an earlier console may close after this one has come: it must not close this one.
         self._own_connection, self.own_pid = connection, pid
-        self.own.who = f"the console on pid {pid}"
-        self.own.attach(windows.window_ids, windows.pids)
-        return self.own
+        approver = KernelApprover(self._deps, f"the console on pid {pid}", OWN_CONSOLE, refuse=self.refuse)
+        self._deps.consoles.open(approver, windows)
+        self._record(audit_events.CONSOLE_OPENED, identify_peer(pid, "console"), pid)
+        return approver
 
     def disconnected(
         self, connection: Hashable, approver: KernelApprover | None, caller: Caller, pid: int
@@ -220,12 +212,10 @@ class ConsolePairing:
         """Drop the code of a closed connection and close its console. Waiting requests stay undecided."""
         self._codes.forget(connection)
         was_waiting = self._waiting.pop(connection, None)
-        if approver is self.own and connection is not self._own_connection:
-            return  # another console has taken its place
-        if approver is self.own:
+        if connection is self._own_connection:
             self._own_connection, self.own_pid = None, 0
         if approver is not None:
-            approver.disconnect()
+            self._deps.consoles.close(approver)
             self._record(audit_events.CONSOLE_LEFT, caller, pid)
         if approver is not None or was_waiting is not None:
             self._publish("console.left", self._event_payload(connection, caller, pid))
@@ -240,10 +230,6 @@ class ConsolePairing:
             self._record(audit_events.CONSOLE_REFUSED, caller, pid, reason="refused")
             self._publish("console.refused", self._event_payload(connection, caller, pid))
         return bool(connections)
-
-    def _record_opened(self) -> None:
-        pid = self.own_pid or os.getpid()
-        self._record(audit_events.CONSOLE_OPENED, identify_peer(pid, "console"), pid)
 
     def _record(self, event: str, caller: Caller, pid: int, reason: str = "") -> None:
         # Nothing runs because of these lines, so a line that cannot be written stops nothing.

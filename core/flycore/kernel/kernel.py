@@ -73,7 +73,6 @@ class Kernel:
 
     def __init__(self, parts: KernelParts) -> None:
         self.bus = parts.bus
-        self.approver = parts.pairing.own
         self.pairing = parts.pairing
         self.yielded = anyio.Event()
         """Set when the kernel takes no more calls."""

@@ -153,7 +153,7 @@ class StandingPermissions:
 
 
 class RevocationHistory:
-    """The revocations of one console, which can be undone, the last one first, until the kernel ends.
+    """The revocations of one console, which can be undone, the last one first, while it is open.
 
     `by` names the console in the log.
     """

@@ -18,7 +18,19 @@ from flycore.model.call import Caller, CallRequest, ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
 from flycore.registry.paths import TICKETS_FILE
 from flysafe.procfs import read_process
-from kits.kernel import ECHO, Root, a_caller, approve, kernel_of, request, until, waiting_ask
+from kits.kernel import (
+    ECHO,
+    Root,
+    a_caller,
+    approve,
+    approver_of,
+    close_console,
+    kernel_of,
+    open_console,
+    request,
+    until,
+    waiting_ask,
+)
 
 pytestmark = pytest.mark.anyio
 COUNTS = """#!/bin/sh
@@ -111,7 +123,7 @@ async def test_a_denied_ticket_tells_its_caller_once(root: Root) -> None:
     async with kernel_of(root) as kernel:
         await no_wait(kernel)
         ask = await waiting_ask(kernel)
-        assert (await kernel.approver.decide(ask.request.id, ask.request.subject_digest, DENY)).accepted
+        assert (await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, DENY)).accepted
         told = await no_wait(kernel)
         assert (told.status, told.error.code) == (Status.DENIED, Code.DENIED)
         assert "not today" in told.error.message
@@ -203,17 +215,17 @@ async def test_an_edited_input_is_what_runs_and_the_caller_is_told(root: Root) -
         callers.call()
         ask = await waiting_ask(kernel)
         asked, shown = ask.request.id, ask.request.subject_digest
-        bad = await kernel.approver.edit(asked, shown, {"n": 10})
+        bad = await approver_of(kernel).edit(asked, shown, {"n": 10})
         assert not bad.accepted
         assert "n" in bad.why_not
-        assert not (await kernel.approver.edit(asked, "0" * 64, {"n": 5})).accepted
+        assert not (await approver_of(kernel).edit(asked, "0" * 64, {"n": 5})).accepted
         assert kernel.asks()[0].request.subject_digest == shown
-        assert (await kernel.approver.edit(asked, shown, {"n": 5})).accepted
+        assert (await approver_of(kernel).edit(asked, shown, {"n": 5})).accepted
         edited = kernel.asks()[0].request
         assert edited.edited
         assert edited.subject_digest != shown
         assert edited.letter != "" or edited.risk.value == "medium"
-        stale = await kernel.approver.decide(asked, shown, Answer(choice=Choice.APPROVE_ONCE))
+        stale = await approver_of(kernel).decide(asked, shown, Answer(choice=Choice.APPROVE_ONCE))
         assert not stale.accepted
         await approve(kernel, kernel.asks()[0])
         result = (await callers.ended(1))[0]
@@ -233,7 +245,7 @@ async def test_policy_judges_an_edited_input_again(root: Root) -> None:
         callers = Callers(kernel, group)
         callers.call()
         ask = await waiting_ask(kernel)
-        outcome = await kernel.approver.edit(ask.request.id, ask.request.subject_digest, {"n": 3})
+        outcome = await approver_of(kernel).edit(ask.request.id, ask.request.subject_digest, {"n": 3})
         assert not outcome.accepted
         assert "policy" in outcome.why_not
         assert kernel.asks()[0].request == ask.request
@@ -245,7 +257,7 @@ async def test_a_refusal_that_lasts_answers_the_next_ones(root: Root) -> None:
         await no_wait(kernel)
         ask = await waiting_ask(kernel)
         answer = Answer(choice=Choice.DENY, reason="busy", deny_minutes=10)
-        assert (await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)).accepted
+        assert (await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)).accepted
         for given in ({"n": 1}, {"n": 2}):
             result = await kernel.call(request(kernel, "echo.do", given))
             assert (result.status, result.error.code) == (Status.DENIED, Code.DENIED)
@@ -261,14 +273,14 @@ async def test_what_is_held_does_not_run_out(root: Root) -> None:
         callers = Callers(kernel, group)
         callers.call()
         ask = await waiting_ask(kernel)
-        assert await kernel.approver.hold(ask.request.id, True)
-        assert not await kernel.approver.hold(ask.request.id, True)
+        assert await approver_of(kernel).hold(ask.request.id, True)
+        assert not await approver_of(kernel).hold(ask.request.id, True)
         callers.call(input={"n": 2})
         timed_out = (await callers.ended(1))[0]
         assert timed_out.error.code == Code.APPROVAL_TIMEOUT
         assert kernel.asks()[0].held
         assert kernel.asks()[0].state is RequestState.WAITING
-        assert await kernel.approver.hold(ask.request.id, False)
+        assert await approver_of(kernel).hold(ask.request.id, False)
         assert (await callers.ended(2))[1].error.code == Code.APPROVAL_TIMEOUT
         assert runs(root) == 0
 
@@ -280,10 +292,11 @@ async def test_the_console_may_close_while_a_ticket_waits(root: Root) -> None:
         callers.call()
         await until(lambda: kernel.asks() and not kernel.asks()[0].ticket)
         await no_wait(kernel)
-        kernel.approver.detach()
-        assert (await callers.ended(1))[0].error.code == Code.NO_APPROVER
-        assert kernel.asks()[0].ticket
-        kernel.approver.attach((), ())
+        close_console(kernel)
+        assert (kernel.asks()[0].state, callers.results) == (RequestState.WAITING, [])
+        callers.scopes[0].cancel()
+        await until(lambda: kernel.asks()[0].ticket)
+        open_console(kernel)
         await approve(kernel, kernel.asks()[0])
         assert (await no_wait(kernel)).status is Status.SUCCESS
 
@@ -307,7 +320,7 @@ async def test_a_request_whose_caller_has_exited_is_withdrawn(root: Root) -> Non
             assert (await no_wait(kernel, caller=caller)).status is Status.PENDING
             ask = await waiting_ask(kernel)
         # Whether the queue or the decision notices first, the approval does not count.
-        outcome = await kernel.approver.decide(
+        outcome = await approver_of(kernel).decide(
             ask.request.id, ask.request.subject_digest, Answer(choice=Choice.APPROVE_ONCE)
         )
         assert not outcome.accepted

@@ -16,7 +16,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Choice, Status
-from kits.kernel import Root, answered_call, kernel_of, tool
+from kits.kernel import Root, answered_call, approver_of, kernel_of, tool
 
 pytestmark = pytest.mark.anyio
 
@@ -69,11 +69,11 @@ async def _calls(kernel: Kernel, text: str) -> None:
 
     async def deny(ask: Ask) -> None:
         answer = Answer(choice=Choice.DENY, reason=text)
-        assert (await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)).accepted
+        assert (await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)).accepted
 
     async def approve(ask: Ask) -> None:
         answer = Answer(choice=Choice.APPROVE_ONCE)
-        assert (await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)).accepted
+        assert (await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)).accepted
 
     given = {text: [text, {text: text}]}
     for answer in (deny, approve):

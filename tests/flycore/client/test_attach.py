@@ -23,7 +23,18 @@ from flycore.model.enums import Choice, Code, ReasonCode, RequestState, Status
 from flycore.model.errors import ConnectionLost, NotPaired, ProtocolError, RootBusy
 from flycore.server.unix import serve_unix
 from kits.attach import attached, codes_of, shown_code
-from kits.kernel import ECHO, Root, kernel_of, request, tool, until, waiting_ask
+from kits.kernel import (
+    ECHO,
+    Root,
+    approver_of,
+    close_console,
+    kernel_of,
+    open_console,
+    request,
+    tool,
+    until,
+    waiting_ask,
+)
 
 pytestmark = pytest.mark.anyio
 ONCE = Answer(choice=Choice.APPROVE_ONCE)
@@ -90,7 +101,7 @@ async def test_the_first_decision_counts_and_the_other_console_is_told_who_made_
         ask = (await waiting_ask(kernel)).request
         no = Answer(choice=Choice.DENY, reason="not now")
         assert (await approver.decide(ask.id, ask.subject_digest, no)).accepted
-        late = await kernel.approver.decide(ask.id, ask.subject_digest, ONCE)
+        late = await approver_of(kernel).decide(ask.id, ask.subject_digest, ONCE)
         assert not late.accepted
         assert late.why_not == f"already denied by the console on pid {os.getpid()}"
         assert [item.decided_by for item in await client.asks()] == [f"the console on pid {os.getpid()}"]
@@ -125,16 +136,16 @@ async def test_a_console_that_is_lost_leaves_its_seat_and_what_waits_waits_on(ro
 
 
 async def test_whoever_is_there_is_enough_for_calls_to_wait(root: Root) -> None:
-    """The console in the process goes, the paired one stays; then nobody is there, and no call waits."""
+    """The console beside the kernel goes, the one paired by a code stays, and the call waits on."""
     async with serving(root) as kernel:
         alone = await kernel.call(request(kernel, "echo.ask"))
         assert alone.error is not None
         assert alone.error.code == Code.NO_APPROVER
-        kernel.approver.attach((), ())
+        open_console(kernel)
         async with attached(root, kernel) as (_, approver), anyio.create_task_group() as group:
             group.start_soon(kernel.call, request(kernel, "echo.ask"))
             ask = (await waiting_ask(kernel)).request
-            kernel.approver.detach()
+            close_console(kernel)
             assert kernel.status().waiting == 1
             assert (await approver.decide(ask.id, ask.subject_digest, ONCE)).accepted
 
@@ -225,7 +236,7 @@ async def test_the_log_says_at_which_of_two_consoles_something_was_decided(root:
         serve_unix(kernel, root.places.socket),
         attached(root, kernel) as (client, approver),
     ):
-        for hand in (kernel.approver, approver):
+        for hand in (approver_of(kernel), approver):
             for answer in answers:
                 async with anyio.create_task_group() as group:
                     group.start_soon(kernel.call, request(kernel, "echo.ask"))
@@ -277,7 +288,7 @@ async def test_no_code_is_made_where_nobody_could_see_it(root: Root) -> None:
         with codes_of(kernel) as events, pytest.raises(NotPaired, match="nobody could see"):
             async with open_attached_console(root.places, code=nobody):
                 pass
-        kernel.approver.attach((), ())
+        open_console(kernel)
         async with attached(root, kernel):
             assert kernel.status().consoles == 2
         events.close()
@@ -301,7 +312,7 @@ async def test_a_program_that_asks_without_end_is_not_shown_without_end(root: Ro
                     continue
                 with pytest.raises(ProtocolError, match="two minutes"):
                     await viewer.ask_for("console.attach")
-            kernel.approver.attach((), ())
+            open_console(kernel)
             async for event in events:
                 if event.type == "status.changed":
                     break

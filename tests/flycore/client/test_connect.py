@@ -299,11 +299,12 @@ from pathlib import Path
 import anyio
 from flycore.client.connect import open_served_kernel
 from flycore.registry.paths import find_paths
+from kits.kernel import open_console
 
 async def main():
     places = find_paths(sys.argv[1], None, os.environ, Path(sys.argv[1]))
     async with open_served_kernel(places, on_wait=print, role="console") as kernel:
-        kernel.approver.attach((), ())
+        open_console(kernel)
         print("open", flush=True)
         await anyio.sleep_forever()
 

@@ -17,7 +17,7 @@ from flycore.model.enums import Choice
 from flycore.model.errors import NotPaired
 from flycore.server.unix import serve_unix
 from kits.attach import codes_of, shown_code
-from kits.kernel import ECHO, PATIENCE, Root, kernel_of, request, tool, waiting_ask
+from kits.kernel import ECHO, PATIENCE, Root, approver_of, kernel_of, request, tool, waiting_ask
 
 pytestmark = pytest.mark.anyio
 
@@ -73,7 +73,7 @@ async def test_a_wrong_code_says_how_many_tries_are_left_and_after_three_the_cod
                     if event.type == "console.refused":
                         break
             assert event.payload["pid"] == os.getpid()
-        assert not await kernel.approver.refuse_pairing(os.getpid())
+        assert not await approver_of(kernel).refuse_pairing(os.getpid())
         await attachment.request_code()
         with pytest.raises(NotPaired, match="tries left: 2"):
             await attachment.pair("22222222")
@@ -84,14 +84,14 @@ async def test_a_refused_console_cannot_use_its_code_and_may_ask_for_another(roo
         with codes_of(kernel) as events:
             await attachment.request_code()
             code = await shown_code(events)
-        assert await kernel.approver.refuse_pairing(os.getpid())
-        assert not await kernel.approver.refuse_pairing(os.getpid())
+        assert await approver_of(kernel).refuse_pairing(os.getpid())
+        assert not await approver_of(kernel).refuse_pairing(os.getpid())
         with pytest.raises(NotPaired, match="refused"):
             await attachment.pair(code)
         with codes_of(kernel) as events:
             await attachment.request_code()
             await attachment.pair(await shown_code(events))
-        assert not await kernel.approver.refuse_pairing(os.getpid())
+        assert not await approver_of(kernel).refuse_pairing(os.getpid())
     refused = [line for line in root.audit() if line["event"] == "CONSOLE_REFUSED"]
     assert [line["reason"] for line in refused] == ["refused", "none"]
     assert code not in str(root.audit())
@@ -107,4 +107,4 @@ async def test_a_console_that_leaves_before_it_is_paired_takes_its_code_along(ro
                 if event.type == "console.left":
                     break
             assert event.payload["pid"] == os.getpid()
-        assert not await kernel.approver.refuse_pairing(os.getpid())
+        assert not await approver_of(kernel).refuse_pairing(os.getpid())

@@ -12,7 +12,7 @@ from flycore.kernel.questions import ACCEPT
 from flycore.model.diagnostics import CheckState
 from flycore.model.enums import Decision, QuestionKind, Status
 from flycore.model.question import Question
-from kits.kernel import ECHO, Root, kernel_of, request, tool, until
+from kits.kernel import ECHO, Root, approver_of, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
 
@@ -63,7 +63,7 @@ async def test_an_allow_that_another_program_writes_counts_only_once_a_person_ac
         assert kernel.status().waiting_rules == 1
         found = [check for check in await kernel.checks() if check.name == "policy"]
         assert [check.state for check in found if "wait" in check.message] == [CheckState.WARN]
-        assert (await kernel.approver.answer(question.id, ACCEPT)).accepted
+        assert (await approver_of(kernel).answer(question.id, ACCEPT)).accepted
         assert decision(kernel, "echo.do") is Decision.ALLOW
         assert (await kernel.call(request(kernel, "echo.do"))).status is Status.SUCCESS
         assert questions(kernel) == []
@@ -86,7 +86,7 @@ async def test_a_removed_or_narrower_deny_stays_in_force_until_a_person_accepts(
             root.policy({**DENY, "caller": "somebody"})
         question = await waiting(kernel, "gone", "deny echo.other · “never”")
         assert decision(kernel, "echo.other") is Decision.DENY
-        assert (await kernel.approver.answer(question.id, ACCEPT)).accepted
+        assert (await approver_of(kernel).answer(question.id, ACCEPT)).accepted
         assert decision(kernel, "echo.other") is Decision.ASK
     assert rule_lines(root) == [("removal waits", "never"), ("removal accepted", "never")]
 
@@ -97,7 +97,7 @@ async def test_a_change_that_is_undone_asks_nothing_and_an_old_question_accepts_
         first = await waiting(kernel, "planted")
         root.policy(ALLOW, {**ALLOW, "tool": "echo.other", "because": "more"})
         await waiting(kernel, "planted", "more")
-        assert not (await kernel.approver.answer(first.id, ACCEPT)).accepted
+        assert not (await approver_of(kernel).answer(first.id, ACCEPT)).accepted
         root.policy()
         await until(lambda: not questions(kernel))
         assert {decision(kernel, name) for name in ("echo.do", "echo.other")} == {Decision.ASK}

@@ -14,7 +14,17 @@ from flycore.kernel.call_history import CallHistory
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, Code, Status
-from kits.kernel import Root, a_caller, answered_call, approved_call, kernel_of, request, tool, until
+from kits.kernel import (
+    Root,
+    a_caller,
+    answered_call,
+    approved_call,
+    approver_of,
+    kernel_of,
+    request,
+    tool,
+    until,
+)
 from kits.unix_socket import served
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +45,7 @@ def root(tmp_path: Path) -> Root:
 
 async def deny(kernel: Kernel, ask: Ask) -> None:
     answer = Answer(choice=Choice.DENY)
-    assert (await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)).accepted
+    assert (await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)).accepted
 
 
 async def test_finished_calls_outlive_the_kernel_with_their_inputs_redacted(root: Root) -> None:

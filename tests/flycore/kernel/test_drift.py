@@ -20,6 +20,7 @@ from kits.kernel import (
     answered_call,
     approve,
     approved_call,
+    approver_of,
     kernel_of,
     request,
     tool,
@@ -103,7 +104,7 @@ async def test_the_trusted_value_goes_on_while_the_changed_one_waits(root: Root)
         await until(lambda: len(marks(root)) >= 3)
         assert set(marks(root)) == {"own"}
 
-        await kernel.approver.trust(shown(kernel))
+        await approver_of(kernel).trust(shown(kernel))
         assert own(kernel).changed == ()
         assert (await kernel.call(request(kernel, "own.do"))).output == {"by": "evil"}
 
@@ -132,7 +133,7 @@ async def test_calls_find_an_entry_trusted_once_trust_has_answered(root: Root) -
             root.sidecars["own"]["timeoutMs"] = 20_000 + round_
             root.write()
             await until(lambda old=before: shown(kernel) not in (old, ()))
-            assert (await kernel.approver.trust(shown(kernel))).accepted
+            assert (await approver_of(kernel).trust(shown(kernel))).accepted
             assert (await kernel.call(request(kernel, "own.do"))).status is Status.SUCCESS
             assert kernel.pending_trust() == ()
 
@@ -143,7 +144,7 @@ async def test_an_entry_swapped_between_show_and_accept_is_refused(root: Root) -
         seen = shown(kernel)
         root.sidecars["own"] = turned(root)
         root.write()
-        outcome = await kernel.approver.trust(seen)
+        outcome = await approver_of(kernel).trust(seen)
         assert not outcome.accepted
         assert "changed since it was shown: own" in outcome.why_not
         assert not own(kernel).trusted
@@ -194,13 +195,13 @@ async def test_an_approval_and_a_lease_of_the_old_value_hold_for_the_old_value(r
         async def lease(ask: Any) -> None:
             terms = LeaseTerms(minutes=5, calls=5)
             answer = Answer(choice=Choice.LEASE, lease=terms)
-            await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+            await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)
 
         root.sidecars["own"]["seal"] = "auto"
         good = dict(root.sidecars["own"])
         root.write()
         await until(kernel.pending_trust)
-        await kernel.approver.trust(shown(kernel))
+        await approver_of(kernel).trust(shown(kernel))
 
         async def swap_then_approve(ask: Any) -> None:
             root.sidecars["own"] = turned(root)
@@ -214,7 +215,7 @@ async def test_an_approval_and_a_lease_of_the_old_value_hold_for_the_old_value(r
         assert result.output == {"by": "own"}
         assert (await kernel.call(request(kernel, "own.do"))).output == {"by": "own"}
 
-        await kernel.approver.trust(shown(kernel))
+        await approver_of(kernel).trust(shown(kernel))
         result = await approved_call(kernel, "own.do")
         assert result.output == {"by": "evil"}
         root.sidecars["own"] = good

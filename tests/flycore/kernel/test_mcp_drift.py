@@ -11,7 +11,7 @@ import pytest
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import Effective, ProbeState, ReasonCode, Status
 from flycore.offline.catalog import read_catalog
-from kits.kernel import Root, kernel_of, request, until
+from kits.kernel import Root, approver_of, kernel_of, request, until
 from kits.mcp_servers import capability, connected, server_of, sidecar
 
 pytestmark = pytest.mark.anyio
@@ -113,7 +113,7 @@ async def test_a_changed_tool_waits_with_its_difference_and_the_rest_goes_on(roo
             assert "Sends" not in view.capability.description
             assert "New words" not in view.capability.description
         assert (await kernel.call(request(kernel, "plain.two"))).status is Status.SUCCESS
-        outcome = await kernel.approver.trust(((item.sidecar, item.digest),))
+        outcome = await approver_of(kernel).trust(((item.sidecar, item.digest),))
         assert outcome.accepted
         assert kernel.pending_trust() == ()
         assert (await kernel.call(request(kernel, "plain.one"))).status is Status.SUCCESS
@@ -145,7 +145,7 @@ async def test_a_yes_to_another_difference_is_none(root: Root) -> None:
         offers(root, a_tool("one", "Third."))
         kernel.probe("plain")
         await until(lambda: kernel.pending_trust()[0].digest != item.digest)
-        outcome = await kernel.approver.trust(((item.sidecar, item.digest),))
+        outcome = await approver_of(kernel).trust(((item.sidecar, item.digest),))
         assert not outcome.accepted
         assert (await kernel.call(request(kernel, "plain.one"))).status is Status.UNAVAILABLE
 
@@ -218,9 +218,9 @@ async def test_a_server_whose_program_changed_is_not_started_before_it_is_truste
         assert (item.sidecar, item.changed, item.tools) == ("plain", True, False)
         assert "changed since you trusted it" in item.difference[0]
         assert not marks.exists()
-        assert not (await kernel.approver.trust((("plain", "0" * 64),))).accepted
+        assert not (await approver_of(kernel).trust((("plain", "0" * 64),))).accepted
         assert not marks.exists()
-        assert (await kernel.approver.trust(((item.sidecar, item.digest),))).accepted
+        assert (await approver_of(kernel).trust(((item.sidecar, item.digest),))).accepted
         assert kernel.pending_trust() == ()
         kernel.probe("plain")
         await until(marks.exists)

@@ -18,7 +18,7 @@ from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.call import Caller, ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
 from flycore.registry.paths import PANIC_FILE
-from kits.kernel import ECHO, Root, a_caller, kernel_of, request, tool, until, waiting_ask
+from kits.kernel import ECHO, Root, a_caller, approver_of, kernel_of, request, tool, until, waiting_ask
 from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
@@ -65,7 +65,7 @@ def living(root: Root) -> list[int]:
 
 
 async def release(kernel: Kernel) -> None:
-    outcome = await kernel.approver.answer(QUESTION, RELEASE)
+    outcome = await approver_of(kernel).answer(QUESTION, RELEASE)
     assert outcome.accepted, outcome.why_not
 
 
@@ -109,7 +109,7 @@ async def test_what_waits_is_refused_leases_and_grants_end_and_nothing_begins(ro
             group.start_soon(ask, a_caller())
             card = (await waiting_ask(kernel)).request
             lease = Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=5, calls=9))
-            assert (await kernel.approver.decide(card.id, card.subject_digest, lease)).accepted
+            assert (await approver_of(kernel).decide(card.id, card.subject_digest, lease)).accepted
         assert len(kernel.leases()) == 1
         async with anyio.create_task_group() as group:
             group.start_soon(ask, a_caller("other"))
@@ -117,7 +117,7 @@ async def test_what_waits_is_refused_leases_and_grants_end_and_nothing_begins(ro
             assert await kernel.panic("a test")
         assert kernel.leases() == ()
         late = Answer(choice=Choice.APPROVE_ONCE)
-        assert not (await kernel.approver.decide(waiting.id, waiting.subject_digest, late)).accepted
+        assert not (await approver_of(kernel).decide(waiting.id, waiting.subject_digest, late)).accepted
         for name in ("echo.free", "echo.ask", "no.such", "sleep.do"):
             refused = await kernel.call(request(kernel, name))
             assert code(refused) == (Status.DENIED, Code.PANIC)
@@ -139,11 +139,11 @@ async def test_it_survives_a_restart_and_only_the_persons_answer_releases_it(roo
         [question] = kernel.questions()
         assert (question.id, [option.recommended for option in question.options]) == (QUESTION, [True])
         for option, text in (("resume", ""), ("", ""), ("RELEASE", ""), (RELEASE, "words")):
-            assert not (await kernel.approver.answer(QUESTION, option, text)).accepted
-        assert not (await kernel.approver.answer("panic2", RELEASE)).accepted
+            assert not (await approver_of(kernel).answer(QUESTION, option, text)).accepted
+        assert not (await approver_of(kernel).answer("panic2", RELEASE)).accepted
         assert kernel.status().panic
         await release(kernel)
-        assert not (await kernel.approver.answer(QUESTION, RELEASE)).accepted
+        assert not (await approver_of(kernel).answer(QUESTION, RELEASE)).accepted
         assert (await kernel.call(request(kernel, "echo.free"))).status is Status.SUCCESS
     assert not (root.places.state_dir / PANIC_FILE).exists()
     assert [line["decidedBy"] for line in root.audit() if line["event"] == "PANIC_RELEASED"] == ["console"]
@@ -165,7 +165,7 @@ async def test_a_file_that_cannot_be_relied_on_counts_as_stopped(root: Root, kin
             path.write_bytes({**texts, "empty": b"", "other shape": b"[1]"}[kind])
     async with kernel_of(root) as kernel:
         assert code(await kernel.call(request(kernel, "echo.free"))) == (Status.DENIED, Code.PANIC)
-        outcome = await kernel.approver.answer(QUESTION, RELEASE)
+        outcome = await approver_of(kernel).answer(QUESTION, RELEASE)
         assert outcome.accepted == (kind != "folder")
         assert kernel.status().panic != outcome.accepted
 
@@ -214,7 +214,7 @@ async def test_nothing_is_probed_while_everything_is_stopped(root: Root) -> None
     async with kernel_of(root, trusted=False) as kernel:
         await kernel.panic("a test")
         items = tuple((item.sidecar, item.digest) for item in kernel.pending_trust())
-        assert (await kernel.approver.trust(items)).accepted
+        assert (await approver_of(kernel).trust(items)).accepted
         await until(lambda: all(view.trusted for view in kernel.catalog().sidecars))
         kernel.probe("probed")
         assert not kernel._refresher._probing
@@ -247,7 +247,7 @@ async def test_kept_answers_and_tickets_end_too_also_those_of_an_earlier_kernel(
         assert await come_back(kernel, 1) == (Status.PENDING, Code.APPROVAL_PENDING)
         card = (await waiting_ask(kernel)).request
         yes = Answer(choice=Choice.APPROVE_ONCE)
-        assert (await kernel.approver.decide(card.id, card.subject_digest, yes)).accepted
+        assert (await approver_of(kernel).decide(card.id, card.subject_digest, yes)).accepted
         assert await come_back(kernel, 2) == (Status.PENDING, Code.APPROVAL_PENDING)
     write_panic(root.places.state_dir, PanicRecord(at=1.0, by="a test"))
     async with kernel_of(root) as kernel:

@@ -18,7 +18,7 @@ from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.caller import parse_caller_key
 from flycore.model.enums import Choice, RootPermission, Status
 from flycore.model.errors import ProtocolError
-from kits.kernel import ECHO, PATIENCE, Root, request, tool, waiting_ask
+from kits.kernel import ECHO, PATIENCE, Root, approver_of, request, tool, waiting_ask
 from kits.unix_socket import served
 
 CALLER = """#!/bin/sh
@@ -87,7 +87,7 @@ async def test_a_shell_sidecar_does_not_call_with_the_lease_of_the_terminal(root
         group.start_soon(kernel.call, request(kernel, "ask.run", caller=mine))
         first = (await waiting_ask(kernel)).request
         leased = Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=5, calls=50))
-        assert (await kernel.approver.decide(first.id, first.subject_digest, leased)).accepted
+        assert (await approver_of(kernel).decide(first.id, first.subject_digest, leased)).accepted
         outer = request(kernel, "runner.do", caller=mine)
         group.start_soon(kernel.call, outer)
         asked = (await waiting_ask(kernel)).request
@@ -96,10 +96,10 @@ async def test_a_shell_sidecar_does_not_call_with_the_lease_of_the_terminal(root
         assert asked.caller.key != mine.key
         assert parse_caller_key(asked.caller.key).is_sidecar
         assert "no lease" in lease_fault(asked, leased.lease)
-        refused = await kernel.approver.decide(asked.id, asked.subject_digest, leased)
+        refused = await approver_of(kernel).decide(asked.id, asked.subject_digest, leased)
         assert not refused.accepted
         denied = Answer(choice=Choice.DENY)
-        assert (await kernel.approver.decide(asked.id, asked.subject_digest, denied)).accepted
+        assert (await approver_of(kernel).decide(asked.id, asked.subject_digest, denied)).accepted
     inner = [line for line in root.audit() if line.get("parentCallId") == outer.call_id]
     assert {line["event"] for line in inner} >= {"TOOL_CALLED", "TOOL_EXECUTED"}
     assert all(line["caller"].startswith("sidecar runner (pid ") for line in inner)
@@ -131,7 +131,7 @@ async def test_a_sidecar_makes_no_question_about_a_root_within_this_one(root: Ro
             with pytest.raises(ProtocolError):
                 await client.nested_root(str(root.folder))
         [question] = kernel.questions()
-        assert (await kernel.approver.answer(question.id, "refuse")).accepted
+        assert (await approver_of(kernel).answer(question.id, "refuse")).accepted
         refused = await kernel.call(request(kernel, "runner.do"))
     assert [found.output["exit"] for found in (undecided, refused)] == [3, 4]
 

@@ -15,7 +15,7 @@ from flycore.kernel.questions import LEAVE, MOST_TEXT, TRUST
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, QuestionKind, Status
 from flycore.model.question import Question
-from kits.kernel import ECHO, Root, a_caller, kernel_of, request, tool, until
+from kits.kernel import ECHO, Root, a_caller, approver_of, kernel_of, request, tool, until
 from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
@@ -67,9 +67,9 @@ async def test_a_loop_pauses_its_caller_and_no_other(root: Root, name: str, inpu
             assert code(await calls(kernel, other, {}, 1)) == (Status.DENIED, Code.PAUSED)
         second = request(kernel, "echo.free", caller=a_caller(pid=4243))
         assert (await kernel.call(second)).status is Status.SUCCESS
-        assert (await kernel.approver.answer(question.id, "continue")).accepted
+        assert (await approver_of(kernel).answer(question.id, "continue")).accepted
         assert (await calls(kernel, "echo.free", {}, 1)).status is Status.SUCCESS
-        assert not (await kernel.approver.answer(question.id, "continue")).accepted
+        assert not (await approver_of(kernel).answer(question.id, "continue")).accepted
     events = [line["event"] for line in root.audit() if line["event"].startswith("QUESTION_")]
     assert events == ["QUESTION_ASKED", "QUESTION_ANSWERED"]
 
@@ -87,9 +87,9 @@ async def test_the_persons_words_reach_the_caller_and_what_is_not_offered_decide
         await calls(kernel, "fail.do")
         [question] = loops(kernel)
         for option, text in (("", ""), ("release", ""), ("STOP", ""), ("stop", "x" * (MOST_TEXT + 1))):
-            assert not (await kernel.approver.answer(question.id, option, text)).accepted
+            assert not (await approver_of(kernel).answer(question.id, option, text)).accepted
         assert loops(kernel) == [question]
-        assert (await kernel.approver.answer(question.id, "stop", "read the manual")).accepted
+        assert (await approver_of(kernel).answer(question.id, "stop", "read the manual")).accepted
         result = await calls(kernel, "fail.do", {}, 1)
         assert code(result) == (Status.DENIED, Code.PAUSED)
         assert result.error is not None
@@ -133,7 +133,7 @@ async def test_new_and_changed_entries_are_questions_over_what_was_shown(root: R
         assert {question.kind for question in first.values()} == {QuestionKind.TRUST}
         for question in first.values():
             assert [option.id for option in question.options if option.recommended] == [LEAVE]
-            assert (await kernel.approver.answer(question.id, TRUST)).accepted
+            assert (await approver_of(kernel).answer(question.id, TRUST)).accepted
         await until(lambda: all(view.trusted for view in kernel.catalog().sidecars))
         assert kernel.questions() == ()
         root.sidecar("echo", ECHO, tool("echo.free"), permissions={"network": True})
@@ -142,9 +142,9 @@ async def test_new_and_changed_entries_are_questions_over_what_was_shown(root: R
         assert (drift.kind, drift.about) == (QuestionKind.DRIFT, "echo")
         root.sidecar("echo", ECHO, tool("echo.free"), permissions={"network": True, "desktop": True})
         await until(lambda: kernel.questions() and kernel.questions()[0].id != drift.id)
-        assert not (await kernel.approver.answer(drift.id, TRUST)).accepted
+        assert not (await approver_of(kernel).answer(drift.id, TRUST)).accepted
         [again] = kernel.questions()
-        assert (await kernel.approver.answer(again.id, LEAVE)).accepted
+        assert (await approver_of(kernel).answer(again.id, LEAVE)).accepted
         assert kernel.questions() == ()
         assert [item.sidecar for item in kernel.pending_trust()] == ["echo"]
 

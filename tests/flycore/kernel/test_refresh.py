@@ -9,7 +9,7 @@ import anyio.lowlevel
 import pytest
 
 from flycore.model.enums import Effective, ProbeState, RuntimeState, Status
-from kits.kernel import ECHO, Root, approved_call, kernel_of, request, tool, until
+from kits.kernel import ECHO, Root, approved_call, approver_of, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
 
@@ -56,7 +56,7 @@ async def test_asking_for_what_cannot_run_harms_nobody(root: Root) -> None:
     root.write()
     async with kernel_of(root, trusted=False) as kernel:
         waiting = kernel.pending_trust()
-        await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+        await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in waiting))
         await until(lambda: marks(root) == ["own"])
         for name in ("broken", "missing", "off", "nobody"):
             kernel.probe(name)
@@ -109,7 +109,7 @@ async def test_a_changed_program_is_asked_again(root: Root) -> None:
         root.sidecars["own"]["timeoutMs"] = 9_000
         root.write()
         await until(kernel.pending_trust)
-        await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in kernel.pending_trust()))
+        await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in kernel.pending_trust()))
         await until(lambda: marks(root) == ["own", "own"])
         await until(lambda: _health(kernel) is ProbeState.HEALTHY)
 
@@ -163,8 +163,8 @@ async def test_only_trust_that_was_given_is_recorded(root: Root) -> None:
     root.sidecar("b", ECHO)
     async with kernel_of(root, trusted=False) as kernel:
         shown = {item.sidecar: item.digest for item in kernel.pending_trust()}
-        outcome = await kernel.approver.trust((("a", shown["a"]), ("b", "0" * 64), ("c", shown["a"])))
+        outcome = await approver_of(kernel).trust((("a", shown["a"]), ("b", "0" * 64), ("c", shown["a"])))
         assert not outcome.accepted
-        assert not (await kernel.approver.trust((("b", shown["a"]),))).accepted
+        assert not (await approver_of(kernel).trust((("b", shown["a"]),))).accepted
     decided = [line for line in root.audit() if line["event"] == "TRUST_DECIDED"]
     assert [line["entries"] for line in decided] == [{"a": shown["a"]}]

@@ -16,7 +16,17 @@ from flycore.model.enums import Decision, Effective, Risk, Source, Status
 from flycore.offline.catalog import read_catalog
 from flycore.offline.files import set_enabled
 from flycore.offline.trust import read_pending_trust
-from kits.kernel import Root, answered_call, approve, approved_call, kernel_of, request, tool, until
+from kits.kernel import (
+    Root,
+    answered_call,
+    approve,
+    approved_call,
+    approver_of,
+    kernel_of,
+    request,
+    tool,
+    until,
+)
 from kits.mcp_servers import PLAIN_NOTES, capability, connected
 
 pytestmark = pytest.mark.anyio
@@ -177,13 +187,13 @@ async def test_a_person_switches_off_the_entry_that_is_in_force(root: Root) -> N
     clone(root, "notes")
     users = root.places.config_dir / "tools" / "external.tools.jsonc"
     async with kernel_of(root, trusted=False) as kernel:
-        outcome = await kernel.approver.enable("notes", False, "not now")
+        outcome = await approver_of(kernel).enable("notes", False, "not now")
         assert outcome.accepted, outcome.why_not
         assert notes(kernel).stability.effective is Effective.DISABLED
         assert json.loads(users.read_text())["sidecars"]["notes"]["enabled"] is False
         assert "enabled" not in root.sidecars["notes"]
         assert (await kernel.call(request(kernel, "notes.do"))).status is not Status.SUCCESS
-        await kernel.approver.enable("notes", True, "")
+        await approver_of(kernel).enable("notes", True, "")
         await until(lambda: notes(kernel).stability.effective is Effective.AVAILABLE)
         assert notes(kernel).source == "registry:user"
 
@@ -211,7 +221,7 @@ async def test_tools_of_the_users_mcp_server_stay_until_the_project_is_trusted(
         assert look.decision is Decision.ALLOW
         assert "notes.look" in lines_of(kernel, sidecar)
         waiting = tuple((item.sidecar, item.digest) for item in kernel.pending_trust())
-        assert (await kernel.approver.trust(waiting)).accepted
+        assert (await approver_of(kernel).trust(waiting)).accepted
         look = capability(kernel, "notes.look")
         assert look is not None
         assert (look.source, look.decision) == ("registry:project", Decision.ASK)

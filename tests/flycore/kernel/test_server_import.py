@@ -11,7 +11,7 @@ import pytest
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.described import Described, DescribedState, SourceKind
-from kits.kernel import ECHO, Root, kernel_of, until
+from kits.kernel import ECHO, Root, approver_of, kernel_of, until
 
 pytestmark = pytest.mark.anyio
 
@@ -44,7 +44,7 @@ async def test_what_was_shown_is_written_and_trusted_and_every_comment_stays(roo
     async with kernel_of(root) as kernel:
         item = await offered(kernel, "notes")
         assert item.offer is not None
-        outcome = await kernel.approver.import_server(item.path, item.id, item.offer.digest)
+        outcome = await approver_of(kernel).import_server(item.path, item.id, item.offer.digest)
         assert outcome.accepted, outcome.why_not
         view = kernel.catalog().sidecar("notes")
         assert view is not None
@@ -69,7 +69,7 @@ async def test_nothing_is_written_for_a_file_that_says_something_else_by_now(roo
         item = await offered(kernel, "notes")
         assert item.offer is not None
         declare(root, notes={"command": "evil-server"})
-        approver = kernel.approver
+        approver = approver_of(kernel)
         assert not (await approver.import_server(item.path, item.id, item.offer.digest)).accepted
         assert not (await approver.import_server(item.path, "other", item.offer.digest)).accepted
         assert not (await approver.import_server("else", item.id, item.offer.digest)).accepted
@@ -85,7 +85,7 @@ async def test_an_id_that_an_entry_has_is_not_taken_and_flytui_itself_is_never_o
         assert "echo" in taken.reasons[-1].message
         own = await until(lambda: server(kernel, "flytui"))
         assert own.state is DescribedState.ITSELF
-        assert not (await kernel.approver.import_server(own.path, own.id, "")).accepted
+        assert not (await approver_of(kernel).import_server(own.path, own.id, "")).accepted
 
 
 async def test_a_change_shows_in_the_catalog_with_an_event_and_a_line_of_the_log(root: Root) -> None:

@@ -12,7 +12,7 @@ import pytest
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import Effective, SandboxState, Status
 from flycore.registry.edits import starter_text
-from kits.kernel import ECHO, Root, approve, kernel_of, request, until, waiting_ask
+from kits.kernel import ECHO, Root, approve, approver_of, kernel_of, request, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 SLOW = """#!/bin/sh
@@ -44,17 +44,17 @@ def lines(root: Root, event: str) -> list[dict[str, Any]]:
 
 async def test_off_and_on_again_without_being_asked_for_trust(root: Root) -> None:
     async with kernel_of(root) as kernel:
-        off = await kernel.approver.enable("own", False, "too loud")
+        off = await approver_of(kernel).enable("own", False, "too loud")
         assert off.accepted, off.why_not
         assert effective(kernel) is Effective.DISABLED
         view = kernel.catalog().sidecar("own")
         assert view is not None
         assert view.stability.reasons[0].message == "too loud"
-        on = await kernel.approver.enable("own", True, "")
+        on = await approver_of(kernel).enable("own", True, "")
         assert on.accepted, on.why_not
         assert effective(kernel) is Effective.AVAILABLE
         assert kernel.pending_trust() == ()
-        again = await kernel.approver.enable("own", True, "")
+        again = await approver_of(kernel).enable("own", True, "")
         assert "already" in again.why_not
     switched = lines(root, "REGISTRY_EDITED")
     assert [(line["decision"], line["sidecar"], line["decidedBy"]) for line in switched] == [
@@ -66,8 +66,8 @@ async def test_off_and_on_again_without_being_asked_for_trust(root: Root) -> Non
 
 async def test_a_switch_gives_no_trust_to_what_had_none(root: Root) -> None:
     async with kernel_of(root, trusted=False) as kernel:
-        assert (await kernel.approver.enable("own", False, "")).accepted
-        assert (await kernel.approver.enable("own", True, "")).accepted
+        assert (await approver_of(kernel).enable("own", False, "")).accepted
+        assert (await approver_of(kernel).enable("own", True, "")).accepted
         view = kernel.catalog().sidecar("own")
         assert view is not None
         assert view.stability.sandbox is SandboxState.DENIED
@@ -80,9 +80,9 @@ async def test_a_switch_carries_no_other_change_into_trust(root: Root) -> None:
         root.sidecars["own"]["args"] = ["--evil"]
         root.write()
         await until(kernel.pending_trust)
-        assert (await kernel.approver.enable("own", False, "")).accepted
+        assert (await approver_of(kernel).enable("own", False, "")).accepted
         assert effective(kernel) is Effective.DISABLED
-        assert (await kernel.approver.enable("own", True, "")).accepted
+        assert (await approver_of(kernel).enable("own", True, "")).accepted
         assert [item.sidecar for item in kernel.pending_trust()] == ["own"]
         view = kernel.catalog().sidecar("own")
         assert view is not None
@@ -92,7 +92,7 @@ async def test_a_switch_carries_no_other_change_into_trust(root: Root) -> None:
 async def test_what_a_person_switched_off_no_clone_switches_on(root: Root) -> None:
     before = file_of(root).read_bytes()
     async with kernel_of(root) as kernel:
-        assert (await kernel.approver.enable("own", False, "")).accepted
+        assert (await approver_of(kernel).enable("own", False, "")).accepted
         file_of(root).write_bytes(before)
         await until(kernel.pending_trust)
         view = kernel.catalog().sidecar("own")
@@ -103,10 +103,10 @@ async def test_what_a_person_switched_off_no_clone_switches_on(root: Root) -> No
 async def test_a_file_that_does_not_parse_is_refused_with_its_place(root: Root) -> None:
     async with kernel_of(root) as kernel:
         file_of(root).write_text('{"schemaVersion": 2,\n "sidecars": {"own" {}}}')
-        outcome = await kernel.approver.enable("own", False, "")
+        outcome = await approver_of(kernel).enable("own", False, "")
         assert not outcome.accepted
         assert "tools/external.tools.jsonc:2:" in outcome.why_not
-        assert not (await kernel.approver.enable("nobody", False, "")).accepted
+        assert not (await approver_of(kernel).enable("nobody", False, "")).accepted
 
 
 async def test_a_call_that_runs_ends_as_it_began(root: Root, tmp_path: Path) -> None:
@@ -122,7 +122,7 @@ async def test_a_call_that_runs_ends_as_it_began(root: Root, tmp_path: Path) -> 
             group.start_soon(run)
             await approve(kernel, await waiting_ask(kernel))
             await until(lambda: lines(root, "TOOL_STARTED"))
-            assert (await kernel.approver.enable("own", False, "")).accepted
+            assert (await approver_of(kernel).enable("own", False, "")).accepted
             gate.touch()
         assert results[0].status is Status.SUCCESS
         refused = await kernel.call(request(kernel, "own.do"))
@@ -133,10 +133,10 @@ async def test_nothing_is_switched_on_while_a_tool_has_its_hands_on(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with kernel_of(root) as kernel:
-        assert (await kernel.approver.enable("own", False, "")).accepted
-        monkeypatch.setattr(kernel.approver._revocations, "desktop_controlled", lambda: True)
-        assert not (await kernel.approver.enable("own", True, "")).accepted
-        assert not (await kernel.approver.write_starter()).accepted
+        assert (await approver_of(kernel).enable("own", False, "")).accepted
+        monkeypatch.setattr(approver_of(kernel)._revocations, "desktop_controlled", lambda: True)
+        assert not (await approver_of(kernel).enable("own", True, "")).accepted
+        assert not (await approver_of(kernel).write_starter()).accepted
         assert effective(kernel) is Effective.DISABLED
 
 
@@ -145,15 +145,15 @@ async def test_a_first_registry_is_written_trusted_and_seen(tmp_path: Path) -> N
     file_of(root).unlink()
     async with kernel_of(root, trusted=False) as kernel:
         assert kernel.catalog().sidecars == ()
-        outcome = await kernel.approver.write_starter()
+        outcome = await approver_of(kernel).write_starter()
         assert outcome.accepted, outcome.why_not
         assert file_of(root).read_text() == starter_text()
         assert kernel.pending_trust() == ()
         assert effective(kernel, "utility.local") is Effective.AVAILABLE
         assert effective(kernel, "computer.native") is Effective.DISABLED
-        assert (await kernel.approver.enable("computer.native", True, "")).accepted
+        assert (await approver_of(kernel).enable("computer.native", True, "")).accepted
         assert kernel.pending_trust() == ()
-        assert not (await kernel.approver.write_starter()).accepted
+        assert not (await approver_of(kernel).write_starter()).accepted
     assert lines(root, "REGISTRY_EDITED")[0]["decision"] == "created"
 
 

@@ -33,6 +33,7 @@ from kits.kernel import (
     a_caller,
     answered_call,
     approve,
+    approver_of,
     kernel_of,
     request,
     tool,
@@ -60,7 +61,7 @@ def living(name: str) -> Caller:
 
 def answering(kernel, answer: Answer, *, accepted: bool = True) -> Callable[[Ask], Awaitable[None]]:
     async def give(ask: Ask) -> None:
-        outcome = await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+        outcome = await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)
         assert outcome.accepted is accepted, outcome.why_not
 
     return give
@@ -106,7 +107,7 @@ async def test_a_lease_keeps_its_group_for_its_caller_until_it_is_revoked(root: 
             for _ in range(3):
                 assert (await kernel.call(request(kernel, "hands.one", caller=me))).status is Status.SUCCESS
             assert results == []
-            assert await kernel.approver.revoke(lease.id)
+            assert await approver_of(kernel).revoke(lease.id)
             await until(lambda: results)
     assert results[0].status is Status.SUCCESS
     assert results[0].waited_ms >= 0
@@ -146,12 +147,12 @@ async def test_a_revoked_lease_comes_back_once(root: Root) -> None:
     async with kernel_of(root) as kernel:
         await answered_call(kernel, leasing(kernel), "echo.do")
         (lease,) = kernel.leases()
-        assert await kernel.approver.revoke(lease.id)
-        assert not await kernel.approver.revoke(lease.id)
+        assert await approver_of(kernel).revoke(lease.id)
+        assert not await approver_of(kernel).revoke(lease.id)
         assert kernel.leases() == ()
-        assert (await kernel.approver.undo()).accepted
+        assert (await approver_of(kernel).undo()).accepted
         assert kernel.leases() == (lease,)
-        assert not (await kernel.approver.undo()).accepted
+        assert not (await approver_of(kernel).undo()).accepted
         assert (await kernel.call(request(kernel, "echo.do"))).status is Status.SUCCESS
     assert [decision for decision, _ in events(root, "LEASE_CHANGED")] == ["made", "revoked", "restored"]
 
@@ -181,11 +182,11 @@ async def test_a_blocked_tool_is_refused_to_everybody_and_after_a_restart(root: 
         assert [block.tool for block in await LocalClient(kernel, a_caller()).blocks()] == ["echo.do"]
     async with kernel_of(root) as kernel:
         assert (await kernel.call(request(kernel, "echo.do"))).error.code == "blocked"
-        assert await kernel.approver.unblock("echo.do")
-        assert not await kernel.approver.unblock("echo.do")
+        assert await approver_of(kernel).unblock("echo.do")
+        assert not await approver_of(kernel).unblock("echo.do")
         await until(lambda: _blocked(kernel) is None)
         assert (await answered_call(kernel, lambda ask: approve(kernel, ask), "echo.do")).status == "success"
-        assert (await kernel.approver.undo()).accepted
+        assert (await approver_of(kernel).undo()).accepted
         assert (await kernel.call(request(kernel, "echo.do"))).error.code == "blocked"
     assert [decision for decision, _ in events(root, "BLOCK_CHANGED")] == ["blocked", "unblocked", "restored"]
 
@@ -201,7 +202,7 @@ async def test_an_unreadable_list_of_blocks_refuses_everything_and_the_kernel_st
     async with kernel_of(root) as kernel:
         assert (await kernel.call(request(kernel, "echo.do"))).error.code == "blocked"
         assert any(item.rule == "blocks-file" for item in kernel.catalog().diagnostics)
-        assert await kernel.approver.unblock("*")
+        assert await approver_of(kernel).unblock("*")
         await until(lambda: _blocked(kernel) is None)
         assert (await answered_call(kernel, lambda ask: approve(kernel, ask), "echo.do")).status == "success"
 
@@ -221,11 +222,11 @@ async def test_an_allow_rule_is_written_first_and_runs_this_call_and_the_next(ro
         assert (standing.tool, standing.decision) == ("echo.do", "allow")
         assert standing.from_request == kernel.asks()[0].request.id
         assert standing.used >= 1
-        outcome = await kernel.approver.remove_rule(standing.where, "0" * 64)
+        outcome = await approver_of(kernel).remove_rule(standing.where, "0" * 64)
         assert not outcome.accepted
-        assert (await kernel.approver.remove_rule(standing.where, standing.digest)).accepted
+        assert (await approver_of(kernel).remove_rule(standing.where, standing.digest)).accepted
         await until(lambda: kernel.catalog().capability("echo.do").decision is Decision.ASK)
-        assert (await kernel.approver.undo()).accepted
+        assert (await approver_of(kernel).undo()).accepted
         assert kernel.rules()[0].digest == standing.digest
     decisions = [decision for decision, _ in events(root, "RULE_CHANGED")]
     assert decisions == ["written", "removed", "restored"]
@@ -257,7 +258,7 @@ async def test_a_rule_that_was_not_written_decides_nothing(root: Root, why: str)
         results: list[ToolResult] = []
         async with calling(kernel, "echo.do", a_caller(), results):
             ask = await waiting_ask(kernel)
-            outcome = await kernel.approver.decide(
+            outcome = await approver_of(kernel).decide(
                 ask.request.id, ask.request.subject_digest, answers.get(why, rule())
             )
             assert not outcome.accepted
@@ -287,7 +288,7 @@ async def test_leases_of_one_group_block_nobody_for_good(root: Root) -> None:
                 results.append(await kernel.call(request(kernel, name, caller=caller)))
             for lease in kernel.leases():
                 if lease.caller.key == caller.key:
-                    await kernel.approver.revoke(lease.id)
+                    await approver_of(kernel).revoke(lease.id)
 
         async def decide() -> None:
             while True:
@@ -329,9 +330,9 @@ async def test_nothing_that_lets_more_through_is_done_while_a_tool_has_the_keys(
         (lease,), (denial,) = kernel.leases(), kernel.rules()
         assert kernel._permissions.blocks.block("echo.do", 1.0) == ""
         with kernel._context.run.desktop_control.call_running():
-            assert await kernel.approver.revoke(lease.id)
-            assert not (await kernel.approver.undo()).accepted
-            assert not await kernel.approver.unblock("echo.do")
-            assert not (await kernel.approver.remove_rule(denial.where, denial.digest)).accepted
+            assert await approver_of(kernel).revoke(lease.id)
+            assert not (await approver_of(kernel).undo()).accepted
+            assert not await approver_of(kernel).unblock("echo.do")
+            assert not (await approver_of(kernel).remove_rule(denial.where, denial.digest)).accepted
         assert kernel.leases() == ()
         assert kernel.rules() == (denial,)

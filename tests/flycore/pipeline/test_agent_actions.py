@@ -24,6 +24,7 @@ from kits.kernel import (
     answered_call,
     approve,
     approved_call,
+    approver_of,
     kernel_of,
     request,
     tool,
@@ -78,7 +79,7 @@ async def test_the_card_says_what_and_that_nothing_holds_it(root: Root) -> None:
 async def test_a_denial_brings_the_reason(root: Root) -> None:
     async def deny(ask: Ask) -> None:
         answer = Answer(choice=Choice.DENY, reason="use make clean")
-        await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+        await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)
 
     async with kernel_of(root) as kernel:
         result = await answered_call(kernel, deny, "agent.shell", SHELL)
@@ -153,7 +154,7 @@ async def test_a_block_holds_for_every_caller(root: Root) -> None:
 
 async def decide(kernel: Kernel, answer: Answer, ask: Ask) -> None:
     """A person's answer to exactly this card."""
-    told = await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+    told = await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)
     assert told.accepted, told.why_not
 
 

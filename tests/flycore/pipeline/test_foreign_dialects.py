@@ -10,7 +10,7 @@ import pytest
 from flycore.model.approval import Answer
 from flycore.model.call import ToolResult
 from flycore.model.enums import Choice, Code, Effective, Status
-from kits.kernel import Root, kernel_of, request, waiting_ask
+from kits.kernel import Root, approver_of, kernel_of, request, waiting_ask
 
 pytestmark = pytest.mark.anyio
 TOOL = "archive.create"
@@ -66,5 +66,5 @@ async def test_a_bare_name_is_degraded_and_its_card_says_why(tmp_path: Path) -> 
             ask = await waiting_ask(kernel)
             assert ask.request.notices == (reason.message,)
             denied = Answer(choice=Choice.DENY)
-            await kernel.approver.decide(ask.request.id, ask.request.subject_digest, denied)
+            await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, denied)
         assert results[0].status is Status.DENIED

@@ -14,7 +14,16 @@ from flycore.model.call import ToolResult
 from flycore.model.enums import Choice, Code, Status
 from flycore.pipeline.targets.page import read_page
 from flytui.text.card import render_card
-from kits.kernel import Root, answered_call, approve, approved_call, kernel_of, request, waiting_ask
+from kits.kernel import (
+    Root,
+    answered_call,
+    approve,
+    approved_call,
+    approver_of,
+    kernel_of,
+    request,
+    waiting_ask,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -161,7 +170,7 @@ async def test_a_lease_is_no_leave_to_act_on_what_nobody_saw(shop: Shop) -> None
     terms = Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=5, calls=9))
 
     async def lease(ask: Ask) -> None:
-        outcome = await kernel.approver.decide(ask.request.id, ask.request.subject_digest, terms)
+        outcome = await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, terms)
         assert outcome.accepted, outcome.why_not
 
     async with kernel_of(shop) as kernel:
@@ -176,7 +185,7 @@ async def test_a_lease_is_no_leave_to_act_on_what_nobody_saw(shop: Shop) -> None
 async def test_an_edited_target_is_looked_at_before_it_is_approved(shop: Shop) -> None:
     async def edit(ask: Ask) -> None:
         shop.show(target="e7-00c0ffee", name="Cancel")
-        edited = await kernel.approver.edit(ask.request.id, ask.request.subject_digest, {"target": "#no"})
+        edited = await approver_of(kernel).edit(ask.request.id, ask.request.subject_digest, {"target": "#no"})
         assert edited.accepted, edited.why_not
         fresh = await waiting_ask(kernel)
         assert "button “Cancel” (element e7-00c0ffee)" in drawn(fresh)

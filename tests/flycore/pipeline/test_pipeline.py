@@ -17,6 +17,7 @@ from kits.kernel import (
     answered_call,
     approve,
     approved_call,
+    approver_of,
     kernel_of,
     request,
     tool,
@@ -62,7 +63,7 @@ async def test_a_denial_reaches_the_caller_with_its_reason_and_nothing_runs(root
 
         async def deny(ask: Ask) -> None:
             answer = Answer(choice=Choice.DENY, reason="not today")
-            await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+            await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)
 
         result = await answered_call(kernel, deny, "echo.do")
     assert (result.status, result.error and result.error.code) == (Status.DENIED, Code.DENIED)
@@ -120,7 +121,7 @@ async def test_what_changed_after_the_card_is_asked_again_with_the_difference(ro
                 root.sidecars["echo"]["timeoutMs"] = 12345
                 root.write()
                 waiting = await until(kernel.pending_trust)
-                await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+                await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in waiting))
             else:
                 root.policy({"tool": "other", "decision": "ask", "because": "new"})
                 await until(lambda: any(e["event"] == "POLICY_CHANGED" for e in root.audit()))
@@ -158,7 +159,7 @@ async def test_a_lease_runs_the_next_calls_and_ends_when_the_program_changes(roo
 
         async def lease(ask: Ask) -> None:
             answer = Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=5, calls=3))
-            outcome = await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+            outcome = await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)
             assert outcome.accepted, outcome.why_not
 
         first = await answered_call(kernel, lease, "echo.do", {"n": 1})
@@ -364,7 +365,7 @@ async def test_a_caller_that_leaves_withdraws_its_request(root: Root) -> None:
             group.start_soon(kernel.call, request(kernel, "echo.do"))
             ask = await waiting_ask(kernel)
             group.cancel_scope.cancel()
-        outcome = await kernel.approver.decide(
+        outcome = await approver_of(kernel).decide(
             ask.request.id, ask.request.subject_digest, Answer(choice=Choice.APPROVE_ONCE)
         )
         states = [item.state.value for item in kernel.asks()]

@@ -12,7 +12,7 @@ from flycore.model.approval import Answer
 from flycore.model.call import Progress
 from flycore.model.enums import Choice, Code
 from flycore.model.json import MASK
-from kits.kernel import ECHO, Root, kernel_of, request, tool, until, waiting_ask
+from kits.kernel import ECHO, Root, approver_of, kernel_of, request, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 
@@ -52,7 +52,7 @@ async def test_what_an_untrusted_entry_declares_masks_nothing(root: Root) -> Non
     root.sidecar("clone", ECHO, permissions={"secrets": ["SHOWN"]})
     async with kernel_of(root, trusted=False) as kernel:
         own = [(item.sidecar, item.digest) for item in kernel.pending_trust() if item.sidecar != "clone"]
-        await kernel.approver.trust(tuple(own))
+        await approver_of(kernel).trust(tuple(own))
         await until(lambda: sum(view.trusted for view in kernel.catalog().sidecars) == 2)
         result = await kernel.call(request(kernel, "other.do", {"path": root.environ["SHOWN"]}))
         assert result.output == {"got": MASK, MASK: 1}
@@ -67,10 +67,10 @@ async def test_an_edited_input_is_logged_like_any_other(root: Root) -> None:
         async with kernel_of(root) as kernel, anyio.create_task_group() as group:
             group.start_soon(kernel.call, request(kernel, "other.ask"))
             ask = (await waiting_ask(kernel)).request
-            assert (await kernel.approver.edit(ask.id, ask.subject_digest, edited)).accepted
+            assert (await approver_of(kernel).edit(ask.id, ask.subject_digest, edited)).accepted
             ask = (await waiting_ask(kernel)).request
             once = Answer(choice=Choice.APPROVE_ONCE)
-            assert (await kernel.approver.decide(ask.id, ask.subject_digest, once)).accepted
+            assert (await approver_of(kernel).decide(ask.id, ask.subject_digest, once)).accepted
     small, big = (line for line in root.audit() if line["event"] == "APPROVAL_DECIDED")
     assert small["editedInput"]["password"].startswith(f"{MASK}(15:")
     assert small["editedInput"]["size"] == "x"

@@ -14,7 +14,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Status
 from flycore.model.events import Event
-from kits.kernel import Root, answered_call, approve, kernel_of, request, tool, until
+from kits.kernel import Root, answered_call, approve, approver_of, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
 
@@ -122,7 +122,7 @@ async def test_what_the_caller_says_is_masked_and_so_is_a_tool_that_is_not_well(
     root.write()
     async with kernel_of(root, trusted=False) as kernel:
         waiting = kernel.pending_trust()
-        await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+        await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in waiting))
         asked = request(kernel, "leaky.free", {"given": SECRET}, said=f"use {SECRET}")
         result = await kernel.call(asked)
         assert result.status is Status.UNAVAILABLE

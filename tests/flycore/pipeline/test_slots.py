@@ -15,7 +15,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Effective, Status
 from flysafe.procfs import read_process
-from kits.kernel import Root, a_caller, approved_call, kernel_of, request, tool, until
+from kits.kernel import Root, a_caller, approved_call, approver_of, kernel_of, request, tool, until
 from kits.programs import needs
 
 pytestmark = pytest.mark.anyio
@@ -127,7 +127,7 @@ async def test_an_entry_that_holds_no_longer_ends_its_process(root: Root, how: s
             root.write()
             if how == "edited":
                 waiting = await until(kernel.pending_trust)
-                await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+                await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in waiting))
         await ended(process)
 
 

@@ -14,7 +14,7 @@ from flycore.pipeline.subject_diff import SubjectDiff, diff_subjects
 from flycore.server.queries import redacted_ask
 from flysafe.text import strict_text
 from flytui.text.card import render_card
-from kits.kernel import Root, answered_call, approve, kernel_of, tool, until, waiting_ask
+from kits.kernel import Root, answered_call, approve, approver_of, kernel_of, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 
@@ -49,7 +49,7 @@ async def trusted_anew(root: Root, kernel: Kernel, **changed: Any) -> None:
     root.sidecars["echo"].update(changed)
     root.write()
     await until(kernel.pending_trust)
-    await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in kernel.pending_trust()))
+    await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in kernel.pending_trust()))
 
 
 async def test_every_part_of_a_grown_entry_is_on_the_card(root: Root) -> None:

@@ -24,7 +24,7 @@ from flycore.model.sidecar import Limits, Permissions
 from flycore.model.stability import SandboxReport
 from flycore.pipeline.targets.window import DesktopUnreadable, Screenshot, Window
 from flycore.sandbox.levels import report
-from kits.kernel import PATIENCE, Root, a_caller, approve, kernel_of, request, tool, until
+from kits.kernel import PATIENCE, Root, a_caller, approve, approver_of, kernel_of, request, tool, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 
@@ -133,7 +133,7 @@ def entry(stage: Stage) -> None:
         stage.root.write()
         await stage.reread(kernel)
         waiting = kernel.pending_trust()
-        await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+        await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in waiting))
 
     stage.swap, stage.ran = swap, lambda output: output["got"]["config"]["v"]
 
@@ -208,7 +208,7 @@ class Round:
                     await self._approve(card)
                 else:
                     deny = Answer(choice=Choice.DENY)
-                    await kernel.approver.decide(card.request.id, card.request.subject_digest, deny)
+                    await approver_of(kernel).decide(card.request.id, card.request.subject_digest, deny)
             await until(lambda: self.result)
 
     async def _call(self, wanted: CallRequest) -> None:

@@ -29,6 +29,7 @@ from kits.kernel import (
     answered_call,
     approve,
     approved_call,
+    approver_of,
     kernel_of,
     request,
     tool,
@@ -111,7 +112,7 @@ async def test_a_fault_of_our_own_is_told_and_recorded_as_one(root: Root) -> Non
 
 async def lease(kernel: Kernel, ask: Ask) -> None:
     answer = Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=5, calls=9))
-    assert (await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)).accepted
+    assert (await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)).accepted
 
 
 async def test_a_lease_for_a_medium_call_does_not_cover_one_the_user_rates_high(root: Root) -> None:
@@ -164,7 +165,7 @@ async def test_another_caller_cannot_use_a_lease_nor_replay_a_decision(root: Roo
             (ask.request.call_id, ask.request.subject_digest),
         ]
         for request_id, digest in replays:
-            assert not (await kernel.approver.decide(request_id, digest, answer)).accepted
+            assert not (await approver_of(kernel).decide(request_id, digest, answer)).accepted
         assert kernel.status().waiting == 1
         group.cancel_scope.cancel()
 
@@ -217,12 +218,12 @@ async def test_while_a_tool_has_the_desktop_nobody_approves_and_anybody_denies(r
         group.start_soon(kernel.call, request(kernel, "echo.do"))
         ask = await waiting_ask(kernel)
         digest = ask.request.subject_digest
-        outcome = await kernel.approver.decide(ask.request.id, digest, Answer(choice=Choice.APPROVE_ONCE))
+        outcome = await approver_of(kernel).decide(ask.request.id, digest, Answer(choice=Choice.APPROVE_ONCE))
         assert "hands on the machine" in outcome.why_not
         kernel.cancel(typing.call_id)
         await until(lambda: kernel.status().running == 1)
         assert kernel.status().hands_on  # keys may still be on their way
-        assert (await kernel.approver.decide(ask.request.id, digest, Answer(choice=Choice.DENY))).accepted
+        assert (await approver_of(kernel).decide(ask.request.id, digest, Answer(choice=Choice.DENY))).accepted
         await until(lambda: not kernel.status().hands_on)
 
 

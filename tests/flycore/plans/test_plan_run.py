@@ -19,7 +19,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms
 from flycore.model.call import CallRequest, Progress, ToolResult
 from flycore.model.enums import Choice, Code, Effective, LeaseScope, Phase, ReasonCode, Status
-from kits.kernel import Root, a_caller, approve, kernel_of, request, until, waiting_ask
+from kits.kernel import Root, a_caller, approve, approver_of, kernel_of, request, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 BROWSER = f"""#!{sys.executable}
@@ -98,7 +98,7 @@ def executed(root: Root) -> list[dict[str, Any]]:
 
 
 async def decide(kernel: Kernel, ask: Ask, answer: Answer) -> None:
-    outcome = await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+    outcome = await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)
     assert outcome.accepted, outcome.why_not
 
 

@@ -40,8 +40,6 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 CLIENTS = (LocalClient, RemoteClient, AttachedClient, ReconnectingClient)
 APPROVERS = (RemoteApprover, KernelApprover)
 BY_HAND = ("call", "events")
-IN_PROCESS = ("attach", "detach")
-"""What no message carries: over a connection `console.attach` and its end say the same."""
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "cancel": ("c-1",),
     "picture": ("c-1", 2),
@@ -114,7 +112,7 @@ def defines(cls: type, interface: type, name: str) -> bool:
 def test_each_method_of_an_interface_is_one_row(interface: type) -> None:
     names = [method.name for method in methods_of(interface)]
     assert len(names) == len(set(names))
-    assert set(names) == public(interface) - set(IN_PROCESS)
+    assert set(names) == public(interface)
 
 
 def test_each_message_is_one_row() -> None:

@@ -18,7 +18,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms
 from flycore.model.call import ToolResult
 from flycore.model.enums import Choice, ReasonCode, RequestState
-from kits.kernel import PATIENCE, Root, a_caller, kernel_of, request, until
+from kits.kernel import PATIENCE, Root, a_caller, approver_of, kernel_of, request, until
 from kits.seal_forms import FORMS, MOMENTS, Form, evil_mark
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
@@ -66,7 +66,7 @@ class Person:
     async def answer(self, ask: Ask, answer: Answer) -> None:
         """Answer a request as it was shown."""
         self.seen.append(ask)
-        outcome = await self.kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+        outcome = await approver_of(self.kernel).decide(ask.request.id, ask.request.subject_digest, answer)
         assert outcome.accepted, outcome.why_not
 
 

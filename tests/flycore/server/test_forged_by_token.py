@@ -18,7 +18,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, RequestState
 from kits.attach import codes_of, shown_code
-from kits.kernel import ECHO, PATIENCE, Root, approve, tool, until, waiting_ask
+from kits.kernel import ECHO, PATIENCE, Root, approve, approver_of, tool, until, waiting_ask
 from kits.tcp import client, listening, listening_http, mcp_client
 from kits.unix_socket import say
 
@@ -152,7 +152,9 @@ async def test_a_ticket_is_worth_nothing_to_another_token(root: Root) -> None:
             assert ran(root) == 1
             assert (await result_of(mine, CALL))["status"] == "pending"
             once = Answer(choice=Choice.APPROVE_ONCE)
-            replayed = await at.kernel.approver.decide(first.request.id, first.request.subject_digest, once)
+            replayed = await approver_of(at.kernel).decide(
+                first.request.id, first.request.subject_digest, once
+            )
             assert not replayed.accepted
     assert ran(root) == 1
 

@@ -20,7 +20,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.rpc.methods import METHODS, Kind
 from kits.attach import codes_of, shown_code
-from kits.kernel import ECHO, Root, tool, until, waiting_ask
+from kits.kernel import ECHO, Root, approver_of, close_console, open_console, tool, until, waiting_ask
 from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
@@ -174,13 +174,13 @@ async def test_a_paired_console_decides_though_the_one_that_showed_the_code_has_
         viewer(root) as console,
         viewer(root) as program,
     ):
-        kernel.approver.attach((), ())
+        open_console(kernel)
         waiting = kernel.pending_trust()
-        await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+        await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in waiting))
         with codes_of(kernel) as events:
             await say(console, "console.attach")
             code = await shown_code(events)
-        kernel.approver.detach()
+        close_console(kernel)
         assert (await say(program, "console.attach"))["payload"]["code"] == "unauthorized"
         assert (await say(console, "console.pair", {"code": code}))["payload"] == {"paired": True}
         async with plain(root) as agent:

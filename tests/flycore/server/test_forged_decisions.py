@@ -24,7 +24,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, RequestState, Risk
 from flycore.rpc.messages import PROTOCOL
-from kits.kernel import PATIENCE, Root, approve, tool, until, waiting_ask
+from kits.kernel import PATIENCE, Root, approve, approver_of, tool, until, waiting_ask
 from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
@@ -268,13 +268,13 @@ async def test_a_decision_counts_once_and_for_one_call(root: Root) -> None:
         second = await waiting_ask(kernel)
         assert second.request.subject_digest == first.request.subject_digest
         assert second.request.id != first.request.id
-        replayed = await kernel.approver.decide(first.request.id, first.request.subject_digest, once)
+        replayed = await approver_of(kernel).decide(first.request.id, first.request.subject_digest, once)
         assert "already approved" in replayed.why_not
         assert (await mine.say("ask.decide", forged(first)))["payload"]["code"] == "unauthorized"
         assert (await mine.say("tool.call", call))["payload"]["status"] == "pending"
         assert ran(root) == 1
         await approve(kernel, second)
-        late = await kernel.approver.decide(second.request.id, second.request.subject_digest, once)
+        late = await approver_of(kernel).decide(second.request.id, second.request.subject_digest, once)
         assert not late.accepted
         assert (await mine.say("tool.call", call))["payload"]["status"] == "success"
     assert ran(root) == 2

@@ -15,7 +15,7 @@ from flycore.model.enums import Choice, Status
 from flycore.server.handed_over import ConsoleListener
 from flycore.server.unix import serve_unix
 from kits.attach import ConsoleDoor, open_console_kernel, own_console
-from kits.kernel import ECHO, Root, kernel_of, tool, until, waiting_ask
+from kits.kernel import ECHO, Root, close_console, kernel_of, tool, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
 ONCE = Answer(choice=Choice.APPROVE_ONCE)
@@ -50,6 +50,7 @@ async def test_what_waits_goes_on_waiting_until_the_next_console_decides(root: R
             results.append((await agent.call("echo.ask", {})).status)
 
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket, listener):
+        close_console(kernel)
         async with anyio.create_task_group() as group:
             async with open_own_console(root.places, door.connect(), ((7,), (8,))) as (client, _):
                 assert kernel.pairing.protected_windows.window_ids == (7,)
@@ -70,6 +71,7 @@ async def test_the_end_of_an_earlier_console_does_not_close_the_one_after_it(roo
     door = ConsoleDoor()
     listener = ConsoleListener(fileno=door.kernel.detach())
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket, listener):
+        close_console(kernel)
         opened, leave = anyio.Event(), anyio.Event()
 
         async def first() -> None:

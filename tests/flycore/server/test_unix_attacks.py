@@ -17,7 +17,7 @@ from flycore.client.remote import connect_unix
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.enums import Choice, Code, Status
 from flycore.rpc.messages import MAX_MESSAGE_BYTES
-from kits.kernel import ECHO, Root, request, tool, until, waiting_ask
+from kits.kernel import ECHO, Root, approver_of, request, tool, until, waiting_ask
 from kits.unix_socket import frame, plain, raw, say, served
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,7 @@ async def test_an_agent_sees_its_own_calls_and_a_viewer_all(root: Root) -> None:
         ids = {ask.request.caller.program: ask.request.id for ask in other}
         answer = Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=5, calls=5))
         foreign = next(ask.request for ask in other if ask.request.caller.program == "agent")
-        await kernel.approver.decide(foreign.id, foreign.subject_digest, answer)
+        await approver_of(kernel).decide(foreign.id, foreign.subject_digest, answer)
         for viewer, seen in ((False, 1), (True, 2)):
             async with connect_unix(root.places.socket, viewer=viewer) as client:
                 assert len(await client.activity()) == seen

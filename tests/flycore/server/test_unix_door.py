@@ -18,7 +18,7 @@ from flycore.client.remote import RemoteClient, connect_unix
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.errors import KernelUnreachable, ProtocolError
-from kits.kernel import ECHO, Root, approve, request, tool, until, waiting_ask
+from kits.kernel import ECHO, Root, approve, close_console, request, tool, until, waiting_ask
 from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
@@ -298,8 +298,9 @@ async def test_a_thousand_broken_and_good_connections(root: Root) -> None:
                 group.start_soon(good)
 
 
-async def test_who_waits_is_told_when_the_console_closes(root: Root) -> None:
-    """A caller whose request nobody decided learns that it did not run, not that the line was cut."""
+async def test_who_waits_is_told_when_the_kernel_leaves(root: Root) -> None:
+    """A caller whose request nobody decided learns that it did not run, not that the line was cut. While a
+    console only dies, it waits on."""
     told: list[ToolResult] = []
 
     async def call() -> None:
@@ -309,7 +310,8 @@ async def test_who_waits_is_told_when_the_console_closes(root: Root) -> None:
     async with anyio.create_task_group() as group, served(root) as kernel:
         group.start_soon(call)
         await waiting_ask(kernel)
-        kernel.approver.detach()
+        close_console(kernel)
+        assert (kernel.status().approver, kernel.status().waiting, told) == (False, 1, [])
     assert [(result.status, result.error and result.error.code) for result in told] == [
         (Status.DENIED, Code.NO_APPROVER)
     ]

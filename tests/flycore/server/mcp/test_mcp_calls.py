@@ -17,7 +17,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, RequestState
 from flycore.server.mcp import progress
-from kits.kernel import Root, approve, kernel_of, tool, until, waiting_ask
+from kits.kernel import Root, approve, approver_of, kernel_of, tool, until, waiting_ask
 from kits.mcp_clients import ERAS, ProgressRecorder, about, client_of, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("era", ERAS)]
@@ -90,7 +90,7 @@ async def answered(
     async with anyio.create_task_group() as group:
         group.start_soon(run)
         ask = await waiting_ask(kernel)
-        outcome = await kernel.approver.decide(ask.request.id, ask.request.subject_digest, answer)
+        outcome = await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)
         assert outcome.accepted, outcome.why_not
     return results[0]
 
@@ -115,7 +115,7 @@ async def test_an_approved_call_runs_and_a_changed_input_is_told(root: Root, era
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             ask = await waiting_ask(kernel)
-            await kernel.approver.edit(ask.request.id, ask.request.subject_digest, {"n": 2})
+            await approver_of(kernel).edit(ask.request.id, ask.request.subject_digest, {"n": 2})
             await approve(kernel, await waiting_ask(kernel))
         assert not results[0].is_error
         assert results[0].structured_content == {"got": {"n": 2}}

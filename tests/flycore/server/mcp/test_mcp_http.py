@@ -30,7 +30,7 @@ from flycore.model.enums import RequestState
 from flycore.server.http import CALLER_STATE_KEY
 from flycore.server.mcp.http import MCP_PATH, http_app
 from flycore.server.mcp.images import image_reader
-from kits.kernel import ECHO, Root, approve, kernel_of, tool, until, waiting_ask
+from kits.kernel import ECHO, Root, approve, approver_of, kernel_of, tool, until, waiting_ask
 from kits.mcp_clients import ERAS, NEW, OLD, ProgressRecorder, about
 
 pytestmark = pytest.mark.anyio
@@ -181,7 +181,7 @@ async def test_sessions_of_both_eras_hear_that_the_list_is_another(root: Root) -
         root.sidecar("two", ECHO, tool("two.do"))
         await until(lambda: kernel.pending_trust())
         waiting = kernel.pending_trust()
-        await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+        await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in waiting))
         await until(lambda: old and new)
         group.cancel_scope.cancel()
 

@@ -20,7 +20,7 @@ from flycore.model.stability import Stability
 from flycore.server.mcp import tool_list as listed_tools
 from flycore.server.mcp.names import MAX_NAME_CHARS, MAX_REMEMBERED, Names, mcp_spelling, names_of_catalog
 from flycore.server.mcp.tool_list import UnknownCursorError, tool_list_of
-from kits.kernel import ECHO, Root, kernel_of, tool, until
+from kits.kernel import ECHO, Root, approver_of, kernel_of, tool, until
 from kits.mcp_clients import ERAS, NEW, OLD, client_of
 
 FILE_HASH = KNOWN["file.hash"]
@@ -195,7 +195,7 @@ async def test_clients_of_both_eras_are_told_when_the_list_is_another_and_only_t
         root.sidecar("two", ECHO, tool("two.do"))
         await until(lambda: kernel.catalog().version > version)
         waiting = kernel.pending_trust()
-        await kernel.approver.trust(tuple((item.sidecar, item.digest) for item in waiting))
+        await approver_of(kernel).trust(tuple((item.sidecar, item.digest) for item in waiting))
         await until(lambda: old and new)
         assert "two_do" in await names()
         assert (len(old), len(new)) == (1, 1)
