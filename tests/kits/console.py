@@ -15,8 +15,7 @@ from textual.pilot import Pilot
 
 from flycore.client.audit_reader import AuditReader
 from flytui.console.app import FlytuiApp
-from flytui.console.kernel_connection import OpenConnection
-from flytui.console.run import OpenKernel
+from flytui.console.kernel_connection import OpenConnection, OpenKernel
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.state import ConsoleState
 from flytui.console.user_settings import ConsoleSettings
@@ -86,7 +85,7 @@ def at_once(place: World) -> OpenKernel:
     """A function that connects to that world without delay."""
 
     @asynccontextmanager
-    async def opening(tell: Callable[[str], None]) -> AsyncIterator[tuple[World, World]]:
+    async def opening(tell: Callable[[str], None]) -> AsyncIterator[OpenConnection]:
         async with place.opened() as at_kernel:
             yield at_kernel
 

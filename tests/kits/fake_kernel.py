@@ -33,6 +33,7 @@ from flycore.model.json import JsonObject, canonical_json
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status as KernelStatus
 from flycore.rpc.methods import OnProgress
+from flytui.console.kernel_connection import OpenConnection
 from kits.values import (
     NO_METRICS,
     NOW,
@@ -203,11 +204,11 @@ class World:
             yield receive
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[tuple[World, World]]:
+    async def opened(self) -> AsyncIterator[OpenConnection]:
         """Connect a console: the world is its client and its approver."""
         self.attached.append("attached")
         try:
-            yield self, self
+            yield OpenConnection(self, self)
         finally:
             self.attached.append("detached")
 

@@ -68,11 +68,12 @@ class Far:
     came: int = 0
 
     @asynccontextmanager
-    async def joining(self) -> AsyncIterator[AttachedKernel]:
+    async def joining(self) -> AsyncIterator[OpenConnection]:
         if not self.there:
             raise KernelUnreachable("kernel.sock")
         self.came += 1
-        yield AttachedKernel(self.place, self.place, self.door, pid=4121, since=NOW - 60, role="console")
+        attached = AttachedKernel(self.door, pid=4121, since=NOW - 60, role="console")
+        yield OpenConnection(self.place, self.place, attached)
 
 
 Script = Callable[[FlytuiApp, Pilot[None]], Awaitable[None]]
@@ -90,7 +91,7 @@ def sit(monkeypatch: pytest.MonkeyPatch) -> Sit:
 
         def opening(
             tell: Callable[[str], None],
-        ) -> AbstractAsyncContextManager[tuple[World, World]]:
+        ) -> AbstractAsyncContextManager[OpenConnection]:
             return at_own(far, own)
 
         async def run_async(app: FlytuiApp) -> None:
@@ -111,7 +112,7 @@ def sit(monkeypatch: pytest.MonkeyPatch) -> Sit:
 
 
 @asynccontextmanager
-async def at_own(far: Far, own: World | None) -> AsyncIterator[tuple[World, World]]:
+async def at_own(far: Far, own: World | None) -> AsyncIterator[OpenConnection]:
     if far.there or own is None:
         raise RootBusy(4121, NOW - 60, "console")
     async with own.opened() as at_kernel:

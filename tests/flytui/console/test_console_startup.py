@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 
 from flycore.model.errors import NotConnected, RootBusy
 from flytui.console.app import FlytuiApp
-from flytui.console.kernel_connection import OpeningConnection
-from flytui.console.run import OpenKernel, run_console
+from flytui.console.kernel_connection import OpenConnection, OpeningConnection, OpenKernel
+from flytui.console.run import run_console
 from flytui.console.screens.trust import TrustScreen
 from kits.console import at_once, drawn, press, rows_drawn, until
 from kits.fake_kernel import World, world
@@ -35,7 +35,7 @@ class Gate:
         self.ended = False
 
     @asynccontextmanager
-    async def opening(self, tell: Callable[[str], None]) -> AsyncIterator[tuple[World, World]]:
+    async def opening(self, tell: Callable[[str], None]) -> AsyncIterator[OpenConnection]:
         self.tell = tell
         self.began.set()
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flycore.client.attach import Attachment
     from flycore.registry.paths import RootPaths
-    from flytui.console.kernel_connection import AttachedKernel
+    from flytui.console.kernel_connection import OpenConnection
 
 FindWindows = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
 """Finds the window ids and the pids of this console."""
@@ -17,7 +17,7 @@ FindWindows = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
 
 class ConsolePairing:
     """Pairs the console with the kernel through its attachment; implements
-    `flytui.console.kernel_connection.Pairing`."""
+    `flytui.console.kernel_connection.PairingConnection`."""
 
     def __init__(self, attachment: Attachment) -> None:
         self._attachment = attachment
@@ -38,7 +38,7 @@ class ConsolePairing:
 
 
 @asynccontextmanager
-async def attach_to_kernel(places: RootPaths, find_windows: FindWindows) -> AsyncIterator[AttachedKernel]:
+async def attach_to_kernel(places: RootPaths, find_windows: FindWindows) -> AsyncIterator[OpenConnection]:
     """Attach to the kernel of that root for the block. Raises KernelUnreachable, also where only a
     provisional kernel runs, and other FlyErrors where the two versions do not fit."""
     from anyio import to_thread
@@ -46,18 +46,12 @@ async def attach_to_kernel(places: RootPaths, find_windows: FindWindows) -> Asyn
     from flycore.client.attach import attach_console
     from flycore.model.errors import KernelUnreachable
     from flycore.offline.root import LASTING_ROLES
-    from flytui.console.kernel_connection import AttachedKernel
+    from flytui.console.kernel_connection import AttachedKernel, OpenConnection
 
     async with attach_console(places, await to_thread.run_sync(find_windows)) as attachment:
         kernel = attachment.kernel
         # A provisional kernel ends as soon as a console wants the root, so it is not worth an attachment.
         if kernel.role not in LASTING_ROLES:
             raise KernelUnreachable(str(places.socket))
-        yield AttachedKernel(
-            client=attachment.client,
-            approver=attachment.approver,
-            pairing=ConsolePairing(attachment),
-            pid=kernel.pid,
-            since=kernel.since,
-            role=kernel.role,
-        )
+        attached = AttachedKernel(ConsolePairing(attachment), kernel.pid, kernel.since, kernel.role)
+        yield OpenConnection(attachment.client, attachment.approver, attached)

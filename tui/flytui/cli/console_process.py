@@ -26,8 +26,8 @@ from flytui.supervisor.memory_limit import limit_memory
 
 if TYPE_CHECKING:
     from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Approver, Client
     from flytui.console.doctor.terminal_checks import TerminalFacts
+    from flytui.console.kernel_connection import OpenConnection
     from flytui.console.user_settings import ConsoleSettings
     from flytui.supervisor.programs import ConsolePlace
 
@@ -126,18 +126,19 @@ class SupervisorLink:
         await run_program((sys.executable, "-m", "flytui", "demo"), self.lend)
 
     @asynccontextmanager
-    async def open_kernel(self, on_wait: Callable[[str], None]) -> AsyncIterator[tuple[Client, Approver]]:
+    async def open_kernel(self, on_wait: Callable[[str], None]) -> AsyncIterator[OpenConnection]:
         """Connect to the kernel that the supervisor started, or starts now, as its paired console. `on_wait`
         is called with the process that has the root while the kernel waits for it. Raises RootBusy where
         another kernel holds the root, and KernelUnreachable where the kernel ended before it answered."""
         from anyio import to_thread
 
         from flycore.client.attach import open_own_console
+        from flytui.console.kernel_connection import OpenConnection
 
         self.report("kernel")
         windows = await to_thread.run_sync(find_console_windows)
         async with open_own_console(self._places, await self._connection(on_wait), windows) as kernel:
-            yield kernel
+            yield OpenConnection(*kernel)
 
     async def _connection(self, on_wait: Callable[[str], None]) -> socket.socket:
         """Wait for the next connection to a kernel. Raises RootBusy."""

@@ -69,7 +69,7 @@ def _detach_question(state: ConsoleState) -> list[str]:
 
 
 class FlytuiApp(App[None]):
-    """The console as a Textual application. `state` holds client, approver, clocks and the last known
+    """The console as a Textual application. `state` holds the connection, the clocks and the last known
     values."""
 
     CSS = CSS

@@ -41,9 +41,6 @@ class PairingConnection(Protocol):
 class AttachedKernel:
     """An attachment, from when the kernel accepted the connection until the connection ends."""
 
-    client: Client
-    """The client. It makes calls over a second connection, because a connection that decides may not call."""
-    approver: Approver
     pairing: PairingConnection
     pid: int
     since: float
@@ -57,11 +54,6 @@ class AttachedKernel:
     def holder(self) -> str:
         """The process that has the kernel, such as `the console on pid 4121`."""
         return f"{ROLE_NAMES.get(self.role, self.role)} on pid {self.pid}"
-
-
-OpenAttachment = Callable[[], AbstractAsyncContextManager[AttachedKernel]]
-"""Attaches to the kernel of the process that holds the root. Raises KernelUnreachable where there is none
-that accepts an attachment, and other FlyErrors where the protocol fails."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +81,7 @@ class OpenConnection:
     """The console works with a kernel."""
 
     client: Client
+    """The client. It makes calls over a second connection, because a connection that decides may not call."""
     approver: Approver
     attachment: AttachedKernel | None = None
     """The attachment to another one's kernel; None where it is the kernel beside this console."""
@@ -116,6 +109,13 @@ class LostConnection:
 
 
 Connection = OpeningConnection | OpenConnection | LostConnection
+OpenKernel = Callable[[Callable[[str], None]], AbstractAsyncContextManager[OpenConnection]]
+"""Connects to the kernel beside this console, as its paired console. Its argument is called with the name of
+the process that the kernel waits for. Raises RootBusy where another process holds the root, KernelUnreachable
+where the kernel ended before it answered, and other FlyErrors."""
+OpenAttachment = Callable[[], AbstractAsyncContextManager[OpenConnection]]
+"""Attaches to the kernel of the process that holds the root. Raises KernelUnreachable where there is none
+that accepts an attachment, and other FlyErrors where the protocol fails."""
 
 
 def normalise_code(written: str) -> str:

@@ -12,11 +12,11 @@ import anyio
 from flycore.client.audit_reader import AuditReader
 from flycore.model.errors import single_exception
 from flytui.console.app import FlytuiApp
-from flytui.console.controllers.connection import KernelConnectionController, OpenKernel
+from flytui.console.controllers.connection import KernelConnectionController
 from flytui.console.controllers.terminal_title import restored_title
 from flytui.console.doctor.terminal_checks import TerminalFacts
 from flytui.console.fix.terminal_programs import TerminalPrograms
-from flytui.console.kernel_connection import OpenAttachment, OpeningConnection
+from flytui.console.kernel_connection import OpenAttachment, OpeningConnection, OpenKernel
 from flytui.console.state import ConsoleState
 from flytui.console.terminal import restore_terminal
 from flytui.console.user_settings import ConsoleSettings

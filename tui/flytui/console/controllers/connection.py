@@ -8,22 +8,19 @@ it dies: the supervisor starts the next one
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
-
 import anyio
 import anyio.lowlevel
 from anyio.abc import TaskGroup
 from textual.app import App
 
 from flycore.model.errors import ConnectionLost, FlyError, KernelUnreachable, RootBusy
-from flycore.rpc.methods import Approver, Client
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.kernel_connection import (
     LostConnection,
     OpenAttachment,
     OpenConnection,
     OpeningConnection,
+    OpenKernel,
 )
 from flytui.console.screens.base import kernel_values_open
 from flytui.console.state import ConsoleState, update_screens
@@ -34,10 +31,6 @@ RETRY_S = 0.5
 PATIENCE_S = 10.0
 """Seconds for which another process may hold the root without its kernel answering: it starts or ends
 then."""
-OpenKernel = Callable[[Callable[[str], None]], AbstractAsyncContextManager[tuple[Client, Approver]]]
-"""Connects to the kernel beside this console, as its paired console. Its argument is called with the name of
-the process that the kernel waits for. Raises RootBusy where another process holds the root, KernelUnreachable
-where the kernel ended before it answered, and other FlyErrors."""
 
 
 class KernelConnection:
@@ -77,7 +70,7 @@ class KernelConnection:
         self._app.run_worker(self._follow_kernels(), group="pump")
 
     def show_wait(self, whom: str) -> None:
-        """Show the process that the console waits for before it can open the kernel; `""` shows none."""
+        """Show the process that the first connection waits for. An alert about a lost one says more."""
         if isinstance(self._state.connection, OpeningConnection):
             self._state.set_connection(OpeningConnection(whom))
             self._notifications.redraw_bars()
@@ -173,8 +166,8 @@ class KernelConnectionController:
     async def _run_own_kernel(self, over: anyio.Event) -> None:
         """Use the kernel beside this console until it ends. The supervisor starts the next one then."""
         try:
-            async with self._open_kernel(self._connection.show_wait) as (client, approver):
-                self._use(OpenConnection(client, approver))
+            async with self._open_kernel(self._connection.show_wait) as connection:
+                self._use(connection)
                 await first_of(over, self._connection.ended)
         except (ConnectionLost, KernelUnreachable):
             await anyio.lowlevel.checkpoint()  # it ended before it answered
@@ -186,8 +179,8 @@ class KernelConnectionController:
         root. Raises RootBusy where the holder does not answer a console that was at no kernel before."""
         while not over.is_set():
             try:
-                async with open_attachment() as attachment:
-                    self._use(OpenConnection(attachment.client, attachment.approver, attachment))
+                async with open_attachment() as connection:
+                    self._use(connection)
                     await first_of(over, self._connection.ended)
             except KernelUnreachable:
                 if not self._connected:
