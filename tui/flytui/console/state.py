@@ -163,25 +163,18 @@ class ConsoleState:
     last_key: float = field(default=float("-inf"))
     """When the last key was pressed, on the console's clock."""
     _opened: anyio.Event = field(default_factory=anyio.Event, init=False)
-    """Is set when a connection is open. There is a new event for every connection."""
+    """Is set once the first connection is open."""
 
     def set_connection(self, connection: Connection) -> None:
-        """Record another state of the connection, and wake up whoever waits for an open one."""
+        """Record another state of the connection, and wake up whoever waits for the first one."""
         self.connection = connection
         if isinstance(connection, OpenConnection):
             self._opened.set()
-            self._opened = anyio.Event()
-
-    async def connected(self) -> OpenConnection:
-        """Wait without a time limit until a connection is open, and return it."""
-        while not isinstance(self.connection, OpenConnection):
-            await self._opened.wait()
-        return self.connection
 
     async def first_client(self) -> Client:
-        """The client of the kernel, which is waited for while the first connection is being opened."""
+        """The client of the kernel. Waits without a time limit while the first connection is being opened."""
         if isinstance(self.connection, OpeningConnection):
-            await self.connected()
+            await self._opened.wait()
         return self.client
 
     @property

@@ -43,6 +43,7 @@ class KernelConnection:
         self._state = state
         self._notifications = notifications
         self._sync = sync
+        self._started = False
         self.drawn = anyio.Event()
         """Is set once the first frame is on the terminal."""
         self.ended = anyio.Event()
@@ -66,8 +67,11 @@ class KernelConnection:
         return self._state.lost is not None and self._state.lost.seconds_left(self._state.clock()) > 0
 
     def start(self) -> None:
-        """Start to turn the events of each kernel into values."""
-        self._app.run_worker(self._follow_kernels(), group="pump")
+        """Turn the events of this kernel, and of each one after it, into values. The views that show them are
+        there from now on."""
+        self._started = True
+        if isinstance(self._state.connection, OpenConnection):
+            self._follow(self._state.connection)
 
     def show_wait(self, whom: str) -> None:
         """Show the process that the first connection waits for. An alert about a lost one says more."""
@@ -86,6 +90,8 @@ class KernelConnection:
         if again:
             while kernel_values_open(self._app.screen_stack):
                 self._app.pop_screen()
+        if self._started:
+            self._follow(connection)
         self._notifications.redraw_bars()
 
     def mark_gone(self, reason: str = "the kernel ended", *, restarts: bool = False) -> None:
@@ -116,16 +122,18 @@ class KernelConnection:
             self._state.pairing_requests = self._state.open_pairing_requests
             self._notifications.redraw_bars()
 
-    async def _follow_kernels(self) -> None:
-        """Follow the events of one kernel after the other, until the console ends."""
-        while True:
-            connection = await self._state.connected()
-            # `use` may put another event in its place before this kernel's stream has ended.
-            ended = self.ended
+    def _follow(self, connection: OpenConnection) -> None:
+        """Start to turn the events of this kernel into values, until the kernel goes away."""
+        # `use` may put another event in its place before this kernel's stream has ended.
+        ended = self.ended
+
+        async def follow() -> None:
             reason = await self._sync.run()
             if self._state.connection is connection:
                 self.mark_gone(reason, restarts=connection.attachment is None)
             ended.set()
+
+        self._app.run_worker(follow(), group="pump")
 
 
 class KernelConnectionController:
