@@ -205,8 +205,8 @@ def test_where_nobody_decides_in_time_the_request_waits_on_or_is_the_agent_s_own
 ) -> None:
     with desk.terminal() as console:
         console.until_so("the console is open", lambda: waiting(desk) == 0)
-        done = hooked(desk, event("Bash", {"command": "make"}), "--wait", "1", *words)
-        assert told(done)[0] == decided
+        answer, why = told(hooked(desk, event("Bash", {"command": "make"}), "--wait", "1", *words))
+        assert answer == decided, why
         console.until_so("what is left waits", lambda: waiting(desk) == left)
 
 
