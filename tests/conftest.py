@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import faulthandler
 import gc
+import itertools
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
@@ -21,6 +24,9 @@ COLLECT_AFTER = 20_000
 in a circle."""
 
 LONGEST_ID = 80
+LONGEST_NAME = 27
+"""Characters of a case's name in that of its folder: paths of Unix sockets are short."""
+NUMBERS = itertools.count()
 FAILED = pytest.StashKey[bool]()
 ENDS_AFTER = 2
 """How many of its time limits a case may take, with its fixtures, before its process is ended."""
@@ -130,6 +136,26 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str)
     if isinstance(val, str | bytes) and len(val) > LONGEST_ID:
         return f"{ascii(val[:LONGEST_ID])[:LONGEST_ID]}...{len(val)}"
     return None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[pytest.TestReport]:
+    """Note that a step of a case has failed."""
+    report = yield
+    if report.failed:
+        item.stash[FAILED] = True
+    return report
+
+
+@pytest.fixture
+def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder of this case's own, which no later case has again: a kernel whose console was killed may write
+    its last lines while the next case has begun. It is kept where the case has failed."""
+    name = re.sub(r"\W", "_", request.node.name)[:LONGEST_NAME]
+    folder = tmp_path_factory.mktemp(f"{name}{next(NUMBERS)}", numbered=False)
+    yield folder
+    if not request.node.stash.get(FAILED, False):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture
