@@ -246,8 +246,10 @@ class InputParser:
         modifiers, text = found["modifiers"] or "", found["text"] or ""
         codes = [found["code"], *text.split(":")] if text else [found["code"]]
         sane = all(_is_character(int(code or "0")) for code in codes)
-        # Before any other end than `u` the number is not that of a character, but of a key on a list.
-        sane = sane and (found["end"] == "u" or f"{int(found['code'])}{found['end']}" in FUNCTIONAL_KEYS)
+        # Before any other end than `u` the number is not that of a character, but of a key on a list, and
+        # such a key types no text.
+        listed = not text and f"{int(found['code'])}{found['end']}" in FUNCTIONAL_KEYS
+        sane = sane and (found["end"] == "u" or listed)
         if not sane or (modifiers and not 1 <= int(modifiers) <= 256):
             self.counts.dropped += 1
         elif (found["event"] or "") != _RELEASED:
