@@ -53,7 +53,8 @@ class Scene:
     def __init__(self, base: Path) -> None:
         self.base = base
         self.root = root = Root(base)
-        root.sidecar("slow", SLOW.format(base=base), tool("slow.do"))
+        # At full size its call runs for minutes.
+        root.sidecar("slow", SLOW.format(base=base), tool("slow.do"), timeoutMs=1_800_000)
         root.sidecar("tree", FAMILY.format(base=base), tool("tree.do"))
         root.sidecar("ask", SLOW.format(base=base), tool("ask.do"))
         root.policy(
