@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 import os
 import resource
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -105,15 +106,16 @@ def with_schemas(root: Root) -> list[str]:
 async def test_over_the_socket_every_shape_is_answered_at_hostile_schemas(root: Root) -> None:
     names = with_schemas(root)
     async with served(root) as kernel, pinged(root), plain(root) as connection:
+        texts = []
         for number, (name, size) in enumerate((name, size) for name in SHAPES for size in SIZES):
-            chosen = names if FULL else [names[number % len(names)]]
-            for at, hostile in enumerate(chosen):
-                ends = {await answered(connection, hostile, shape(name, size), f"c{number}-{at}")}
-                if number % 3 == 0 or FULL:
-                    ends.add(
-                        await answered(connection, hostile, within_limits(name, size), f"w{number}-{at}")
-                    )
-                assert ends <= {"success", "failed", "invalid-envelope"}
+            texts.append(shape(name, size))
+            if number % 3 == 0 or FULL:
+                texts.append(within_limits(name, size))
+        # Each one once: a caller that repeats a failing call is paused.
+        for number, text in enumerate(dict.fromkeys(texts)):
+            for at, hostile in enumerate(names if FULL else [names[number % len(names)]]):
+                end = await answered(connection, hostile, text, f"c{number}-{at}")
+                assert end in ("success", "failed", "invalid-envelope")
         assert await answered(connection, "echo.do", "{}", "last") == "success"
         assert kernel.status().running == 0
 
@@ -167,17 +169,41 @@ async def test_programs_of_agents_end_with_an_answer(root: Root, words: tuple[st
         text = f'{{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {text}}}\n'
     elif words == ("hook",):
         text = f'{{"hook_event_name": "PreToolUse", "tool_name": "Edit", "tool_input": {text}}}'
-    given = root.base / "given"
-    given.write_text(text)
     command = [sys.executable, "-m", "flytui", *words, "--root", str(root.folder)]
     async with served(root), pinged(root):
         with anyio.fail_after(4 * PATIENCE):
-            # A file, not a pipe: a program that refuses its input need not read it to the end.
-            with given.open("rb") as file:
-                ended = await anyio.run_process(command, stdin=file, check=False, env=root.environ)
-    assert ended.returncode >= 0
-    assert b"Traceback" not in ended.stderr
-    assert ended.stdout or ended.stderr
+            code, said = await run_program(command, text.encode(), root.environ, stays=words == ("mcp",))
+    assert code >= 0
+    assert said
+    assert b"Traceback" not in said
+
+
+async def run_program(
+    command: list[str], text: bytes, env: dict[str, str], *, stays: bool
+) -> tuple[int, bytes]:
+    """Give the program that text; its exit code and what it said. The input of one that stays for more is
+    closed after its first words, which is how its client ends it."""
+    said = b""
+    process = await anyio.open_process(command, env=env, stderr=subprocess.STDOUT)
+    async with process, anyio.create_task_group() as group:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        stdin = process.stdin
+
+        async def give() -> None:
+            # A program that refuses its input need not read it to the end.
+            with suppress(anyio.BrokenResourceError):
+                await stdin.send(text)
+                if not stays:
+                    await stdin.aclose()
+
+        group.start_soon(give)
+        async for part in process.stdout:
+            said += part
+            if stays:
+                await stdin.aclose()
+        code = await process.wait()
+    return code, said
 
 
 ANSWERS = "#!/bin/sh\nread -r request\ncat answer\n"
