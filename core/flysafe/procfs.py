@@ -122,6 +122,15 @@ def own_children() -> set[int]:
     return children
 
 
+def children_of(pid: int) -> set[int]:
+    """Return the pids of the children of a process with a single thread, zombies included."""
+    try:
+        return set(map(int, _read_whole(f"{PROC}/{pid}/task/{pid}/children").split()))
+    except OSError:
+        # Without such a list in this kernel the table is searched; of a process that is gone, nobody is one.
+        return {process.pid for process in process_table().values() if process.parent == pid}
+
+
 def executable_of(pid: int, proc: ProcFolder = PROC) -> str:
     """Return the absolute path of the file that the process runs; empty where it cannot be read."""
     try:

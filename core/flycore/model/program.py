@@ -92,6 +92,19 @@ def surroundings_of(seals: Iterable[Seal]) -> str:
     return digest([*found]) if found else ""
 
 
+class ConfinementReport(Value, frozen=True, kw_only=True):
+    """Whether a program ran confined, by what the command that confines it reported itself."""
+
+    confined: bool
+    """Whether the program ran, and confined. False where the report ends before that is known."""
+    started: bool = False
+    """Whether confining had at least begun, so that nothing can have run without it."""
+    exit_code: int | None = None
+    """The program's own, where the command's is another; negative for a signal."""
+    first_process: int = 0
+    """The id of the first process of the program's process namespace; 0 where it has none of its own."""
+
+
 class SealedDelegate(Value, frozen=True, kw_only=True):
     """A delegate as the card shows it and the subject's digest covers it."""
 

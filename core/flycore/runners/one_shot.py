@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from flycore.model.call import Artifact
-from flycore.model.enums import Code, ProbeMode, Status
+from flycore.model.enums import Code, ProbeMode, ReasonCode, Status
 from flycore.model.json import Json, JsonObject
 from flycore.model.large_values import is_large, is_large_text, run_aside
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, Limits
 from flycore.runners.artifacts import check_artifacts
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
-from flycore.runners.child.spawn import SpawnFailure, SpawnSpec
+from flycore.runners.child.spawn import NOT_CONFINED, ConfinedStart, SpawnFailure, SpawnSpec, not_confined
 from flycore.runners.output import Answer, EventFeed, OnEvent, SidecarEvent, exit_facts, read_answer
 
 __all__ = ["ProcessJsonJob", "RunOutcome", "SidecarEvent", "call_sidecar", "outcome_of", "request_line"]
@@ -52,6 +52,8 @@ class ProcessJsonJob:
     """Further keys of the request, such as `refuse` and `target`; they replace no key of the protocol."""
     check: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     """As in `SpawnSpec`."""
+    confine: Callable[[], ConfinedStart] | None = field(default=None, repr=False, compare=False)
+    """As in `SpawnSpec`."""
 
     @property
     def spawn_spec(self) -> SpawnSpec:
@@ -65,6 +67,7 @@ class ProcessJsonJob:
             limits=self.limits,
             sidecar=self.sidecar,
             check=self.check,
+            confine=self.confine,
         )
 
 
@@ -87,6 +90,8 @@ class RunOutcome:
     survivors: int = 0
     """How many processes of the call could not be ended."""
     warnings: tuple[str, ...] = ()
+    unconfined: bool = False
+    """Whether the program did not run because it could not be confined as it was to be."""
 
     def with_warnings(self, more: tuple[str, ...]) -> RunOutcome:
         """The same outcome with more warnings."""
@@ -153,7 +158,7 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
     """The outcome of a child that ended. `rest` is its stdout without the leading event lines."""
     stderr_tail = ended.stderr_tail.decode("utf-8", "replace")
     meaning = _cut_short(job, ended, stderr_tail) or read_answer(rest, ended.exit_code or 0, stderr_tail)
-    return outcome_from_answer(
+    outcome = outcome_from_answer(
         job,
         meaning,
         exit_code=ended.exit_code,
@@ -161,6 +166,20 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
         duration_ms=ended.duration_ms,
         survivors=ended.survivors,
     )
+    return replace(outcome, unconfined=True) if _confinement_failure(ended, stderr_tail) else outcome
+
+
+def _confinement_failure(ended: ChildExit, stderr_tail: str) -> SpawnFailure | None:
+    """Why the program has not run confined, and so not at all; None where it has, or was not to be."""
+    if ended.spawn_error is not None:
+        return ended.spawn_error if ended.spawn_error.fault == NOT_CONFINED else None
+    report = ended.confinement
+    if report is None or report.confined:
+        return None
+    # A program that was ended leaves no report of its end, and none ran outside what had been set up.
+    if report.started and (ended.timed_out or ended.output_limited):
+        return None
+    return not_confined((stderr_tail.strip().splitlines() or ["it was ended before it ran"])[-1])
 
 
 def outcome_from_answer(
@@ -196,12 +215,20 @@ def outcome_from_answer(
 
 def not_started(job: ProcessJsonJob, error: SpawnFailure) -> Answer:
     """The answer for a program that could not be started."""
+    if error.fault == NOT_CONFINED:
+        return Answer(
+            status=Status.UNAVAILABLE,
+            code=ReasonCode.SANDBOX_UNAVAILABLE,
+            message=error.message,
+            hint=error.hint,
+        )
+    about: JsonObject = {"path": error.path} if error.path else {"program": job.executable or job.argv[0]}
     return Answer(
         status=Status.FAILED,
         code=Code.SPAWN,
         message=error.message,
         hint=error.hint,
-        details={"fault": error.fault} if error.fault else {"program": job.executable or job.argv[0]},
+        details={"fault": error.fault} if error.fault else about,
     )
 
 
@@ -229,8 +256,9 @@ def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Answer:
 
 def _cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Answer | None:
     """The answer for a child that ended without one of its own; None where there is stdout to read."""
-    if ended.spawn_error is not None:
-        return not_started(job, ended.spawn_error)
+    failure = ended.spawn_error or _confinement_failure(ended, stderr_tail)
+    if failure is not None:
+        return not_started(job, failure)
     facts = {} if ended.exit_code is None else exit_facts(ended.exit_code, stderr_tail)
     if ended.output_limited:
         return output_limited(job, facts)

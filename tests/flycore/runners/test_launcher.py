@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -133,3 +134,59 @@ def test_the_launcher_has_no_environment_and_leads_no_session() -> None:
     assert process_table()[pid].session == os.getsid(0)
     assert os.getpgid(pid) == pid
     assert launcher.ANSWER_SECONDS > 1
+
+
+def test_a_child_gets_the_descriptors_it_is_handed_under_their_own_numbers(tmp_path: Path) -> None:
+    become_subreaper()
+    descriptors = []
+    for name in ("one", "two", "three"):
+        (tmp_path / name).write_text(name)
+        descriptors.append(os.open(tmp_path / name, os.O_RDONLY))
+    # In another order than that of their numbers, and one that no process of this test has in use.
+    high = os.dup2(descriptors[0], 800, inheritable=False)
+    handed = (descriptors[2], high, descriptors[1])
+    script = "".join(f"cat /proc/self/fd/{number}; echo;" for number in handed) + "ls /proc/self/fd"
+    reading, writing = os.pipe()
+    environment = {"PATH": "/usr/bin:/bin"}
+    try:
+        child = launch(
+            ["/bin/sh", "-c", script], executable=None, cwd="/", env=environment,
+            stdin=0, stdout=writing, stderr=2, handed=handed,
+        )  # fmt: skip
+    finally:
+        os.close(writing)
+        for number in (*descriptors, high):
+            os.close(number)
+    with os.fdopen(reading) as file:
+        lines = file.read().split()
+    child.wait()
+    assert child.returncode == 0
+    assert lines[:3] == ["three", "one", "two"]
+    # The last one is that of the listing.
+    assert sorted(map(int, lines[3:]))[:3] == [0, 1, 2]
+    assert len(lines[3:]) == 3 + len(handed) + 1
+
+
+def test_more_descriptors_than_a_message_carries_are_refused() -> None:
+    with pytest.raises(OSError, match=os.strerror(errno.E2BIG)):
+        launch(
+            ["/bin/true"], executable=None, cwd="/", env={},
+            stdin=0, stdout=1, stderr=2, handed=(0,) * 250,
+        )  # fmt: skip
+
+
+def test_the_limits_hold_from_the_first_instruction_on() -> None:
+    become_subreaper()
+    reading, writing = os.pipe()
+    limits = ((resource.RLIMIT_NOFILE, 77, True), (resource.RLIMIT_FSIZE, 4096, False))
+    with os.fdopen(reading) as file:
+        try:
+            child = launch(
+                ["/bin/sh", "-c", "ulimit -Sn; ulimit -Hn; ulimit -Hf"], executable=None, cwd="/", env={},
+                stdin=0, stdout=writing, stderr=2, limits=limits,
+            )  # fmt: skip
+        finally:
+            os.close(writing)
+        said = file.read().split()
+    child.wait()
+    assert said == ["77", "77", "unlimited"]

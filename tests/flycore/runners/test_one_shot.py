@@ -16,7 +16,7 @@ import pytest
 from flycore.model.enums import Code, ProbeMode, Status
 from flycore.model.sidecar import Limits
 from flycore.runners.child import run
-from flycore.runners.child.spawn import OOM_SCORE_RAISE
+from flycore.runners.child.launcher_program import OOM_SCORE_RAISE
 from flycore.runners.one_shot import ProcessJsonJob, call_sidecar, probe_sidecar, request_line
 from flycore.runners.output import SidecarEvent
 from flycore.runners.persistent import PersistentProcess, ask_process

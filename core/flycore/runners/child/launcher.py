@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from flycore.runners.child.launcher_program import ANSWER
+from flycore.runners.child.launcher_program import ANSWER, DESCRIPTORS, MOST_DESCRIPTORS
 from flysafe.procfs import read_process
 
 ANSWER_SECONDS = 20.0
@@ -98,29 +98,36 @@ def launch(
     stdin: int,
     stdout: int,
     stderr: int,
+    handed: Sequence[int] = (),
+    limits: Sequence[tuple[int, int, bool]] = (),
 ) -> ChildProcess:
     """Start a child in a session of its own, as a child of this process and subreaper of its descendants.
 
-    This process has to be a child subreaper itself. Raises OSError, and ValueError for a NUL character.
+    The child gets the descriptors `handed` under their own numbers. `limits` are its resource limits: the
+    kind, the value, and whether it must not raise it again. This process has to be a child subreaper itself.
+    Raises OSError, and ValueError for a NUL character.
     """
+    if len(handed) > MOST_DESCRIPTORS - DESCRIPTORS:
+        raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
     words = [_encoded(word) for word in argv]
     variables = {_encoded(name): _encoded(value) for name, value in env.items()}
-    request = (_candidates(executable or argv[0], env), words, variables, _encoded(cwd))
+    candidates = _candidates(executable or argv[0], env)
+    request = (candidates, words, variables, _encoded(cwd), list(handed), list(limits))
     descriptor = os.memfd_create("launch", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, marshal.dumps(request))
-        return _ask([stdin, stdout, stderr], descriptor)
+        return _ask([stdin, stdout, stderr], descriptor, handed)
     finally:
         os.close(descriptor)
 
 
-def _ask(streams: list[int], request: int) -> ChildProcess:
+def _ask(streams: list[int], request: int, handed: Sequence[int]) -> ChildProcess:
     # Once more with a new launcher: a tool may have ended the old one.
     for _ in range(_ATTEMPTS):
         prepare_launcher()
         reading, writing = os.pipe2(os.O_CLOEXEC)
         try:
-            _send(_running[0].control, [*streams, writing, request])
+            _send(_running[0].control, [*streams, writing, request, *handed])
             os.close(writing)
             writing = -1
             answer = _read_answer(reading, _running[0].process.pid)

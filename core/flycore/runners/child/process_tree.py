@@ -25,6 +25,7 @@ import anyio
 from flycore.runners.child.launcher import is_launcher
 from flysafe.procfs import (
     Process,
+    children_of,
     descendants,
     own_children,
     process_table,
@@ -53,10 +54,14 @@ class ProcessTree:
     """Whether the tree outlives the calls that it serves."""
     sidecar: str = ""
     """The id of the entry that the leader's program belongs to."""
+    watched: bool = False
+    """Whether the leader only watches over the program, which ends at once when the leader does."""
 
 
 # Children belong to the process as a whole, and so does this table of trees by leader.
 _registered: dict[int, ProcessTree] = {}
+_leaving: set[int] = set()
+"""The ids of adopted processes that run nobody's code any more and are about to exit."""
 _served: dict[int, str] = {}
 """The call that each persistent tree serves, by leader."""
 # The ids of processes that are subreapers: a fork of this process inherits the list, but not the setting.
@@ -75,10 +80,16 @@ def become_subreaper() -> None:
 
 
 def register(
-    leader: int, call_id: str, started: int, *, persistent: bool = False, sidecar: str = ""
+    leader: int,
+    call_id: str,
+    started: int,
+    *,
+    persistent: bool = False,
+    sidecar: str = "",
+    watched: bool = False,
 ) -> ProcessTree:
     """Register the tree of a child that was just started in its own session."""
-    tree = ProcessTree(leader, call_id, started, persistent, sidecar)
+    tree = ProcessTree(leader, call_id, started, persistent, sidecar, watched)
     _registered[leader] = tree
     return tree
 
@@ -116,6 +127,27 @@ def count_descendants(tree: ProcessTree) -> int:
     return sum(not process.ended for process in _adopted(tree))
 
 
+def let_leave(tree: ProcessTree, pid: int) -> bool:
+    """Take the process out of the tree, whose leader has exited, where it is all that is left and has no
+    process below it. Returns whether that was so.
+
+    For the first process of a process namespace, which dies with its watching leader: all others of the
+    namespace are below it, and so none is left. Its own end may take many milliseconds, in which the system
+    takes the namespace down.
+    """
+    left = [process.pid for process in _adopted(tree)]
+    if left != [pid] or children_of(pid):
+        return False
+    _leaving.add(pid)
+    return True
+
+
+def _reap_leaving() -> None:
+    for pid in tuple(_leaving):
+        if _reap(pid):
+            _leaving.discard(pid)
+
+
 def reap_descendants(tree: ProcessTree) -> None:
     """Reap the orphans of a persistent tree that have ended."""
     for process in tuple(_adopted(tree)):
@@ -149,14 +181,18 @@ async def _end_with(tree: ProcessTree, number: signal.Signals, patience_s: float
     pause = _FIRST_PAUSE_S
     # By id and start time: an id can be used again by another process of the tree.
     signalled: set[tuple[int, int]] = set()
-    _signal_group(tree.leader, number)
+    # A leader that only watches takes the program down with it, which would then have no time to leave. It
+    # ends by itself once the program has.
+    spared = tree.leader if tree.watched and number == signal.SIGTERM else 0
+    if not spared:
+        _signal_group(tree.leader, number)
     # Members can start others while they are being signalled, so this looks again until nobody is left.
     while True:
         living, reaped = _members(tree)
         if not living and not reaped:
             return 0
         for process in living:
-            if (process.pid, process.started) not in signalled:
+            if process.pid != spared and (process.pid, process.started) not in signalled:
                 signalled.add((process.pid, process.started))
                 send_signal(process, number, signal.SIGCONT)
         if living and time.monotonic() >= deadline:
@@ -198,7 +234,10 @@ def _members(tree: ProcessTree) -> tuple[list[Process], int]:
 
 def _adopted(tree: ProcessTree) -> Iterable[Process]:
     """The adopted children of this process that belong to the tree; its leader is not one of them."""
-    strangers = {pid for pid in own_children().difference(_registered) if not is_launcher(pid)}
+    if _leaving:
+        _reap_leaving()
+    strangers = own_children().difference(_registered, _leaving)
+    strangers = {pid for pid in strangers if not is_launcher(pid)}
     # The normal end of a call: no children but registered leaders means that no tree without its leader is
     # left, at the price of reading one small file of /proc.
     if not strangers:

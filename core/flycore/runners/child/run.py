@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import anyio
 
+from flycore.model.program import ConfinementReport
 from flycore.runners.child.pipes import BoundedBuffer, PipeReader, PipeWriter, TailBuffer, epoll_reader_of
 from flycore.runners.child.process_tree import (
     ProcessTree,
@@ -20,6 +21,7 @@ from flycore.runners.child.process_tree import (
     end_tree,
     forget,
     has_descendants,
+    let_leave,
     register,
 )
 from flycore.runners.child.spawn import Child, SpawnError, SpawnFailure, SpawnSpec, spawn
@@ -30,6 +32,8 @@ TERM_GRACE_S = 2.0
 LEFTOVER_GRACE_S = 0.5
 """The same for processes that a child left behind. It is shorter, because the finished answer waits for
 it."""
+MAX_STATUS = 65_536
+"""How much of a confining command's report is read: all that fits into its pipe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,8 @@ class ChildExit:
     killed: int = 0
     """How many processes of the tree TERM did not end within its grace."""
     spawn_error: SpawnFailure | None = None
+    confinement: ConfinementReport | None = None
+    """What the confining command reported; None where the program was to run as it is."""
 
 
 async def run_child(
@@ -81,7 +87,8 @@ async def run_child(
         child = spawn(spec)
     except SpawnError as fault:
         return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
-    tree = register(child.process.pid, spec.call_id, mark, sidecar=spec.sidecar)
+    watched = child.confined is not None and child.confined.keeps_watch
+    tree = register(child.process.pid, spec.call_id, mark, sidecar=spec.sidecar, watched=watched)
     running = _Running(child, tree, stdin, limits, on_stdout)
     try:
         # The exit ends the wait, not the end of the pipes: a grandchild may hold stdout open for ever.
@@ -89,8 +96,10 @@ async def run_child(
         duration_ms = _since(begun)
     finally:
         ending = TreeEnd(0, 0) if running.end_at_once() else await running.end()
+    report = running.report
+    own_code = report.exit_code if report is not None else None
     return ChildExit(
-        exit_code=child.process.returncode,
+        exit_code=child.process.returncode if own_code is None else own_code,
         stdout=bytes(running.stdout.data),
         stderr_tail=running.stderr.data,
         timed_out=running.timed_out,
@@ -99,6 +108,7 @@ async def run_child(
         survivors=ending.survivors,
         left_behind=running.left_behind,
         killed=ending.killed,
+        confinement=report,
     )
 
 
@@ -121,6 +131,8 @@ class _Running:
         self.stderr = TailBuffer()
         self.timed_out = False
         self.left_behind = 0
+        self.report: ConfinementReport | None = None
+        """What the confining command has reported by its end."""
         self._exited = False
         self._deadline = loop.call_later(limits.timeout_ms / 1000, self._on_deadline)
         self._reactor.watch(child.pidfd, self._on_exit)
@@ -147,11 +159,17 @@ class _Running:
         # The child's last output may still be in the pipes, because the exit is often seen first.
         for pipe in self._pipes:
             pipe.drain()
-        if has_descendants(self._tree):
+        if has_descendants(self._tree) and not self._is_leaving():
             self.left_behind = count_descendants(self._tree)
             return False
         self._close()
         return True
+
+    def _is_leaving(self) -> bool:
+        """Whether all that is left is what held the program's namespace, which is going by itself."""
+        self._read_report()
+        first = self.report.first_process if self.report is not None else 0
+        return bool(first) and let_leave(self._tree, first)
 
     async def end(self) -> TreeEnd:
         """End the tree, close the pipes, reap the child. A cancellation waits until this is done."""
@@ -177,6 +195,23 @@ class _Running:
         os.close(self._child.pidfd)
         self._child.process.poll()
         forget(self._tree)
+        self._read_report()
+
+    def _read_report(self) -> None:
+        """Read what the confining command has reported, once, and close the pipe."""
+        confined = self._child.confined
+        if confined is None or confined.status is None or self.report is not None:
+            return
+        written = b""
+        try:
+            # Nothing is waited for: a process that survives may still hold the other end.
+            os.set_blocking(confined.status, False)
+            written = os.read(confined.status, MAX_STATUS)
+        except BlockingIOError:
+            pass  # nothing was written
+        finally:
+            os.close(confined.status)
+        self.report = confined.report(written)
 
 
 def _since(begun: float) -> int:

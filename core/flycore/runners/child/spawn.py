@@ -1,5 +1,5 @@
-"""Starts one child process: without a shell, in a session of its own, with three pipes and no other
-descriptor."""
+"""Starts one child process: without a shell, in a session of its own, with three pipes and no descriptor
+but those by which it is confined."""
 
 from __future__ import annotations
 
@@ -7,19 +7,55 @@ import errno
 import os
 import resource
 import signal
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Protocol
 
+from flycore.model.program import ConfinementReport
 from flycore.model.sidecar import DEFAULT_MEMORY_BYTES, Limits
 from flycore.runners.child.launcher import ChildProcess, launch
 from flysafe.own_process import descriptor_limit_before
 
-OOM_SCORE_RAISE = 500
-"""How much more a child's `oom_score_adj` is than that of this process."""
-MAX_OOM_SCORE = 1000
-"""From proc_pid_oom_score_adj(5)."""
+
+class ConfinedStart(Protocol):
+    """A command that confines the program and then becomes it, or starts it."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The confining command, with the program's own at its end or in a descriptor."""
+        ...
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment of the confining command; that of the program is in a descriptor."""
+        ...
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What the command is handed, under the same numbers."""
+        ...
+
+    @property
+    def status(self) -> int | None:
+        """The end of a pipe on which the command reports; None where it does not."""
+        ...
+
+    @property
+    def keeps_watch(self) -> bool:
+        """Whether the command stays, and the program is a child of it that ends when it does."""
+        ...
+
+    def close(self) -> None:
+        """Close `descriptors`, once the command was started or could not be."""
+        ...
+
+    def report(self, written: bytes) -> ConfinementReport:
+        """What the command has written to `status` by its end."""
+        ...
+
+
+NOT_CONFINED = "not-confined"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +74,8 @@ class SpawnSpec:
     check: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     """Is called right after the start, and returns a file that is not what was approved any more; then the
     child is ended."""
+    confine: Callable[[], ConfinedStart] | None = field(default=None, repr=False, compare=False)
+    """Makes the start that confines the program; None where it runs as it is. Raises SpawnError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +85,10 @@ class SpawnFailure:
     message: str
     hint: str
     fault: str = ""
-    """`no-descriptors` where the machine failed, not the program."""
+    """`no-descriptors` where the machine failed, not the program, and `not-confined` where the program could
+    not be confined."""
+    path: str = ""
+    """The file or folder that was refused or is missing, where it is not the program."""
 
     def __str__(self) -> str:
         return self.message
@@ -70,44 +111,54 @@ class Child:
     stdin: int
     stdout: int
     stderr: int
+    confined: ConfinedStart | None = None
+    """By what it is confined. Its `status` is to be closed like the other descriptors."""
 
 
 def spawn(spec: SpawnSpec) -> Child:
     """Start the child. Raises SpawnError; then nothing runs any more and no descriptor is left open."""
     ends: list[int] = []  # read and write end of stdin, stdout, stderr
-    try:
-        # Close-on-exec from the start: a child that another thread starts at this moment gets none of them.
-        for _ in range(3):
-            ends += os.pipe2(os.O_CLOEXEC)
-        process, pidfd = _start(spec, ends)
-    except (OSError, ValueError) as fault:
-        _close(ends)
-        raise SpawnError(
-            _explain(spec, fault) if isinstance(fault, OSError) else _unwritable(spec)
-        ) from fault
-    # After the start: whatever the child can have read by then is what was there during this look or before.
-    changed = spec.check() if spec.check is not None else ""
-    if changed:
-        _end(process, pidfd)
-        _close(ends)
-        raise SpawnError(_swapped(changed))
+    with ExitStack() as undo:
+        undo.callback(lambda: _close(ends))
+        confined = spec.confine() if spec.confine is not None else None
+        if confined is not None and confined.status is not None:
+            undo.callback(os.close, confined.status)
+        try:
+            # Close-on-exec from the start: a child that another thread starts at this moment gets none of
+            # them.
+            for _ in range(3):
+                ends += os.pipe2(os.O_CLOEXEC)
+            process, pidfd = _start(spec, ends, confined)
+        except (OSError, ValueError) as fault:
+            raise SpawnError(_failure(spec, fault, confined)) from fault
+        finally:
+            if confined is not None:
+                confined.close()
+        # After the start: whatever the child can have read by then is what was there during this look or
+        # before.
+        changed = spec.check() if spec.check is not None else ""
+        if changed:
+            _end(process, pidfd)
+            raise SpawnError(_swapped(changed))
+        undo.pop_all()
     child_in, stdin, stdout, child_out, stderr, child_err = ends
     _close([child_in, child_out, child_err])
-    _limit(process.pid, spec.limits)
-    _offer_memory(process.pid)
-    return Child(process, pidfd, stdin, stdout, stderr)
+    return Child(process, pidfd, stdin, stdout, stderr, confined)
 
 
-def _start(spec: SpawnSpec, ends: list[int]) -> tuple[ChildProcess, int]:
+def _start(spec: SpawnSpec, ends: list[int], confined: ConfinedStart | None) -> tuple[ChildProcess, int]:
     """The process, and a descriptor that becomes readable when it exits."""
     child = launch(
-        spec.argv,
-        executable=spec.executable,
-        cwd=spec.cwd,
-        env=spec.env,
+        spec.argv if confined is None else confined.argv,
+        executable=spec.executable if confined is None else None,
+        # A confining command goes to the program's folder when it is ready to.
+        cwd=spec.cwd if confined is None else "/",
+        env=spec.env if confined is None else confined.environment,
         stdin=ends[0],
         stdout=ends[3],
         stderr=ends[5],
+        handed=() if confined is None else confined.descriptors,
+        limits=tuple(_limits(spec.limits)),
     )
     try:
         # The child is not reaped yet, so its id cannot belong to another process by now.
@@ -116,6 +167,24 @@ def _start(spec: SpawnSpec, ends: list[int]) -> tuple[ChildProcess, int]:
         os.kill(child.pid, signal.SIGKILL)
         child.wait()
         raise
+
+
+def _failure(spec: SpawnSpec, fault: OSError | ValueError, confined: ConfinedStart | None) -> SpawnFailure:
+    if isinstance(fault, ValueError):
+        return _unwritable(spec)
+    if confined is None or fault.errno in (errno.EMFILE, errno.ENFILE):
+        return _explain(spec, fault)
+    return not_confined(f"{confined.argv[0]}: {fault.strerror}")
+
+
+def not_confined(why: str) -> SpawnFailure:
+    """The failure of a program that could not be confined, and so was not started."""
+    return SpawnFailure(
+        f"the program was not started, because it could not be confined: {why}",
+        "flytui sandbox probe shows what this machine can confine; flytui never starts a program without the"
+        " confinement that was approved",
+        fault=NOT_CONFINED,
+    )
 
 
 def _end(process: ChildProcess, pidfd: int) -> None:
@@ -140,10 +209,10 @@ def _close(descriptors: list[int]) -> None:
         os.close(descriptor)
 
 
-def _limit(pid: int, limits: Limits) -> None:
-    """Apply the declared limits. Those that every program has are `DEFAULT_MEMORY_BYTES` of memory, and the
-    limit of descriptors that this process was started with."""
-    # From outside, right after the start. The child may already run for a moment without them.
+def _limits(limits: Limits) -> Iterator[tuple[int, int, bool]]:
+    """The limits to set: the kind, the value, and whether the program must not raise it again. Those that
+    every program has are `DEFAULT_MEMORY_BYTES` of memory, and the limit of descriptors that this process was
+    started with."""
     # The default counts what a program writes to, not its address space, of which some runtimes reserve many
     # gigabytes.
     undeclared = DEFAULT_MEMORY_BYTES if limits.memory_bytes is None else None
@@ -152,26 +221,13 @@ def _limit(pid: int, limits: Limits) -> None:
         (resource.RLIMIT_AS, limits.memory_bytes),
         (resource.RLIMIT_DATA, undeclared),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
-        (resource.RLIMIT_NOFILE, limits.open_files or descriptor_limit_before()),
     ):
-        if wanted is None:
-            continue
-        try:
-            hard = resource.prlimit(pid, kind)[1]
-            value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-            resource.prlimit(pid, kind, (value, value))
-        except ProcessLookupError:
-            return  # it has already exited
-
-
-def _offer_memory(pid: int) -> None:
-    """Let the system, where memory runs out, end the child and what it starts rather than this process."""
-    # The child inherits this process's own value, and raising it needs no privilege. A system without the
-    # file, or a child that has exited, needs nothing.
-    with suppress(OSError):
-        own = int(Path("/proc/self/oom_score_adj").read_bytes())
-        with open(f"/proc/{pid}/oom_score_adj", "wb", buffering=0) as score:
-            score.write(b"%d" % min(own + OOM_SCORE_RAISE, MAX_OOM_SCORE))
+        if wanted is not None:
+            yield kind, wanted, True
+    files = limits.open_files or descriptor_limit_before()
+    # The launcher allows itself more descriptors, so a child always gets a limit of its own.
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    yield resource.RLIMIT_NOFILE, files or soft, files is not None
 
 
 def _unwritable(spec: SpawnSpec) -> SpawnFailure:
