@@ -46,6 +46,7 @@ def arguments(
         # granted folder may lie below it.
         *("--proc", "/proc", "--dev", "/dev"),
         *("--size", str(confinement.tmp_bytes), "--tmpfs", PRIVATE_TMP),
+        *(word for path in confinement.shown_empty for word in ("--perms", "0555", "--dir", path)),
         *_mounts(confinement.ordered_mounts(), descriptors.mounts, bind_by_descriptor),
         *("--chdir", confinement.cwd),
         # Last, because every mount above makes its own path in the root. The mounts keep what they are.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 
 DEFAULT_TMP_BYTES = 256 * 1024 * 1024
 """How large the private /tmp of a program may grow. It lies in memory."""
@@ -45,15 +46,27 @@ _FOR_NETWORK = (
 _STORES = ("/nix/store", "/gnu/store")
 
 
+class IfMissing(IntEnum):
+    """What happens where the path of a mount does not exist."""
+
+    FAIL = 0
+    LEAVE_OUT = 1
+    MAKE_FOLDER = 2
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Mount:
-    """One file or folder of this machine that the program sees at its own path."""
+    """One file or folder of this machine that the program sees, at its own path unless `source` names
+    another."""
 
     path: str
     writable: bool = False
     anchor: str = ""
     """The folder below which the path must stay when it is opened, links included. Empty for a path that
-    flytui itself has worked out."""
+    flytui itself has worked out, and for one that a person has trusted as it stands."""
+    source: str = ""
+    """What is seen at `path`, such as the sealed copy of a program. Only bubblewrap can do that."""
+    if_missing: IfMissing = IfMissing.FAIL
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +89,9 @@ class Confinement:
 
     mounts: tuple[Mount, ...]
     cwd: str
+    shown_empty: tuple[str, ...] = ()
+    """Folders that are there and empty, but for the mounts in them. Landlock shows them as they are, and
+    refuses to list them."""
     network: bool = False
     unix_sockets: bool = False
     tmp_bytes: int = DEFAULT_TMP_BYTES

@@ -1,7 +1,8 @@
 """The program that gives up its rights and then becomes the confined program: level `degraded`.
 
 It is started as `python -I -m flycore.sandbox.degraded_launcher FD`, where FD is a file with one JSON object:
-the command, its environment and folder, the mounts, and the filter of system calls.
+the command, its environment and folder, the mounts, the filter of system calls, the descriptors that are open
+for the mounts, and the end of a pipe on which it reports.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ def main(argv: list[str]) -> int:
     """Confine this process and become the program; returns only where that failed."""
     with open(int(argv[1]), "rb") as file:
         order = json.load(file)
+    for descriptor in (order["status"], *order["opened"]):
+        os.set_inheritable(descriptor, False)  # the program gets none of them
     try:
         os.chdir(order["cwd"])
         drop_capabilities()
@@ -33,10 +36,17 @@ def main(argv: list[str]) -> int:
         landlock.restrict_this_process(mounts, network=order["network"])
         # Last, because until here nothing is needed that it refuses, and it judges everything afterwards.
         seccomp.restrict_this_process(bytes.fromhex(order["filter"]))
+        _report(order["status"], confined=True)
         os.execve(order["argv"][0], order["argv"], order["environment"])  # noqa: S606  # no shell is wanted
     except OSError as error:
+        _report(order["status"], confined=False)
         sys.stderr.write(f"the program could not be confined: {error}\n")
     return NOT_CONFINED
+
+
+def _report(descriptor: int, *, confined: bool) -> None:
+    """Write whether this process has given up its rights. The last line counts."""
+    os.write(descriptor, json.dumps({"confined": confined}).encode() + b"\n")
 
 
 def drop_capabilities() -> None:

@@ -7,10 +7,13 @@ import os
 import platform
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Self
 
+from flycore.model.program import ConfinementReport
 from flycore.sandbox import bubblewrap
-from flycore.sandbox.confinement import Confinement, Mount, SystemLayout
+from flycore.sandbox.confinement import Confinement, IfMissing, Mount, SystemLayout
 from flycore.sandbox.seccomp import Architecture, address_families, filter_bytes
 from flysafe.beneath import open_anchor, open_beneath
 
@@ -30,12 +33,41 @@ class Launch:
     environment: Mapping[str, str] = field(repr=False)
     descriptors: tuple[int, ...]
     status: int | None = None
-    """The end of a pipe on which bwrap reports in JSON; its owner closes it."""
+    """The end of a pipe on which the command reports in JSON, a line each; its owner closes it."""
+    keeps_watch: bool = False
+    """Whether the command stays, and the program is a child of it that ends when it does."""
 
     def close(self) -> None:
         """Close the descriptors that were for the process."""
         for descriptor in self.descriptors:
             os.close(descriptor)
+
+    def report(self, written: bytes) -> ConfinementReport:
+        """Return what the command has written to `status` by its end."""
+        return read_report(written)
+
+
+_SIGNALS = range(129, 129 + 64)
+"""The exit codes by which bwrap says that a signal ended the program, as shells do."""
+
+
+def read_report(written: bytes) -> ConfinementReport:
+    """Return what a confining command reported: bwrap the id of its child, and the exit code once a program
+    has run; the degraded launcher that it has given up its rights."""
+    said: dict[str, object] = {}
+    for line in written.splitlines():
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue  # the last line of a process that was killed as it wrote
+        said.update(found if isinstance(found, dict) else {})
+    code, first = said.get("exit-code"), said.get("child-pid")
+    return ConfinementReport(
+        confined=isinstance(code, int) or said.get("confined") is True,
+        started=isinstance(first, int),
+        exit_code=(128 - code if code in _SIGNALS else code) if isinstance(code, int) else None,
+        first_process=first if isinstance(first, int) else 0,
+    )
 
 
 def enforced_launch(
@@ -52,37 +84,30 @@ def enforced_launch(
     ArchitectureUnknown.
     """
     program = _filter_of(confinement)
-    opened: list[int] = []
-    reader = -1
-    try:
-        mounts = {}
-        for mount in confinement.ordered_mounts():
-            mounts[mount.path] = _open_mount(mount)
-            opened.append(mounts[mount.path])
-        reader, writer = os.pipe2(os.O_CLOEXEC)
-        opened.append(writer)
-        opened.append(seccomp := _memory_file("seccomp", program))
+    with _Descriptors() as opened:
+        mounts = opened.mounts(confinement)
+        seccomp = opened.keep(_memory_file("seccomp", program))
+        reader, writer = opened.pipe()
         arguments = bubblewrap.arguments(
-            confinement,
+            replace(confinement, mounts=tuple(mounts)),
             layout,
             environment,
-            bubblewrap.Descriptors(mounts=mounts, seccomp=seccomp, status=writer),
+            bubblewrap.Descriptors(
+                mounts={mount.path: number for mount, number in mounts.items()},
+                seccomp=seccomp,
+                status=writer,
+            ),
             bind_by_descriptor=bind_by_descriptor,
         )
-        opened.append(
-            listed := _memory_file("arguments", b"".join(os.fsencode(a) + b"\0" for a in arguments))
+        listed = _memory_file("arguments", b"".join(os.fsencode(a) + b"\0" for a in arguments))
+        opened.keep(listed)
+        return Launch(
+            argv=(bubblewrap.PROGRAM, "--args", str(listed), "--", *argv),
+            environment=_OUTER_ENVIRONMENT,
+            descriptors=opened.handed_over(),
+            status=reader,
+            keeps_watch=True,
         )
-    except BaseException:
-        for descriptor in (*opened, reader):
-            if descriptor >= 0:
-                os.close(descriptor)
-        raise
-    return Launch(
-        argv=(bubblewrap.PROGRAM, "--args", str(listed), "--", *argv),
-        environment=_OUTER_ENVIRONMENT,
-        descriptors=tuple(opened),
-        status=reader,
-    )
 
 
 def degraded_launch(
@@ -92,38 +117,112 @@ def degraded_launch(
     argv: tuple[str, ...],
 ) -> Launch:
     """Return the launch of a program that gives up its rights itself before it runs, by Landlock and the
-    filter of system calls. Raises ArchitectureUnknown."""
-    order = {
-        "argv": argv,
-        "environment": dict(environment),
-        "cwd": confinement.cwd,
-        "network": confinement.network,
-        "filter": _filter_of(confinement).hex(),
-        "mounts": [
-            *((path, False) for path in (*layout.folders, *(path for path, _ in layout.links), "/proc")),
-            *((path, False) for path in (layout.network if confinement.network else ())),
-            *((path, True) for path in ("/dev/null", "/dev/zero", "/dev/full")),
-            *((path, False) for path in ("/dev/random", "/dev/urandom")),
-            *((mount.path, mount.writable) for mount in confinement.ordered_mounts()),
-        ],
-    }
-    listed = _memory_file("order", json.dumps(order).encode())
-    return Launch(
-        argv=(sys.executable, "-I", "-m", "flycore.sandbox.degraded_launcher", str(listed)),
-        environment=_OUTER_ENVIRONMENT,
-        descriptors=(listed,),
-    )
+    filter of system calls. Raises what `enforced_launch` raises."""
+    program = _filter_of(confinement)
+    with _Descriptors() as opened:
+        mounts = opened.mounts(confinement)
+        reader, writer = opened.pipe()
+        order = {
+            "argv": argv,
+            "environment": dict(environment),
+            "cwd": confinement.cwd,
+            "network": confinement.network,
+            "filter": program.hex(),
+            "status": writer,
+            "mounts": [
+                *((path, False) for path in (*layout.folders, *(path for path, _ in layout.links), "/proc")),
+                *((path, False) for path in (layout.network if confinement.network else ())),
+                *((path, True) for path in ("/dev/null", "/dev/zero", "/dev/full")),
+                *((path, False) for path in ("/dev/random", "/dev/urandom")),
+                # What was opened counts, whatever the path leads to by then.
+                *((f"/proc/self/fd/{number}", mount.writable) for mount, number in mounts.items()),
+            ],
+            "opened": list(mounts.values()),
+        }
+        listed = opened.keep(_memory_file("order", json.dumps(order).encode()))
+        return Launch(
+            argv=(sys.executable, "-I", "-m", "flycore.sandbox.degraded_launcher", str(listed)),
+            environment=_OUTER_ENVIRONMENT,
+            descriptors=opened.handed_over(),
+            status=reader,
+        )
+
+
+class _Descriptors:
+    """The descriptors of one launch. They are closed at the end of the block, unless they were handed
+    over."""
+
+    def __init__(self) -> None:
+        self._kept: list[int] = []
+        self._reader = -1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in (*self._kept, self._reader):
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def keep(self, descriptor: int) -> int:
+        """Take over a descriptor that is for the process."""
+        self._kept.append(descriptor)
+        return descriptor
+
+    def mounts(self, confinement: Confinement) -> dict[Mount, int]:
+        """Open what is mounted, in order. What is missing and may be left out is not in it."""
+        found = {}
+        for mount in confinement.ordered_mounts():
+            try:
+                found[mount] = self.keep(_open_mount(mount))
+            except (FileNotFoundError, NotADirectoryError):
+                if mount.if_missing is not IfMissing.LEAVE_OUT:
+                    raise
+        return found
+
+    def pipe(self) -> tuple[int, int]:
+        """Make the pipe for reports; its reading end is not for the process."""
+        self._reader, writer = os.pipe2(os.O_CLOEXEC)
+        return self._reader, self.keep(writer)
+
+    def handed_over(self) -> tuple[int, ...]:
+        """Give up all of them. Returns those for the process."""
+        kept, self._kept, self._reader = tuple(self._kept), [], -1
+        return kept
 
 
 def _open_mount(mount: Mount) -> int:
     """A descriptor of the file or folder. What is mounted is this one, whatever the path leads to later."""
+    make = mount.if_missing is IfMissing.MAKE_FOLDER
     if not mount.anchor:
-        return os.open(mount.path, os.O_PATH | os.O_CLOEXEC)
+        if make and not os.path.lexists(mount.path):
+            os.makedirs(mount.path, exist_ok=True)
+        return os.open(mount.source or mount.path, os.O_PATH | os.O_CLOEXEC)
     anchor = open_anchor(mount.anchor)
     try:
-        return open_beneath(anchor, os.path.relpath(mount.path, mount.anchor), os.O_PATH, links=True)
+        relative = os.path.relpath(mount.path, mount.anchor)
+        try:
+            return open_beneath(anchor, relative, os.O_PATH, links=True)
+        except FileNotFoundError:
+            if not make:
+                raise
+        _make_folders(anchor, relative)
+        return open_beneath(anchor, relative, os.O_PATH, links=True)
     finally:
         os.close(anchor)
+
+
+def _make_folders(anchor: int, relative: str) -> None:
+    """Make the folder, and those that lead to it, below the anchor."""
+    parts = relative.split("/")
+    for count in range(len(parts)):
+        above = open_beneath(anchor, "/".join(parts[:count]) or ".", os.O_PATH | os.O_DIRECTORY, links=True)
+        try:
+            # A part that exists may be a link within the anchor, which the next round follows.
+            with suppress(FileExistsError):
+                os.mkdir(parts[count], dir_fd=above)
+        finally:
+            os.close(above)
 
 
 def _filter_of(confinement: Confinement) -> bytes:

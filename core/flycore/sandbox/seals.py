@@ -54,6 +54,7 @@ __all__ = [
     "StartConditions",
     "changed_part",
     "find_distribution",
+    "held_copies",
     "is_bundled",
     "is_kept",
     "materialise",
@@ -159,12 +160,18 @@ def _as_noted(path: str, notes: Notes) -> bool:
 
 
 def materialise(
-    program: ResolvedProgram, seal: Seal, store: Path, conditions: StartConditions
+    program: ResolvedProgram,
+    seal: Seal,
+    store: Path,
+    conditions: StartConditions,
+    *,
+    at_own_path: bool = False,
 ) -> ResolvedProgram:
     """The program to run, with `argv` and all paths leading into its copies in the content store at `store`,
     which are made where they are missing.
 
-    Raises SealBrokenError where the program or anything else of the seal is not what was sealed.
+    With `at_own_path` the paths stay those of the program itself, for a sandbox in which `held_copies` are
+    seen there. Raises SealBrokenError where the program or anything else of the seal is not what was sealed.
     """
     held = [(root, str(store_copy(store, content, root))) for root, content in seal.copies]
     # What runs without a copy is looked at once more, as late as possible, and again after the start.
@@ -176,9 +183,16 @@ def materialise(
         ) from fault
     if now != seal.digest:
         raise SealBrokenError(None, "is not what was sealed", program.path)
+    if at_own_path:
+        held = []
     runs = _program_in_copy(program, held) if held else program
     argv = _argv(program, conditions, held, 0)
     return runs if argv == runs.argv else msgspec.structs.replace(runs, argv=argv)
+
+
+def held_copies(seal: Seal, store: Path) -> tuple[tuple[str, str], ...]:
+    """The sealed folders that run from the content store, each with its copy, as `materialise` made them."""
+    return tuple((root, str(store / content)) for root, content in seal.copies)
 
 
 def is_bundled(program: ResolvedProgram, distribution: Distribution) -> bool:

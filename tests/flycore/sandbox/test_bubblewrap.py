@@ -69,6 +69,14 @@ def test_the_whole_list() -> None:
     ]
 
 
+def test_folders_that_are_shown_empty_come_before_the_mounts_in_them() -> None:
+    confinement = Confinement(mounts=MOUNTS, cwd="/p", shown_empty=("/p", "/q"))
+    words = arguments(confinement, LAYOUT, {}, DESCRIPTORS)
+    start = words.index("--perms")
+    assert words[start : start + 8] == ("--perms", "0555", "--dir", "/p", "--perms", "0555", "--dir", "/q")
+    assert words.index("--tmpfs") < start < words.index("--ro-bind-fd")
+
+
 def test_network_keeps_the_namespace_and_brings_the_resolver() -> None:
     alone, with_network = lines(), lines(network=True)
     assert set(alone) - set(with_network) == {"--unshare-net"}

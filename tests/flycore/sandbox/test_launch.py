@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from flycore.model.enums import Anchor, PathState
-from flycore.model.program import ResolvedProgram
+from flycore.model.program import ConfinementReport, ResolvedProgram
 from flycore.sandbox import landlock
-from flycore.sandbox.confinement import Confinement, Mount, read_system_layout
-from flycore.sandbox.launch import Launch, degraded_launch, enforced_launch
+from flycore.sandbox.confinement import Confinement, IfMissing, Mount, read_system_layout
+from flycore.sandbox.launch import Launch, degraded_launch, enforced_launch, read_report
 from flycore.sandbox.runtime_roots import runtime_roots
+from flysafe.beneath import OutsideAnchor
 from kits.programs import needs, needs_bubblewrap
 
 SECRET = {"API_KEY": "secret-of-the-tool"}
@@ -68,6 +69,13 @@ def launched(
     return launch, ran
 
 
+def report_of(launch: Launch) -> ConfinementReport:
+    """What the confining command has reported."""
+    assert launch.status is not None
+    with open(launch.status, "rb") as file:
+        return launch.report(file.read())
+
+
 def test_the_program_has_its_environment_and_its_folder(make: Maker, tmp_path: Path) -> None:
     _, ran = launched(make, tmp_path, "/bin/sh", "-c", 'pwd; echo "$API_KEY"; echo x > written')
     assert ran.stderr == ""
@@ -84,25 +92,125 @@ def test_a_secret_stands_on_no_command_line_and_in_no_outer_environment(make: Ma
 def test_the_exit_code_is_that_of_the_program(make: Maker, tmp_path: Path) -> None:
     launch, ran = launched(make, tmp_path, "/bin/sh", "-c", "exit 3")
     assert ran.returncode == 3
-    if launch.status is not None:
-        with open(launch.status, encoding="utf-8") as report:
-            assert [json.loads(line) for line in report][-1] == {"exit-code": 3}
+    report = report_of(launch)
+    assert report.confined
+    # Under bubblewrap the program is another process than the one that was started.
+    assert report.exit_code == (3 if make is enforced_launch else None)
+    assert bool(report.first_process) is launch.keeps_watch is (make is enforced_launch)
 
 
-def test_no_descriptor_is_left(tmp_path: Path) -> None:
-    needs_bubblewrap()
+def test_a_signal_that_ends_the_program_is_told(make: Maker, tmp_path: Path) -> None:
+    launch, ran = launched(make, tmp_path, "/bin/sh", "-c", "kill -9 $$")
+    report = report_of(launch)
+    assert report.confined
+    assert (report.exit_code if launch.keeps_watch else ran.returncode) == -9
+
+
+@pytest.mark.parametrize(
+    ("written", "report"),
+    [
+        (b"", ConfinementReport(confined=False)),
+        (
+            b'{ "child-pid": 7, "net-namespace": 1 }\n',
+            ConfinementReport(confined=False, started=True, first_process=7),
+        ),
+        (
+            b'{ "child-pid": 7 }\n{ "exit-code": 0 }\n',
+            ConfinementReport(confined=True, started=True, exit_code=0, first_process=7),
+        ),
+        (
+            b'{ "child-pid": 7 }\n{ "exit-code": 139 }\n',
+            ConfinementReport(confined=True, started=True, exit_code=-11, first_process=7),
+        ),
+        (b'{"confined": true}\n', ConfinementReport(confined=True)),
+        (b'{"confined": true}\n{"confined": false}\n', ConfinementReport(confined=False)),
+        (b'{"confined": tr', ConfinementReport(confined=False)),
+        (b"[1]\nnull\n", ConfinementReport(confined=False)),
+    ],
+)
+def test_the_report_says_whether_a_program_ran_confined(written: bytes, report: ConfinementReport) -> None:
+    assert read_report(written) == report
+
+
+def test_a_program_that_is_not_there_has_not_run(make: Maker, tmp_path: Path) -> None:
+    launch, ran = launched(make, tmp_path, str(tmp_path / "nothing"))
+    assert not report_of(launch).confined
+    assert ran.returncode != 0
+
+
+def test_the_program_has_no_descriptor_of_the_confinement(make: Maker, tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    roots = tuple(str(tmp_path / name) for name in "abc")
+    launch, ran = launched(make, tmp_path, "/bin/ls", "/proc/self/fd", roots=roots)
+    os.close(launch.status or -1)
+    assert ran.stdout.split() == ["0", "1", "2", "3"], ran.stderr  # the last one is the listing itself
+
+
+def test_a_granted_link_leads_to_nothing_outside(make: Maker, tmp_path: Path) -> None:
+    project, outside = tmp_path / "project", tmp_path / "outside"
+    for folder in (project, outside):
+        folder.mkdir()
+    (project / "link").symlink_to(outside)
     before = open_descriptors()
-    launch, _ = launched(enforced_launch, tmp_path, "/bin/true")
+    for path in ("link", "link/below"):
+        mount = Mount(str(project / path), True, str(project), if_missing=IfMissing.MAKE_FOLDER)
+        with pytest.raises(OutsideAnchor):
+            make(Confinement(mounts=(mount,), cwd="/"), read_system_layout(), {}, ("/bin/true",))
+    assert list(outside.iterdir()) == []
+    assert open_descriptors() == before
+
+
+def test_what_is_missing_is_made_or_left_out_as_it_says(make: Maker, tmp_path: Path) -> None:
+    anchor = str(tmp_path)
+    mounts = (
+        Mount(str(tmp_path / "new" / "deep"), True, anchor, if_missing=IfMissing.MAKE_FOLDER),
+        Mount(str(tmp_path / "absent"), False, anchor, if_missing=IfMissing.LEAVE_OUT),
+        Mount(str(tmp_path / "gone"), if_missing=IfMissing.LEAVE_OUT),
+    )
+    command = ("/bin/sh", "-c", f"echo x > {tmp_path}/new/deep/file")
+    made = make(Confinement(mounts=mounts, cwd="/"), read_system_layout(), {"PATH": "/usr/bin:/bin"}, command)
+    ran = subprocess.run(
+        made.argv, env=dict(made.environment), pass_fds=made.descriptors,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    made.close()
+    assert report_of(made).confined, ran.stderr
+    assert (tmp_path / "new" / "deep" / "file").read_text() == "x\n"
+    assert not (tmp_path / "absent").exists()
+
+
+def test_a_copy_is_seen_in_place_of_what_it_is_a_copy_of(tmp_path: Path) -> None:
+    needs_bubblewrap()
+    for name, text in (("original", "changed"), ("copy", "sealed")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(text)
+    original = tmp_path / "original"
+    mounts = (Mount(str(tmp_path)), Mount(str(original), source=str(tmp_path / "copy")))
+    confinement = Confinement(mounts=mounts, cwd="/")
+    made = enforced_launch(confinement, read_system_layout(), {}, ("/bin/cat", str(original / "file")))
+    ran = subprocess.run(
+        made.argv, env=dict(made.environment), pass_fds=made.descriptors,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    made.close()
+    assert report_of(made).confined
+    assert ran.stdout == "sealed"
+
+
+def test_no_descriptor_is_left(make: Maker, tmp_path: Path) -> None:
+    before = open_descriptors()
+    launch, _ = launched(make, tmp_path, "/bin/true")
     assert launch.status is not None
     os.close(launch.status)
     assert open_descriptors() == before
 
 
-def test_where_a_mount_is_missing_nothing_is_left_open(tmp_path: Path) -> None:
+def test_where_a_mount_is_missing_nothing_is_left_open(make: Maker, tmp_path: Path) -> None:
     before = open_descriptors()
     confinement = Confinement(mounts=(Mount(str(tmp_path)), Mount(str(tmp_path / "gone"))), cwd="/")
     with pytest.raises(FileNotFoundError):
-        enforced_launch(confinement, read_system_layout(), {}, ("/bin/true",))
+        make(confinement, read_system_layout(), {}, ("/bin/true",))
     assert open_descriptors() == before
 
 

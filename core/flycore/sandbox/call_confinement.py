@@ -1,0 +1,141 @@
+"""The confinement of one call, from what its entry declares: a pure function from values to a value."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from flycore.model.json import JsonObject
+from flycore.model.sidecar import Permissions
+from flycore.sandbox.confinement import Confinement, IfMissing, Mount
+
+_INPUT = re.compile(r"\$\{input\.([A-Za-z0-9_-]{1,64})\}")
+
+
+class NotPermitted(Exception):
+    """A declared path cannot be granted to this call. `path` is the path, and `hint` what to do."""
+
+    def __init__(self, path: str, why: str, hint: str) -> None:
+        self.path, self.why, self.hint = path, why, hint
+        super().__init__(f"{path} {why}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallFolders:
+    """The folders of one call: absolute paths, without links."""
+
+    app_root: str
+    cwd: str
+    artifacts: str = ""
+    """The call's own folder for the files that it makes; empty for a probe."""
+    tmp: str = ""
+    """A private folder for temporary files, where /tmp is not a private one; else empty."""
+    home: str = ""
+    """What `~` stands for in a declared path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgramFiles:
+    """What one program reads as it runs: absolute paths, without links."""
+
+    roots: tuple[str, ...] = ()
+    """Its interpreter's installation and its package."""
+    parts: tuple[str, ...] = ()
+    """The files and folders that its seal covers and that run where they lie."""
+    copies: tuple[tuple[str, str], ...] = ()
+    """Sealed folders, each with its copy, which the program sees in the folder's place."""
+
+
+def confinement_of(
+    permissions: Permissions, input: JsonObject, folders: CallFolders, programs: Sequence[ProgramFiles]
+) -> Confinement:
+    """Return the limits of a call: what its programs need to run, its own folders, and what is declared.
+
+    A path with `${input.NAME}` stays in the folder that is written before it, or in the project. Raises
+    NotPermitted where it does not, and for a path that lets the tool write to its own sealed program.
+    """
+    copies = tuple(dict.fromkeys(copy for program in programs for copy in program.copies))
+    sealed = tuple(folder for folder, _ in copies)
+    own = (
+        path
+        for program in programs
+        for path in (*program.roots, *_parts(program.parts, folders.app_root))
+        # The copy is seen there; a file of the original would take its place.
+        if not _at_or_below_any(path, sealed)
+    )
+    private = filter(None, (folders.artifacts, folders.tmp))
+    return Confinement(
+        mounts=(
+            *(Mount(path) for path in dict.fromkeys(own)),
+            *(Mount(folder, source=copy) for folder, copy in copies),
+            *_declared(permissions.read, input, folders, sealed, writable=False),
+            *_declared(permissions.write, input, folders, sealed, writable=True),
+            *(Mount(path, writable=True) for path in private),
+        ),
+        cwd=folders.cwd,
+        # What is written to a folder that is not granted would otherwise vanish without an error, where the
+        # project lies below /tmp.
+        shown_empty=tuple(dict.fromkeys((folders.app_root, folders.cwd))),
+        network=permissions.network,
+    )
+
+
+def _parts(parts: Iterable[str], app_root: str) -> Iterator[str]:
+    """The parts without a folder that holds the whole project: a program that lies at its top is granted
+    itself, not everything."""
+    return (path for path in parts if not _at_or_below(app_root, path))
+
+
+def _declared(
+    paths: Iterable[str], input: JsonObject, folders: CallFolders, sealed: Sequence[str], *, writable: bool
+) -> Iterator[Mount]:
+    for declared in paths:
+        path = _filled(declared, input)
+        if path is None:
+            continue  # the input leaves that field out
+        path = _absolute(path, folders)
+        within = _absolute(os.path.dirname(declared.partition("${")[0]) or ".", folders)
+        # The words of a declaration are shown before they are trusted; what an input names is not.
+        if "${" in declared and not _at_or_below(path, within):
+            raise NotPermitted(
+                path,
+                f"lies outside {within}, and {declared} reaches only what lies in it",
+                "name a path in that folder, or declare the other one in permissions.fs of the entry",
+            )
+        if _at_or_below_any(path, sealed):
+            if not writable:
+                continue
+            raise NotPermitted(
+                path,
+                "belongs to the sealed program, which nothing may change while it runs",
+                "declare another folder in permissions.fs.write of the entry",
+            )
+        missing = IfMissing.MAKE_FOLDER if writable else IfMissing.LEAVE_OUT
+        anchor = within if "${" in declared else ""
+        anchor = folders.app_root if _at_or_below(path, folders.app_root) else anchor
+        yield Mount(path, writable, anchor, if_missing=missing)
+
+
+def _absolute(path: str, folders: CallFolders) -> str:
+    if folders.home and (path == "~" or path.startswith("~/")):
+        path = folders.home + path[1:]
+    # normpath keeps two slashes at the beginning, which POSIX leaves open.
+    return "/" + os.path.normpath(os.path.join(folders.app_root, path)).lstrip("/")
+
+
+def _filled(declared: str, input: JsonObject) -> str | None:
+    """The declared path with each `${input.NAME}` filled in; None where the input has no such text."""
+    values = {name: input.get(name) for name in _INPUT.findall(declared)}
+    if not all(isinstance(value, str) and value and "\0" not in value for value in values.values()):
+        return None
+    return _INPUT.sub(lambda found: str(values[found[1]]), declared)
+
+
+def _at_or_below_any(path: str, folders: Iterable[str]) -> bool:
+    return any(_at_or_below(path, folder) for folder in folders)
+
+
+def _at_or_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
