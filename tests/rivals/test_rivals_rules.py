@@ -14,8 +14,9 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms, RuleTerms
 from flycore.model.call import ToolResult
 from flycore.model.enums import Choice, Code, Decision, Level, ReasonCode, RequestState, Status
-from flycore.model.sidecar import Limits, Permissions
+from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import SandboxReport
+from flycore.sandbox.detection import SandboxSupport
 from flycore.sandbox.levels import report
 from kits.kernel import (
     Root,
@@ -240,28 +241,31 @@ class Sandbox:
         self.level = level
         monkeypatch.setattr("flycore.pipeline.prepare.report", self.report)
 
-    def report(self, permissions: Permissions, limits: Limits, *, bundled: bool) -> SandboxReport:
-        return msgspec.structs.replace(report(permissions, limits, bundled=bundled), level=self.level)
+    def report(self, entry: SidecarEntry, support: SandboxSupport, *, bundled: bool) -> SandboxReport:
+        return msgspec.structs.replace(report(entry, support, bundled=bundled), level=self.level)
 
 
 async def test_a_missing_sandbox_runs_it_unconfined(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Approved for a sandbox that is not there at the start: it runs without one, and nobody is told."""
-    sandbox = Sandbox(monkeypatch, Level.ENFORCED)
+    """Approved for a sandbox that is not there at the start: it runs without one, and nobody is told.
+
+    The levels here confine nothing, so that the program runs at either; tests/flycore/pipeline/
+    test_confined_calls.py has those that do."""
+    sandbox = Sandbox(monkeypatch, Level.HOST_CONTROL)
     async with kernel_of(root) as kernel:
 
         async def fall_then_approve(ask: Ask) -> None:
-            assert ask.request.level is Level.ENFORCED
+            assert ask.request.level is Level.HOST_CONTROL
             sandbox.level = Level.NONE
             await approve(kernel, ask)
             again = await waiting_ask(kernel)
             assert again.request.level is Level.NONE
-            assert again.request.difference[:2] == ('- /level: "enforced"', '+ /level: "none"')
+            assert again.request.difference[:2] == ('- /level: "host-control"', '+ /level: "none"')
             assert runs(root) == 0
             assert await counts(kernel, again, Answer(choice=Choice.DENY))
 
         result = await answered_call(kernel, fall_then_approve, "echo.do")
         assert code_of(result) == Code.DENIED
-        sandbox.level = Level.ENFORCED
+        sandbox.level = Level.HOST_CONTROL
         lease = Answer(choice=Choice.LEASE, lease=LeaseTerms(minutes=5, calls=5))
 
         async def leased(ask: Ask) -> None:
@@ -273,7 +277,7 @@ async def test_a_missing_sandbox_runs_it_unconfined(root: Root, monkeypatch: pyt
         assert (await approved_call(kernel, "echo.do")).status is Status.SUCCESS
     assert runs(root) == 3
     started = [line["level"] for line in root.audit() if line["event"] == "TOOL_STARTED"]
-    assert started == [Level.ENFORCED, Level.ENFORCED, Level.NONE]
+    assert started == [Level.HOST_CONTROL, Level.HOST_CONTROL, Level.NONE]
 
 
 async def test_the_first_run_trusts_whatever_is_there(root: Root) -> None:

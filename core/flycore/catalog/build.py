@@ -69,7 +69,11 @@ class CatalogFacts:
     the one in `registry`."""
     exceeded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     minimum: Mapping[str, Level] = field(default_factory=dict)
-    """The weakest level that each tool may run at, by tool."""
+    """The weakest level that each tool may run at by the person's settings, by tool."""
+    least: Mapping[str, Level] = field(default_factory=dict)
+    """The weakest level of the tools that the settings do not name."""
+    level_remedies: Mapping[Level, str] = field(default_factory=dict)
+    """By level: what makes it possible here, where it is not and anything does."""
     blocked: frozenset[str] = frozenset()
     offers: Mapping[str, McpToolOffer] = field(default_factory=dict)
     """What MCP servers offer. `with_mcp_tools` has put these tools into the registry's entries before."""
@@ -208,6 +212,8 @@ def _facts_of(
         sandbox=facts.sandbox.get(entry.id),
         exceeded=facts.exceeded.get(entry.id, ()),
         minimum=facts.minimum,
+        least=facts.least.get(entry.id, Level.NONE),
+        level_remedies=facts.level_remedies,
         blocked=facts.blocked,
         changed_tools=untrusted_names(entry, offer),
         gone_tools=missing_names(entry, offer),

@@ -16,7 +16,7 @@ from flycore.catalog.builtin import BUNDLED_TOOLS
 from flycore.catalog.fixes import NO_MACHINE, Machine, edit_fix, of_program
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Diagnostic, Fix, FixKind
-from flycore.model.enums import RUNNABLE_KINDS, ReasonCode, RuntimeState, UpgradeState
+from flycore.model.enums import RUNNABLE_KINDS, Level, ReasonCode, RuntimeState, UpgradeState
 from flycore.model.errors import StateUnwritable
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
@@ -317,14 +317,20 @@ def ceiling_exceeded(entry: SidecarEntry, exceeded: tuple[str, ...]) -> Reason:
     )
 
 
-def sandbox_unavailable(entry: SidecarEntry, mechanism: str) -> Reason:
-    """Return the reason for an entry that this machine cannot confine as strictly as is required."""
+def below_minimum(tool: str, least: Level, level: Level) -> str:
+    """Say in words that a tool would run at a weaker level than it may."""
+    return f"{tool} needs the level {least}, and only {level} is possible here"
+
+
+def sandbox_unavailable(entry: SidecarEntry, mechanism: str, remedy: str = "") -> Reason:
+    """Return the reason for an entry that this machine cannot confine as strictly as is required. `remedy`
+    says what makes a stronger level possible."""
+    weaker = "set a weaker level for the tool in sandbox.minimum of config.jsonc"
     return Reason(
         code=ReasonCode.SANDBOX_UNAVAILABLE,
         dimension="sandbox",
         message=f"this machine cannot confine it as strictly as required: {mechanism}",
-        remedy=f'lower sandbox.minimum in config.jsonc, or declare less in "permissions" at '
-        f"{where(entry, 'permissions')}",
+        remedy=f"{remedy}; or {weaker}" if remedy else weaker,
     )
 
 

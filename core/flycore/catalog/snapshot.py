@@ -137,7 +137,11 @@ class SidecarFacts:
     exceeded: tuple[str, ...] = ()
     """Permissions beyond the limit in the person's settings, in words."""
     minimum: Mapping[str, Level] = field(default_factory=dict)
-    """The weakest level that a tool may run at, by tool."""
+    """The weakest level that a tool may run at by the person's settings, by tool."""
+    least: Level = Level.NONE
+    """The weakest level that the entry's tools may run at where the settings name no other."""
+    level_remedies: Mapping[Level, str] = field(default_factory=dict)
+    """What makes each level possible that is not, where anything does."""
     blocked: frozenset[str] = frozenset()
     changed_tools: Mapping[str, bool] = field(default_factory=dict)
     """Tools of an MCP server that wait for a person, and whether each is new."""
@@ -214,7 +218,7 @@ def tool_variant_key(facts: SidecarFacts, tool: str) -> Hashable:
         tool if tool in facts.changed_tools or tool in facts.gone_tools else None,
         NEEDED.get(tool),
         tool if _dialect_unknown(facts, tool) else None,
-        _weaker_than_required(facts, tool),
+        tool if _weaker_than_required(facts, tool) is not None else None,
     )
 
 
@@ -375,17 +379,18 @@ def _tool_policy_result(facts: SidecarFacts, tool: str) -> Reason | None:
     if tool in facts.changed_tools:
         return reasons.definition_changed(tool, new=facts.changed_tools[tool])
     if (weak := _weaker_than_required(facts, tool)) is not None:
-        return reasons.sandbox_unavailable(facts.entry, weak)
+        return weak
     decision, because = facts.policy(tool)
     return reasons.policy_denied(tool, because) if decision is Decision.DENY else None
 
 
-def _weaker_than_required(facts: SidecarFacts, tool: str) -> str | None:
-    """Return in words that the tool would run at a weaker level than its minimum; None where it would not."""
-    minimum = facts.minimum.get(tool)
-    if minimum is None or facts.sandbox is None or facts.sandbox.level.at_least(minimum):
+def _weaker_than_required(facts: SidecarFacts, tool: str) -> Reason | None:
+    """Return that the tool would run at a weaker level than its minimum; None where it would not."""
+    least = facts.minimum.get(tool, facts.least)
+    if facts.sandbox is None or facts.sandbox.level.at_least(least):
         return None
-    return f"{tool} needs the level {minimum}, and only {facts.sandbox.level} is possible here"
+    why = reasons.below_minimum(tool, least, facts.sandbox.level)
+    return reasons.sandbox_unavailable(facts.entry, why, facts.level_remedies.get(least, ""))
 
 
 def _tools(facts: SidecarFacts, tool: str | None) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ from flycore.model.status import Status
 from flycore.policy.evaluate import Policy, expired_rules
 from flycore.policy.files import PolicyFile
 from flycore.registry.paths import RootPaths
+from flycore.sandbox.levels import sandbox_in_words, undeclared
 from flysafe.text import safe_text
 
 OLDEST_PYTHON = (3, 11)
@@ -203,14 +204,22 @@ def check_panic(stopped: bool) -> Check:
     )
 
 
-def check_sandbox() -> Check:
-    """Report what the sandbox enforces."""
-    return Check(
-        name="sandbox",
-        state=CheckState.WARN,
-        message="not enforced in this version: declared permissions are shown but not enforced",
-        fix="approve only what you would run yourself",
-    )
+def check_sandbox(catalog: Catalog) -> Check:
+    """Report for which sidecars the sandbox enforces what they declare, and which could be confined."""
+    words = f"declared permissions: {sandbox_in_words(catalog)} sidecars"
+    reasons = [reason for view in catalog.sidecars for reason in view.stability.reasons]
+    weak = next((reason for reason in reasons if reason.code is ReasonCode.SANDBOX_UNAVAILABLE), None)
+    if weak is not None:
+        return Check(name="sandbox", state=CheckState.WARN, message=weak.message, fix=weak.remedy)
+    bare = [view.id for view in catalog.sidecars if undeclared(view.entry)]
+    if bare:
+        return Check(
+            name="sandbox",
+            state=CheckState.WARN,
+            message=f'{words}; without "permissions", and so not confined: {", ".join(bare)}',
+            fix='write "permissions": {} in the entry, and what the tool needs into it: docs/sandbox.md',
+        )
+    return Check(name="sandbox", state=CheckState.OK, message=words)
 
 
 def check_audit(verification: Verification) -> Check:
@@ -399,7 +408,7 @@ def check_up(
         *check_trust(len(waiting), store.diagnostics),
         *check_blocks(ToolBlockStore.load(places.blocks_file), catalog),
         check_panic(stopped),
-        check_sandbox(),
+        check_sandbox(catalog),
         check_writable(places.state_dir),
         check_audit(verify(places.audit_dir, places.anchors_file)),
         *check_anchors(running.anchor_problem if running else ""),

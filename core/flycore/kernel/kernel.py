@@ -44,8 +44,7 @@ from flycore.pipeline.call import OnCancellable, OnProgress
 from flycore.pipeline.context import PipelineContext
 from flycore.pipeline.pipeline import run_call
 from flycore.plans.run import is_plan, run_plan
-
-SANDBOX_NOTE = "not enforced yet"
+from flycore.sandbox.levels import sandbox_in_words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,7 +247,7 @@ class Kernel:
             leases=len(self._queue.leases.active()),
             policy_ok=state.policy.ok,
             waiting_rules=self._refresher.waiting_rules.count,
-            sandbox=SANDBOX_NOTE,
+            sandbox=sandbox_in_words(state.catalog),
             waiting_trust=len(self._refresher.pending_trust()),
             hands_on=self._context.run.desktop_control.active(),
             waiting_risk=highest_waiting(self._queue.asks()),

@@ -18,7 +18,7 @@ import flycore
 from flycore.approval.accepted_seals import AcceptedSeals
 from flycore.approval.entry_summary import COMMAND
 from flycore.approval.tool_blocks import ToolBlockStore
-from flycore.catalog.build import CatalogFacts, build_catalog
+from flycore.catalog.build import CatalogFacts, PolicyView, build_catalog
 from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN
 from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
 from flycore.catalog.mcp_capabilities import with_mcp_tools
@@ -29,9 +29,10 @@ from flycore.catalog.runtime import RuntimeFinding
 from flycore.model.catalog import Capability
 from flycore.model.described import Described
 from flycore.model.diagnostics import Diagnostic
-from flycore.model.enums import Kind
+from flycore.model.enums import Kind, Level
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.model.stability import SandboxReport
 from flycore.model.upstream import McpToolOffer
 from flycore.pipeline.context import RootEnvironment as RootEnvironment
 from flycore.pipeline.context import RootState
@@ -43,8 +44,9 @@ from flycore.registry.load import load_registry
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
 from flycore.registry.resolve import at_url
 from flycore.registry.settings import Settings, load_settings
+from flycore.sandbox.detection import UNTRIED, SandboxSupport, detection
 from flycore.sandbox.environment import declared_secrets
-from flycore.sandbox.levels import report
+from flycore.sandbox.levels import is_confinable, minimum_level, report
 from flycore.sandbox.seals import find_distribution
 from flycore.sandbox.secret_masks import Masks
 from flysafe.own_process import erase_from_environment
@@ -121,6 +123,18 @@ class Observations:
     """The tools of MCP servers, by sidecar."""
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sidecars whose changed entry waits for trust, with its difference from the one in force."""
+    support: SandboxSupport = UNTRIED
+    """The levels of the sandbox that work here."""
+
+
+def sandbox_support(environment: RootEnvironment, files: Files) -> SandboxSupport:
+    """Return the levels of the sandbox that work here, as far as an entry needs one. The first time, and
+    after a failure, this waits for processes."""
+    needed = any(
+        entry.valid and is_confinable(entry, bundled=environment.bundled(files.programs.get(entry.id)))
+        for entry in files.registry.entries
+    )
+    return detection.support() if needed else UNTRIED
 
 
 def blocked_tools(
@@ -180,6 +194,8 @@ def build_state(
     registry = with_mcp_tools(_with_diagnostics(files.registry, observed.diagnostics), observed.offers)
     bundled = {sid for sid, program in files.programs.items() if environment.bundled(program)}
 
+    confinement = _confinement(registry, observed.support, bundled)
+
     def plan_denied(plan: Capability) -> str:
         denies = denying_rules(files.policy, PolicyCall(tool=plan.name, now=now))
         return "; ".join(f"{rule.because} ({rule.where})" for rule in denies)
@@ -189,7 +205,7 @@ def build_state(
         programs=files.programs,
         trusted=observed.trusted,
         changed=observed.changed,
-        policy=policy_overview(files.policy, bundled=bundled, risks=files.settings.risk, now=now),
+        policy=_policy_view(files, bundled, confinement, now),
         plan_denied=plan_denied,
         core=flycore.__version__,
         version=version,
@@ -203,18 +219,13 @@ def build_state(
         described=observed.described,
         offers=observed.offers,
         bundled=frozenset(bundled),
-        exceeded={
-            entry.id: excess_permissions(entry.effective_permissions, files.settings.max_permissions)
-            for entry in registry.entries
-        },
+        exceeded=_exceeded(registry, files.settings),
         minimum=files.settings.sandbox_minimum,
         machine=find_host_tools(environment.environ),
         registry_file=declared_in(environment.places, registry),
-        sandbox={
-            entry.id: report(entry.effective_permissions, entry.limits, bundled=entry.id in bundled)
-            for entry in registry.entries
-            if entry.valid
-        },
+        least=confinement.least,
+        level_remedies=confinement.remedies,
+        sandbox=confinement.reports,
     )
     catalog = build_catalog(facts)
     secrets = _trusted_secrets(registry, observed.trusted, environment.environ)
@@ -230,7 +241,44 @@ def build_state(
         index={view.capability.name: view for view in catalog.capabilities},
         entries={entry.id: entry for entry in registry.entries},
         secrets=secrets,
+        support=observed.support,
         masks=Masks(secrets),
+    )
+
+
+def _exceeded(registry: Registry, settings: Settings) -> dict[str, tuple[str, ...]]:
+    """Return the permissions beyond the limit of the person's settings, by sidecar."""
+    return {
+        entry.id: excess_permissions(entry.effective_permissions, settings.max_permissions)
+        for entry in registry.entries
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Confinement:
+    """How the sidecars are confined here, by sidecar, and by level what makes it possible."""
+
+    reports: Mapping[str, SandboxReport]
+    least: Mapping[str, Level]
+    remedies: Mapping[Level, str]
+
+    @property
+    def levels(self) -> dict[str, Level]:
+        return {sidecar: found.level for sidecar, found in self.reports.items()}
+
+
+def _confinement(registry: Registry, support: SandboxSupport, bundled: Collection[str]) -> _Confinement:
+    valid = [(entry, entry.id in bundled) for entry in registry.entries if entry.valid]
+    return _Confinement(
+        reports={entry.id: report(entry, support, bundled=own) for entry, own in valid},
+        least={entry.id: minimum_level(entry, bundled=own) for entry, own in valid},
+        remedies={check.level: support.remedy(check.level) for check in support.missing},
+    )
+
+
+def _policy_view(files: Files, bundled: Collection[str], confinement: _Confinement, now: float) -> PolicyView:
+    return policy_overview(
+        files.policy, bundled=bundled, levels=confinement.levels, risks=files.settings.risk, now=now
     )
 
 

@@ -7,15 +7,19 @@ from collections.abc import Callable, Mapping
 
 import anyio.to_thread
 
+from flycore.approval.entry_summary import COMMAND
 from flycore.catalog.probes import ProbeAnswer, ProbeSpawn, ProbeWork
-from flycore.kernel.load_state import Files, RootEnvironment
-from flycore.model.enums import Code, ProbeMode, Status
+from flycore.kernel.load_state import Files, RootEnvironment, sandbox_support
+from flycore.model.enums import Code, Level, ProbeMode, Status
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.pipeline.confine import Confining, StartedProgram, confined, seen_at_own_path
 from flycore.pipeline.prepare import Sealed, seal_programs
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, probe_sidecar
+from flycore.sandbox.detection import SandboxSupport, detection
 from flycore.sandbox.environment import child_environment, declared_secrets
+from flycore.sandbox.levels import CONFINING, minimum_level, sandbox_level
 from flycore.sandbox.seals import SealBrokenError, materialise, seal_program
 from flycore.sandbox.secret_masks import Masks
 
@@ -47,7 +51,10 @@ def probe_spawn(
             job = await anyio.to_thread.run_sync(_job, environment, files(), entry, tool, probe_id)
             if job is None:
                 return ProbeAnswer(ok=False, program_changed=True)
-            outcome = await probe_sidecar(job, mode, timeout_ms)
+            with confined(*job) as confined_job:
+                outcome = await probe_sidecar(confined_job, mode, timeout_ms)
+            if outcome.unconfined:
+                detection.expire()  # the finding makes a new catalog, for which the levels are tried again
         except SealBrokenError as error:
             return ProbeAnswer(ok=False, code=Code.SPAWN, error=str(error), crashed=True)
         return _answer(outcome, masks_with(declared_secrets(entry.permissions, environment.environ)[0]))
@@ -57,9 +64,9 @@ def probe_spawn(
 
 def _job(
     environment: RootEnvironment, files: Files, entry: SidecarEntry, tool: str, probe_id: str
-) -> ProcessJsonJob | None:
-    """Make the job of a probe; None where its program changed since a person accepted it. Raises
-    SealBrokenError."""
+) -> tuple[Confining | None, ProcessJsonJob] | None:
+    """Make the job of a probe, with how it is confined; None where its program changed since a person
+    accepted it. Raises SealBrokenError."""
     # The probe may have waited, and the program of a changed entry is not the one that was trusted.
     current, program = files.registry.entry(entry.id), files.programs.get(entry.id)
     if current is None or current.digest != entry.digest or program is None:
@@ -68,13 +75,20 @@ def _job(
     sealed = seal_programs(environment, files.registry, entry)
     if isinstance(sealed, Sealed) and sealed.changed:
         return None
-    runs = sealed_program(environment, files.registry, entry, program)
-    delegates: JsonObject = {
-        name: {"argv": list(sealed_program(environment, files.registry, entry, item).argv)}
-        for name, item in found.items()
+    support = sandbox_support(environment, files)
+    level = _level(environment, files, support, entry, program)
+    started = {
+        name: StartedProgram(
+            *seal_and_materialise(
+                environment, files.registry, entry, item, at_own_path=seen_at_own_path(level)
+            )
+        )
+        for name, item in ((COMMAND, program), *found.items())
     }
+    runs = started[COMMAND].program
+    delegates: JsonObject = {name: {"argv": list(started[name].program.argv)} for name in found}
     values, _ = declared_secrets(entry.permissions, environment.environ)
-    return ProcessJsonJob(
+    job = ProcessJsonJob(
         argv=runs.argv,
         env=child_environment(entry, runs, environ=environment.environ, secrets=values, call_id=probe_id),
         cwd=environment.working_folder(files.registry, entry),
@@ -87,25 +101,57 @@ def _job(
         project_dir=str(environment.places.app_root),
         limits=entry.limits,
     )
+    if level not in CONFINING:
+        return None, job
+    confining = Confining(
+        level=level,
+        support=support,
+        permissions=entry.effective_permissions,
+        programs=tuple(started.values()),
+        store=environment.places.store_dir,
+        app_root=str(environment.places.app_root),
+        home=environment.environ.get("HOME", ""),
+    )
+    return confining, job
 
 
-def sealed_program(
-    environment: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram
-) -> ResolvedProgram:
-    """Return the sealed program as a call would run it. Raises SealBrokenError."""
-    return seal_and_materialise(environment, registry, entry, program)[0]
+def _level(
+    environment: RootEnvironment,
+    files: Files,
+    support: SandboxSupport,
+    entry: SidecarEntry,
+    program: ResolvedProgram,
+) -> Level:
+    """The level of the probe, which is that of a call. Raises SealBrokenError where it is below what each of
+    the tools needs."""
+    bundled = environment.bundled(program)
+    level, least = (
+        sandbox_level(entry, support, bundled=bundled),
+        minimum_level(entry, bundled=bundled),
+    )
+    minimum = files.settings.sandbox_minimum
+    if not any(level.at_least(minimum.get(tool, least)) for tool in entry.tool_names):
+        raise SealBrokenError(None, f"its level here is only {level}", entry.id)
+    return level
 
 
 def seal_and_materialise(
-    environment: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram
+    environment: RootEnvironment,
+    registry: Registry,
+    entry: SidecarEntry,
+    program: ResolvedProgram,
+    *,
+    at_own_path: bool = False,
 ) -> tuple[ResolvedProgram, Seal]:
-    """Return the sealed program and its seal. Raises SealBrokenError."""
+    """Return the sealed program and its seal; `at_own_path` is that of `materialise`. Raises
+    SealBrokenError."""
     try:
         conditions = environment.conditions(registry, entry)
         seal = seal_program(program, conditions)
     except OSError as error:
         raise SealBrokenError(error.errno, error.strerror or "cannot be read", error.filename) from error
-    return materialise(program, seal, environment.places.store_dir, conditions), seal
+    store = environment.places.store_dir
+    return materialise(program, seal, store, conditions, at_own_path=at_own_path), seal
 
 
 def _answer(outcome: RunOutcome, masks: Masks) -> ProbeAnswer:

@@ -28,6 +28,7 @@ from flycore.kernel.load_state import (
     blocked_tools,
     build_state,
     gc_paused,
+    sandbox_support,
 )
 from flycore.kernel.mcp_status import McpStatus, McpStatusStore, findings_of
 from flycore.kernel.probe_runner import probe_spawn, probe_work
@@ -35,7 +36,7 @@ from flycore.kernel.registry_edits import AcceptedEntries, RegistryEdit, Trusted
 from flycore.model.approval import Outcome
 from flycore.model.catalog import Catalog, SidecarView
 from flycore.model.described import Described, Import, SourceKind
-from flycore.model.enums import Kind, PathState, ProbeState
+from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import TrustItem
@@ -46,6 +47,7 @@ from flycore.policy.evaluate import Policy
 from flycore.policy.looser_rules import LooserRules
 from flycore.registry.paths import RootPaths
 from flycore.registry.watch import FileStamps, file_stamps, watch_files
+from flycore.sandbox.detection import detection
 
 RESCAN_SECONDS = 1.0
 """The time between two scans for kits, skills, plugins and other clients' servers.
@@ -165,6 +167,7 @@ class StateSources:
             changed=effective.changed,
             offers=offers,
             blocked=blocked_tools(registry, self.blocks, offers),
+            support=sandbox_support(self.environment, effective.files),
         )
         return build_state(self.environment, effective.files, observed, version=FIRST_VERSION, now=now)
 
@@ -345,11 +348,14 @@ class StateRefresher:
         return True
 
     def record_run(self, sidecar: str, code: str, message: str, stderr_tail: str) -> None:
-        """Record the end of a run; the catalog is rebuilt if the sidecar's runtime state changed."""
+        """Record the end of a run; the catalog is rebuilt if the sidecar's runtime state changed, or if the
+        run could not be confined."""
         now = self._clock.now()
         before = self._runtime.finding(sidecar, now).state
         self._runtime.note(sidecar, code, now, message=message, stderr_tail=stderr_tail)
-        if self._runtime.finding(sidecar, now).state is not before:
+        if code == ReasonCode.SANDBOX_UNAVAILABLE:
+            detection.expire()  # what worked at the start may be gone: it is tried again
+        if code == ReasonCode.SANDBOX_UNAVAILABLE or self._runtime.finding(sidecar, now).state is not before:
             self._note_change()
 
     def record_mcp_status(
@@ -516,4 +522,9 @@ def _is_resolved(files: Files, sidecar: str) -> bool:
 def _may_be_probed(view: SidecarView) -> bool:
     """Whether a probe may start: trusted, and all states before the sandbox are good. An MCP server is probed
     by its session."""
-    return view.trusted and view.stability.sandbox is not None and view.entry.kind is not Kind.MCP
+    if not view.trusted or view.stability.sandbox is None or view.entry.kind is Kind.MCP:
+        return False
+    # A probe runs the program as a call does, and so not below the level that its tools need.
+    reasons = view.stability.reasons
+    weak = bool(reasons) and reasons[0].code is ReasonCode.SANDBOX_UNAVAILABLE
+    return view.stability.effective.usable or not weak

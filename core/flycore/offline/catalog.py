@@ -23,6 +23,7 @@ from flycore.kernel.load_state import (
     build_state,
     find_environment,
     read_files,
+    sandbox_support,
 )
 from flycore.kernel.probe_runner import probe_spawn, probe_work
 from flycore.model.catalog import Catalog
@@ -93,5 +94,6 @@ def _build_catalog(
         changed=effective.changed,
         offers=offers,
         blocked=blocked_tools(registry, blocks, offers),
+        support=sandbox_support(environment, effective.files),
     )
     return build_state(environment, effective.files, observed, version=1, now=time.time()).catalog

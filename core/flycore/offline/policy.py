@@ -17,6 +17,7 @@ from flycore.kernel.load_state import (
     build_state,
     find_environment,
     read_files,
+    sandbox_support,
 )
 from flycore.model.approval import MatchedRule
 from flycore.model.call import Caller
@@ -37,7 +38,7 @@ from flycore.policy.evaluate import (
     strictest,
 )
 from flycore.registry.paths import RootPaths
-from flycore.sandbox.levels import report
+from flycore.sandbox.levels import sandbox_level
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class OfflinePolicy:
             capability,
             entry,
             input=input,
-            level=report(entry.permissions, entry.limits, bundled=bundled).level,
+            level=sandbox_level(entry, self.root_state.support, bundled=bundled),
             bundled_unmodified=bundled,
             unsealed="" if tool in AGENT_ACTIONS else self._unsealed(entry),
             user_risk=user_risk,
@@ -120,7 +121,8 @@ def read_offline_policy(places: RootPaths, environ: Mapping[str, str] | None = N
     files = effective_files(environment, read_files(environment, None), trust).files
     now = time.time()
     # Nothing is trusted or probed here: policy depends on the entries alone.
-    observed = Observations(trusted=frozenset(), probes={}, runtime={})
+    support = sandbox_support(environment, files)
+    observed = Observations(trusted=frozenset(), probes={}, runtime={}, support=support)
     return OfflinePolicy(
         environment, files, build_state(environment, files, observed, version=1, now=now), now
     )

@@ -42,6 +42,7 @@ from flycore.runners.mcp.call import McpCall
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
 from flycore.runners.output import OnEvent
 from flycore.runners.pool import ProcessPool
+from flycore.sandbox.detection import UNTRIED, SandboxSupport
 from flycore.sandbox.digests import PACKAGES
 from flycore.sandbox.environment import working_folder
 from flycore.sandbox.seals import Distribution, StartConditions, is_bundled
@@ -136,6 +137,8 @@ class RootState:
     """Sidecar id to its entry in the registry."""
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The secrets that trusted entries declare, by name."""
+    support: SandboxSupport = UNTRIED
+    """The levels of the sandbox that work here."""
     masks: Masks = field(default_factory=lambda: Masks({}), repr=False)
     """Masks over these secrets, for the results, lines and events of every sidecar: a sidecar may have got
     hold of another one's secret."""

@@ -19,6 +19,7 @@ from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import ResolvedProgram
 from flycore.pipeline.authorize import Authorization
 from flycore.pipeline.call import Call, Rejection, failed, no_descriptors
+from flycore.pipeline.confine import Confining, StartedProgram, confined, seen_at_own_path
 from flycore.pipeline.context import RunContext, Slot
 from flycore.pipeline.prepare import Prepared, allowed_outcome
 from flycore.pipeline.validate import redacted_violations
@@ -26,6 +27,7 @@ from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.runners.output import OnEvent, SidecarEvent
 from flycore.runners.persistent import call_alone
 from flycore.sandbox.environment import child_environment
+from flycore.sandbox.levels import CONFINING
 from flycore.sandbox.seals import SealBrokenError, changed_part, materialise
 
 LONGEST_WITH_PROGRESS_MS = 600_000
@@ -53,13 +55,17 @@ async def materialise_programs(run: RunContext, prepared: Prepared) -> Programs:
 
 
 def _materialised(run: RunContext, prepared: Prepared) -> Programs:
-    store, conditions = run.root.places.store_dir, prepared.sealed.conditions
+    sealed = prepared.sealed
+    store, conditions = run.root.places.store_dir, sealed.conditions
+    make = partial(
+        materialise,
+        store=store,
+        conditions=conditions,
+        at_own_path=seen_at_own_path(prepared.sandbox.level),
+    )
     return Programs(
-        materialise(prepared.sealed.program, prepared.seal, store, conditions),
-        {
-            item.name: materialise(prepared.sealed.delegate_programs[item.name], item.seal, store, conditions)
-            for item in prepared.delegates
-        },
+        make(sealed.program, prepared.seal),
+        {item.name: make(sealed.delegate_programs[item.name], item.seal) for item in prepared.delegates},
     )
 
 
@@ -90,6 +96,23 @@ def build_job(
         limits=entry.limits,
         extra=_sidecar_context(run, prepared),
         check=partial(_changed_file, prepared) if _runs_in_place(prepared) else None,
+    )
+
+
+def confining_of(run: RunContext, prepared: Prepared, programs: Programs) -> Confining | None:
+    """How the call is confined; None where it is not."""
+    if prepared.sandbox.level not in CONFINING:
+        return None
+    started = [StartedProgram(programs.program, prepared.seal)]
+    started += [StartedProgram(programs.delegates[item.name], item.seal) for item in prepared.delegates]
+    return Confining(
+        level=prepared.sandbox.level,
+        support=run.state.latest.support,
+        permissions=prepared.target.entry.effective_permissions,
+        programs=started,
+        store=run.root.places.store_dir,
+        app_root=str(run.root.places.app_root),
+        home=run.root.environ.get("HOME", ""),
     )
 
 
@@ -181,8 +204,11 @@ async def execute(
         _record_start(run, call, prepared, authorization)
         job = build_job(run, call.request, prepared, runs, artifacts)
         # A tool that can press keys could press the approving ones: meanwhile no console takes an approval.
-        with run.desktop_control.call_running() if _controls_desktop(prepared) else nullcontext():
-            outcome = await _call(run, prepared, slot, job, _on_event(call, prepared))
+        with (
+            run.desktop_control.call_running() if _controls_desktop(prepared) else nullcontext(),
+            confined(confining_of(run, prepared, runs), job) as confined_job,
+        ):
+            outcome = await _call(run, prepared, slot, confined_job, _on_event(call, prepared))
         settled = outcome.survivors == 0
     except SealBrokenError as error:
         hint = "make room for its copy, or find out what changes the program; then call again"

@@ -41,6 +41,7 @@ from flycore.model.program import ResolvedProgram, Seal, SealedDelegate, first_p
 from flycore.model.sidecar import Permissions, Registry, SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport
 from flycore.pipeline.call import Rejection, denied, failed, no_descriptors
+from flycore.pipeline.confine import below_minimum_level
 from flycore.pipeline.context import JudgeContext, RootEnvironment, RootState
 from flycore.pipeline.targets.file import read_file_target
 from flycore.pipeline.targets.window import accepts_unchecked, take_preview
@@ -416,9 +417,9 @@ async def prepare(
     if isinstance(sealed, Rejection):
         return sealed
     secrets, missing = declared_secrets(entry.permissions, context.root.environ)
-    if missing:
-        return _secret_missing(missing)
-    sandbox = _report(target, sealed.seal)
+    sandbox = _secret_missing(missing) if missing else _report(root_state, target, sealed.seal)
+    if isinstance(sandbox, Rejection):
+        return sandbox
     now = context.clock.now()
     # Policy comes after the seal, because its rules tell the programs of this distribution from others, and
     # before the target is read: nothing of the screen is read for a call that is denied.
@@ -477,11 +478,14 @@ def _child_environment(
     )
 
 
-def _report(target: Target, seal: Seal) -> SandboxReport:
+def _report(root_state: RootState, target: Target, seal: Seal) -> SandboxReport | Rejection:
+    """How the call is confined, or why it must not run at the level that is possible here."""
     if target.decided:
         return AGENT_SANDBOX
     own = seal.kind is SealKind.BUNDLED
-    return report(target.entry.effective_permissions, target.entry.limits, bundled=own)
+    found = report(target.entry, root_state.support, bundled=own)
+    tool = target.capability.name
+    return below_minimum_level(root_state, tool, target.entry, found.level, bundled=own) or found
 
 
 class _TargetView(Value, frozen=True, kw_only=True):

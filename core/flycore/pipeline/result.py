@@ -7,7 +7,7 @@ import msgspec
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.model.call import Artifact, CallError, ToolResult
-from flycore.model.enums import Code, ReasonCode, Status
+from flycore.model.enums import Code, Level, ReasonCode, Status
 from flycore.model.json import JsonObject
 from flycore.model.large_values import is_large, run_aside
 from flycore.pipeline.call import Call, Rejection
@@ -42,7 +42,9 @@ def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult
     masks = prepared.masks
     error = None
     if outcome.status is not Status.SUCCESS:
-        code = ReasonCode.TOOL_UNAVAILABLE if outcome.status is Status.UNAVAILABLE else outcome.code
+        code = outcome.code
+        if outcome.status is Status.UNAVAILABLE and not outcome.unconfined:
+            code = ReasonCode.TOOL_UNAVAILABLE  # what the tool says of itself
         error = CallError(
             code=code or Code.FAILED,
             message=masks.text(outcome.message, cut=True),
@@ -63,7 +65,7 @@ def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult
         waited_ms=call.waited_ms,
         exit_code=outcome.exit_code,
         stderr_tail=masks.text(outcome.stderr_tail, cut=True),
-        sandbox=prepared.sandbox.level,
+        sandbox=Level.DENIED if outcome.unconfined else prepared.sandbox.level,
         warnings=tuple(masks.text(warning) for warning in outcome.warnings),
     )
 

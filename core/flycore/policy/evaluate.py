@@ -172,7 +172,8 @@ def evaluate(
     facts = CallFacts(
         risk=risk,
         user_risk=user_risk,
-        level=level,
+        # A sandbox limits what a changed program reaches; that nobody has looked at the change remains.
+        level=Level.NONE if unsealed else level,
         bundled_unmodified=bundled_unmodified and not unsealed,
     )
     default = default_rule(capability, entry, facts)
@@ -205,6 +206,7 @@ def evaluate_general(
     capability: Capability,
     entry: SidecarEntry,
     *,
+    level: Level = Level.NONE,
     bundled_unmodified: bool = False,
     user_risk: Risk | None = None,
     now: float | None = None,
@@ -215,7 +217,7 @@ def evaluate_general(
         capability,
         entry,
         input=None,
-        level=Level.NONE,
+        level=level,
         bundled_unmodified=bundled_unmodified,
         user_risk=user_risk,
         now=now,

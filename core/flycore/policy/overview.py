@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping
 
 from flycore.model.catalog import Capability
-from flycore.model.enums import Decision, Risk
+from flycore.model.enums import Decision, Level, Risk
 from flycore.model.sidecar import SidecarEntry
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import Policy, evaluate_general, matching_rules
@@ -15,12 +15,18 @@ PolicySummary = tuple[Decision, str]
 
 
 def policy_overview(
-    policy: Policy, *, bundled: Collection[str], risks: Mapping[str, Risk], now: float
+    policy: Policy,
+    *,
+    bundled: Collection[str],
+    levels: Mapping[str, Level],
+    risks: Mapping[str, Risk],
+    now: float,
 ) -> Callable[[Capability, SidecarEntry], PolicySummary]:
     """Return the function that gives the policy's summary of a tool.
 
-    `bundled` are the sidecars whose program is the unmodified one of this distribution, `risks` the risks
-    that the user's own settings give tools, and `now` is Unix time in seconds.
+    `bundled` are the sidecars whose program is the unmodified one of this distribution, `levels` the sandbox
+    levels by sidecar, `risks` the risks that the user's own settings give tools, and `now` is Unix time in
+    seconds.
     """
     # Tools that no rule names, and that are alike in everything the default looks at, share one evaluation:
     # an MCP server may offer thousands. The entry's id is enough of a key: one catalog has one value of it.
@@ -31,6 +37,7 @@ def policy_overview(
             policy,
             capability,
             entry,
+            level=levels.get(entry.id, Level.NONE),
             bundled_unmodified=entry.id in bundled,
             user_risk=risks.get(capability.name),
             now=now,

@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from threading import Lock
 
 from flycore.model.enums import Level
 from flycore.sandbox import bubblewrap, landlock
@@ -38,6 +39,74 @@ class LevelCheck:
     remedy: str = ""
     bind_by_descriptor: bool = True
     """For bubblewrap: whether it mounts open descriptors (`--bind-fd`), which versions before 0.8.0 lack."""
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSupport:
+    """The levels that work on this machine, as they were last tried."""
+
+    checks: tuple[LevelCheck, ...] = ()
+    """The strongest level first, down to the first one that works. Empty where nothing was tried, because no
+    entry needs it."""
+
+    @property
+    def best(self) -> Level:
+        """The strongest level that works."""
+        return next((check.level for check in self.checks if check.works), Level.NONE)
+
+    @property
+    def bind_by_descriptor(self) -> bool:
+        """For bubblewrap: as in `LevelCheck`."""
+        return all(check.bind_by_descriptor for check in self.checks)
+
+    @property
+    def missing(self) -> tuple[LevelCheck, ...]:
+        """The stronger levels that do not work."""
+        return tuple(check for check in self.checks if not check.works)
+
+    def remedy(self, least: Level) -> str:
+        """What makes a level work that is at least this one; empty where nothing is known to."""
+        return next((check.remedy for check in self.missing if check.level.at_least(least)), "")
+
+
+UNTRIED = SandboxSupport()
+
+
+class SandboxDetection:
+    """The levels that work here, tried when they are first needed and again after a failure.
+
+    A process has one answer for all its roots. It may be used from several threads.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._support: SandboxSupport | None = None
+
+    def support(self) -> SandboxSupport:
+        """Return what works. The first time, and after `expire`, this waits for processes."""
+        with self._lock:
+            if self._support is None:
+                self._support = find_support()
+            return self._support
+
+    def expire(self) -> None:
+        """Have the levels tried again when they are next needed."""
+        with self._lock:
+            self._support = None
+
+
+detection = SandboxDetection()
+"""The one of this process."""
+
+
+def find_support() -> SandboxSupport:
+    """Try the levels, the strongest first, until one works. This waits for processes."""
+    checks: list[LevelCheck] = []
+    for level in (Level.ENFORCED, Level.DEGRADED):
+        checks.append(check_level(level))
+        if checks[-1].works:
+            break
+    return SandboxSupport(tuple(checks))
 
 
 def check_level(level: Level) -> LevelCheck:
@@ -82,7 +151,8 @@ def _fails(level: Level, reason: str, remedy: str) -> LevelCheck:
 
 def _run(make: Callable[..., Launch]) -> str:
     """Why the program did not run to its end; empty if it did."""
-    confinement = Confinement(mounts=(Mount("/usr"),), cwd="/")
+    # With every option that a call uses.
+    confinement = Confinement(mounts=(Mount("/usr"),), cwd="/", shown_empty=("/srv/flytui",))
     try:
         launch = make(confinement, read_system_layout(), {}, (_PROGRAM,))
     except OSError as error:

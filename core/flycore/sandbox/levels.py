@@ -1,36 +1,116 @@
-"""The sandbox level of a call on this machine, and which of the declared permissions are enforced."""
+"""The sandbox level of an entry's calls on this machine, the weakest level that they may have, and which of
+the declared permissions are enforced."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
 
-from flycore.model.enums import Level
-from flycore.model.sidecar import Limits, Permissions
+from flycore.model.catalog import Catalog
+from flycore.model.enums import Kind, Level
+from flycore.model.sidecar import Limits, Permissions, SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport
+from flycore.sandbox.detection import SandboxSupport
 
+CONFINING = (Level.ENFORCED, Level.DEGRADED)
+"""The levels at which a program is started confined."""
 MECHANISM = "own session, resource limits, closed descriptors, environment allow-list"
-NOT_ENFORCED = "not enforced yet: this version has no sandbox"
+"""What every level has."""
+MECHANISMS = {
+    Level.ENFORCED: "bubblewrap and a filter of system calls",
+    Level.DEGRADED: (
+        "Landlock and a filter of system calls; names of other processes, and sizes, times and modes of other"
+        " files, stay in reach"
+    ),
+}
+NOT_ENFORCED = "not enforced"
+UNDECLARED = f'{NOT_ENFORCED}: the entry has no "permissions", so nothing says what it may reach'
+STAYS = f"{NOT_ENFORCED} yet for a program that serves more than one call"
+NOTHING_WORKS = f"{NOT_ENFORCED}: no sandbox works on this machine"
+ON_THE_DESKTOP = "cannot be: a tool that works on the desktop cannot be kept from it"
+_CONTROLS = f"{NOT_ENFORCED}: it controls programs outside a sandbox, and reaches what they reach"
 _OWN = "; the program is one of flytui's own"
+_OUTSIDE = ("browser.", "audio.speak")
+"""Tools of flytui's own that work by a program of this desktop: a browser, or the sound server."""
+
+
+def sandbox_level(entry: SidecarEntry, support: SandboxSupport, *, bundled: bool) -> Level:
+    """Return the level at which the entry's programs run here. `bundled` says that the program is an
+    unmodified sidecar of this distribution."""
+    if controls_host(entry, bundled=bundled):
+        return Level.HOST_CONTROL
+    return support.best if is_confinable(entry, bundled=bundled) else Level.NONE
+
+
+def minimum_level(entry: SidecarEntry, *, bundled: bool) -> Level:
+    """Return the weakest level at which the entry's tools may run, as long as the user's settings name no
+    other for a tool."""
+    # What no sandbox can hold yet has no minimum, else it could not run at all; each card shows that.
+    return Level.DEGRADED if is_confinable(entry, bundled=bundled) and not bundled else Level.NONE
+
+
+def is_confinable(entry: SidecarEntry, *, bundled: bool) -> bool:
+    """Whether the entry's programs run in the sandbox where this machine has one."""
+    declares = "permissions" in entry.raw
+    return declares and entry.kind is Kind.PROCESS_JSON and not controls_host(entry, bundled=bundled)
+
+
+def controls_host(entry: SidecarEntry, *, bundled: bool) -> bool:
+    """Whether the entry's tools work by programs of this desktop, from which no sandbox can keep them."""
+    if entry.permissions.desktop:
+        return True
+    # A name alone makes no other program such a one: it would leave the sandbox by it.
+    return bundled and any(name.startswith(_OUTSIDE) for name in entry.tool_names)
+
+
+def report(entry: SidecarEntry, support: SandboxSupport, *, bundled: bool) -> SandboxReport:
+    """Return the level of the entry's calls, and for each permission and limit whether it is enforced."""
+    level = sandbox_level(entry, support, bundled=bundled)
+    open_because = "" if level in CONFINING else _why_open(entry, level, bundled=bundled)
+    return _report(entry.effective_permissions, entry.limits, level, open_because)
+
+
+def sandbox_in_words(catalog: Catalog) -> str:
+    """Return for how many sidecars the sandbox is in force, and at which level: `enforced for 3 of 5`."""
+    found = [view.stability.evidence.sandbox for view in catalog.sidecars]
+    given = [report.level for report in found if report is not None]
+    parts = [f"{level} for {given.count(level)} of {len(given)}" for level in CONFINING if level in given]
+    return ", ".join(parts) or NOT_ENFORCED
+
+
+def undeclared(entry: SidecarEntry) -> bool:
+    """Whether the entry could be confined if it declared what it needs."""
+    return entry.valid and entry.kind is Kind.PROCESS_JSON and "permissions" not in entry.raw
+
+
+def _why_open(entry: SidecarEntry, level: Level, *, bundled: bool) -> str:
+    own = _OWN if bundled else ""
+    if level is Level.HOST_CONTROL:
+        return _CONTROLS + own
+    if entry.kind is not Kind.PROCESS_JSON:
+        return STAYS + own
+    return (NOTHING_WORKS if is_confinable(entry, bundled=bundled) else UNDECLARED) + own
 
 
 @lru_cache(maxsize=1_024)
-def report(permissions: Permissions, limits: Limits, *, bundled: bool) -> SandboxReport:
-    """The declared permissions and limits, with whether each is enforced. `bundled` says that the program is
-    an unmodified sidecar of this distribution."""
+def _report(permissions: Permissions, limits: Limits, level: Level, open_because: str) -> SandboxReport:
+    mechanism = MECHANISMS.get(level, MECHANISM)
     return SandboxReport(
-        level=Level.HOST_CONTROL if permissions.desktop else Level.NONE,
-        mechanism=MECHANISM,
-        permissions=tuple(_rows(permissions, limits, NOT_ENFORCED + (_OWN if bundled else ""))),
+        level=level,
+        mechanism=mechanism,
+        permissions=tuple(_rows(permissions, limits, open_because, mechanism)),
     )
 
 
-def _rows(permissions: Permissions, limits: Limits, open_because: str) -> Iterator[PermissionReport]:
+def _rows(
+    permissions: Permissions, limits: Limits, open_because: str, mechanism: str
+) -> Iterator[PermissionReport]:
+    enforced, why = not open_because, open_because or mechanism
     network = "this machine's whole network" if permissions.network else "none"
-    yield PermissionReport(name="network", declared=network, enforced=False, why=open_because)
+    yield PermissionReport(name="network", declared=network, enforced=enforced, why=why)
     for name, paths in (("files read", permissions.read), ("files write", permissions.write)):
         declared = ", ".join(paths) or "none"
-        yield PermissionReport(name=name, declared=declared, enforced=False, why=open_because)
+        yield PermissionReport(name=name, declared=declared, enforced=enforced, why=why)
     yield PermissionReport(
         name="secrets",
         declared=", ".join(permissions.secrets) or "none",
@@ -39,10 +119,7 @@ def _rows(permissions: Permissions, limits: Limits, open_because: str) -> Iterat
     )
     if permissions.desktop:
         yield PermissionReport(
-            name="desktop",
-            declared="sees and controls the screen",
-            enforced=False,
-            why="cannot be: a tool that works on the desktop cannot be kept from it",
+            name="desktop", declared="sees and controls the screen", enforced=False, why=ON_THE_DESKTOP
         )
     declared_limits = ", ".join(_limit_words(limits))
     if declared_limits:
@@ -50,7 +127,7 @@ def _rows(permissions: Permissions, limits: Limits, open_because: str) -> Iterat
             name="limits",
             declared=declared_limits,
             enforced=True,
-            why="resource limits of each process, set as it starts",
+            why="resource limits of each process, set before it starts",
         )
 
 

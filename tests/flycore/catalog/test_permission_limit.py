@@ -79,7 +79,8 @@ async def test_it_holds_in_the_snapshot_and_at_the_call(
     tmp_path: Path, settings: dict[str, Any], code: ReasonCode
 ) -> None:
     root = Root(tmp_path)
-    root.sidecar("own", ECHO, permissions={"network": True})
+    # A tool of the desktop: no machine can confine it.
+    root.sidecar("own", ECHO, permissions={"network": True, "desktop": True})
     root.policy({"tool": "*", "decision": "allow", "because": "test"})
     file = root.places.config_dir / "config.jsonc"
     async with kernel_of(root) as kernel:

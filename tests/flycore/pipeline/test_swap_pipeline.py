@@ -20,9 +20,10 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.call import CallRequest, ToolResult
 from flycore.model.enums import Choice, Code, Level, Phase, RequestState, Status
-from flycore.model.sidecar import Limits, Permissions
+from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import SandboxReport
 from flycore.pipeline.targets.window import DesktopUnreadable, Screenshot, Window
+from flycore.sandbox.detection import SandboxSupport
 from flycore.sandbox.levels import report
 from kits.kernel import PATIENCE, Root, a_caller, approve, approver_of, kernel_of, request, tool, until
 
@@ -48,7 +49,7 @@ class Stage:
     monkeypatch: pytest.MonkeyPatch
     name: str = "it.do"
     state: int = 0
-    level: Level = Level.ENFORCED
+    level: Level = Level.HOST_CONTROL
     title: str = "window 0"
     given: dict[str, Any] = field(default_factory=dict)
     swap: Callable[[Kernel, int], Awaitable[None]] | None = None
@@ -60,9 +61,9 @@ class Stage:
         kernel._refresher.reload()
         await kernel._refresher.refresh()
 
-    def report(self, permissions: Permissions, limits: Limits, *, bundled: bool) -> SandboxReport:
+    def report(self, entry: SidecarEntry, support: SandboxSupport, *, bundled: bool) -> SandboxReport:
         """The sandbox as it is found now."""
-        return msgspec.structs.replace(report(permissions, limits, bundled=bundled), level=self.level)
+        return msgspec.structs.replace(report(entry, support, bundled=bundled), level=self.level)
 
     async def focused(self) -> Window | None:
         return await self.window(7)
@@ -153,7 +154,7 @@ def level(stage: Stage) -> None:
     stage.monkeypatch.setattr("flycore.pipeline.prepare.report", stage.report)
 
     async def swap(kernel: Kernel, state: int) -> None:
-        stage.level = (Level.ENFORCED, Level.NONE, Level.DEGRADED)[state % 3]
+        stage.level = (Level.HOST_CONTROL, Level.NONE)[state % 2]
 
     stage.swap = swap
 

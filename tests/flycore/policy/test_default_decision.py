@@ -96,18 +96,20 @@ def test_judged_together_tools_get_what_each_would_get_alone(make_capability, ma
         make_entry("env", env={"PATH": "/x"}),
         make_entry("lsp", delegates={"lsp": Delegate(command="pylsp")}),
     )
+    levels = {"user": Level.ENFORCED, "env": Level.DEGRADED}
     capabilities = [
         make_capability(name, known=known, read_only=read_only, risk=risk)
         for name in ("file.plain", "file.raised", "file.lowered", "web.fetch")
         for known, read_only, risk in product((True, False), (True, False), (Risk.LOW, Risk.HIGH))
     ]
     for rated in (policy, Policy()):
-        view = policy_overview(rated, bundled={"one", "lsp"}, risks=risks, now=5.0)
+        view = policy_overview(rated, bundled={"one", "lsp"}, levels=levels, risks=risks, now=5.0)
         for entry, capability in product(entries, capabilities):
             alone = evaluate_general(
                 rated,
                 capability,
                 entry,
+                level=levels.get(entry.id, Level.NONE),
                 bundled_unmodified=entry.id in ("one", "lsp"),
                 user_risk=risks.get(capability.name),
                 now=5.0,

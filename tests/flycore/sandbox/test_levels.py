@@ -1,37 +1,112 @@
-"""What is not enforced is never said to be."""
+"""Which level a call gets, which one it needs, and that nothing is said to be enforced that is not."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from flycore.model.enums import Level
-from flycore.model.sidecar import Limits, Permissions
-from flycore.sandbox.levels import MECHANISM, report
+from flycore.model.enums import Kind, Level, Source
+from flycore.model.sidecar import Limits, Permissions, SidecarEntry, ToolClaim
+from flycore.sandbox.detection import INSTALL_BUBBLEWRAP, UNTRIED, LevelCheck, SandboxSupport
+from flycore.sandbox.levels import MECHANISM, STAYS, UNDECLARED, minimum_level, report, sandbox_level
 
-EVERYTHING = Permissions(network=True, read=(".", "docs"), write=("out",), secrets=("KEY",), desktop=True)
+MakeEntry = Callable[..., SidecarEntry]
+EVERYTHING = Permissions(network=True, read=(".", "docs"), write=("out",), secrets=("KEY",))
+DECLARED: dict[str, Any] = {"raw": {"permissions": {}}}
+NO_BWRAP = LevelCheck(Level.ENFORCED, works=False, reason="there is none", remedy=INSTALL_BUBBLEWRAP)
+NO_LANDLOCK = LevelCheck(Level.DEGRADED, works=False, remedy="another kernel")
+ENFORCING = SandboxSupport((LevelCheck(Level.ENFORCED, works=True),))
+DEGRADED = SandboxSupport((NO_BWRAP, LevelCheck(Level.DEGRADED, works=True)))
+NOTHING = SandboxSupport((NO_BWRAP, NO_LANDLOCK))
 
 
-@pytest.mark.parametrize("bundled", [True, False])
 @pytest.mark.parametrize(
-    ("permissions", "level"), [(Permissions(), Level.NONE), (EVERYTHING, Level.HOST_CONTROL)]
+    ("support", "best"),
+    [(ENFORCING, Level.ENFORCED), (DEGRADED, Level.DEGRADED), (NOTHING, Level.NONE), (UNTRIED, Level.NONE)],
 )
-def test_network_and_files_are_open_and_said_to_be(
-    permissions: Permissions, level: Level, bundled: bool
+def test_the_best_level_is_the_strongest_that_works(support: SandboxSupport, best: Level) -> None:
+    assert support.best is best
+
+
+def test_the_remedy_is_that_of_a_level_that_would_do() -> None:
+    assert NOTHING.remedy(Level.DEGRADED) == INSTALL_BUBBLEWRAP
+    assert DEGRADED.remedy(Level.ENFORCED) == INSTALL_BUBBLEWRAP
+    assert SandboxSupport((NO_LANDLOCK,)).remedy(Level.ENFORCED) == ""
+    assert ENFORCING.remedy(Level.ENFORCED) == ""
+
+
+CASES: list[tuple[dict[str, Any], bool, Level, Level]] = [
+    # the entry, whether its program is ours, its level here, the weakest level that it may have
+    (DECLARED, False, Level.ENFORCED, Level.DEGRADED),
+    ({**DECLARED, "source": Source.USER}, False, Level.ENFORCED, Level.DEGRADED),
+    (DECLARED, True, Level.ENFORCED, Level.NONE),
+    ({}, False, Level.NONE, Level.NONE),
+    ({**DECLARED, "kind": Kind.PERSISTENT}, False, Level.NONE, Level.NONE),
+    ({**DECLARED, "kind": Kind.MCP}, False, Level.NONE, Level.NONE),
+    ({**DECLARED, "permissions": Permissions(desktop=True)}, False, Level.HOST_CONTROL, Level.NONE),
+    ({**DECLARED, "tools": (ToolClaim(name="browser.open"),)}, True, Level.HOST_CONTROL, Level.NONE),
+    ({**DECLARED, "tools": (ToolClaim(name="audio.speak"),)}, True, Level.HOST_CONTROL, Level.NONE),
+    # A name alone takes nobody else out of the sandbox.
+    ({**DECLARED, "tools": (ToolClaim(name="browser.open"),)}, False, Level.ENFORCED, Level.DEGRADED),
+]
+
+
+@pytest.mark.parametrize(("fields", "bundled", "level", "least"), CASES)
+def test_the_level_follows_from_the_entry(
+    make_entry: MakeEntry, fields: dict[str, Any], bundled: bool, level: Level, least: Level
 ) -> None:
-    given = report(permissions, Limits(), bundled=bundled)
-    assert (given.level, given.mechanism) == (level, MECHANISM)
+    entry = make_entry(**fields)
+    assert sandbox_level(entry, ENFORCING, bundled=bundled) is level
+    assert report(entry, ENFORCING, bundled=bundled).level is level
+    assert minimum_level(entry, bundled=bundled) is least
+
+
+@pytest.mark.parametrize("support", [ENFORCING, DEGRADED])
+def test_where_it_is_confined_everything_declared_is_enforced(
+    make_entry: MakeEntry, support: SandboxSupport
+) -> None:
+    entry = make_entry(permissions=EVERYTHING, limits=Limits(cpu_seconds=60), raw={"permissions": {}})
+    given = report(entry, support, bundled=False)
+    assert given.level is support.best
+    assert given.mechanism != MECHANISM
+    assert all(row.enforced for row in given.permissions)
+    names = [row.name for row in given.permissions]
+    assert names == ["network", "files read", "files write", "secrets", "limits"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "support", "why"),
+    [
+        ({}, ENFORCING, UNDECLARED),
+        ({**DECLARED, "kind": Kind.PERSISTENT}, ENFORCING, STAYS),
+        (DECLARED, NOTHING, "no sandbox works on this machine"),
+        ({**DECLARED, "permissions": Permissions(desktop=True)}, ENFORCING, "it controls programs outside"),
+    ],
+)
+@pytest.mark.parametrize("bundled", [True, False])
+def test_network_and_files_that_are_open_are_said_to_be(
+    make_entry: MakeEntry, fields: dict[str, Any], support: SandboxSupport, why: str, bundled: bool
+) -> None:
+    given = report(make_entry(**fields), support, bundled=bundled)
+    assert given.mechanism == MECHANISM
     rows = {row.name: row for row in given.permissions}
     for name in ("network", "files read", "files write"):
         assert not rows[name].enforced
-        assert "not enforced yet" in rows[name].why
+        assert rows[name].why.startswith("not enforced")
+        assert why in rows[name].why
+        assert rows[name].why.endswith("flytui's own") is bundled
     assert rows["secrets"].enforced
-    assert ("desktop" in rows) == permissions.desktop
-    assert "limits" not in rows
+    assert ("desktop" in rows) == (given.level is Level.HOST_CONTROL)
 
 
-def test_what_is_declared_is_shown() -> None:
-    limits = Limits(cpu_seconds=60, open_files=256)
-    rows = {row.name: row for row in report(EVERYTHING, limits, bundled=False).permissions}
+def test_what_is_declared_is_shown(make_entry: MakeEntry) -> None:
+    permissions = Permissions(
+        network=True, read=(".", "docs"), write=("out",), secrets=("KEY",), desktop=True
+    )
+    entry = make_entry(permissions=permissions, limits=Limits(cpu_seconds=60, open_files=256))
+    rows = {row.name: row for row in report(entry, ENFORCING, bundled=False).permissions}
     assert {name: row.declared for name, row in rows.items()} == {
         "network": "this machine's whole network",
         "files read": "., docs",

@@ -270,7 +270,7 @@ def test_doctor_is_content_with_a_well_written_root(settled: Desk) -> None:
     done = settled.run("doctor")
     assert done.returncode == 0, done.stdout
     assert "sidecar utility.local: available" in done.stdout
-    assert "not enforced in this version" in done.stdout
+    assert "declared permissions: " in done.stdout
 
 
 BROKEN: dict[str, Any] = {

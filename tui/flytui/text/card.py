@@ -12,7 +12,7 @@ from enum import StrEnum
 from flycore.approval.requests import choices
 from flycore.model.approval import ApprovalRequest, MatchedRule, Preview
 from flycore.model.base import Value
-from flycore.model.enums import Choice, Risk
+from flycore.model.enums import Choice, Level, Risk
 from flycore.model.program import Seal
 from flycore.model.stability import PermissionReport, group_equal_reports
 from flysafe.text import strict_text
@@ -239,6 +239,9 @@ def _page(preview: Preview, title: str, room: int) -> Iterator[CardLine]:
 
 def _reach(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     enforced = bool(request.reach) and all(report.enforced for report in request.reach)
+    if enforced and request.level in _CONFINING:
+        yield from _lines("REACH", _all_enforced(request), CardStyle.REACH_OK, room)
+        return
     style = CardStyle.REACH_OK if enforced else CardStyle.REACH_OPEN
     level = f"level {request.level.value}"
     if request.mechanism:
@@ -247,6 +250,35 @@ def _reach(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
     for group in group_equal_reports(request.reach):
         style = CardStyle.REACH_OK if group[0].enforced else CardStyle.REACH_OPEN
         yield from _lines("", _permissions(group), style, room)
+
+
+_CONFINING = (Level.ENFORCED, Level.DEGRADED)
+_THIS_FOLDER = "."
+
+
+def _all_enforced(request: ApprovalRequest) -> str:
+    """What a confined tool can reach, as one line, with how it is confined where that leaves gaps."""
+    parts = [_in_words(report) for report in request.reach]
+    level = request.level.value
+    if request.level is not Level.ENFORCED:
+        level += f": {strict_text(request.mechanism)}"
+    return " · ".join([*parts, level])
+
+
+def _in_words(report: PermissionReport) -> str:
+    declared = strict_text(report.declared)
+    nothing = report.declared.casefold() in _NOTHING
+    match report.name:
+        case "network":
+            return "no network" if nothing else declared
+        case "files read" | "files write":
+            verb = "reads" if report.name == "files read" else "writes"
+            folder = "this folder" if report.declared == _THIS_FOLDER else declared
+            return f"{verb} no files" if nothing else f"{verb} {folder}"
+        case "secrets":
+            return "no secrets" if nothing else f"secrets {declared}"
+        case _:
+            return f"{strict_text(report.name)} {declared}"
 
 
 def _permissions(group: tuple[PermissionReport, ...]) -> str:

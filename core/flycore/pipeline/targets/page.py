@@ -20,8 +20,9 @@ from flycore.model.enums import Decision, Kind, SealKind, Status
 from flycore.model.errors import AuditUnwritable
 from flycore.model.json import Json, JsonObject
 from flycore.pipeline.call import Rejection
+from flycore.pipeline.confine import Confining, confined
 from flycore.pipeline.context import JudgeContext, RunContext
-from flycore.pipeline.execute import build_job, materialise_programs
+from flycore.pipeline.execute import build_job, confining_of, materialise_programs
 from flycore.pipeline.prepare import Prepared, Target, callable_view, judge
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.runners.persistent import call_alone
@@ -136,11 +137,12 @@ async def _page_target(
         max_output_bytes=min(MAX_ANSWER_BYTES, snapshot.entry.max_output_bytes),
         extra={"target": {"tab": tab}} if tab else {},
     )
-    outcome = await _run_snapshot(job, snapshot.entry.kind)
+    confining = confining_of(run, prepared, runs)
+    outcome = await _run_snapshot(job, snapshot.entry.kind, confining)
     # The tab was closed since the call arrived: the active one is read instead, so that the comparison of
     # step 11 shows the person which page the call would act on now.
     if tab and outcome.details.get("code") == TAB_GONE:
-        outcome = await _run_snapshot(replace(job, extra={}), snapshot.entry.kind)
+        outcome = await _run_snapshot(replace(job, extra={}), snapshot.entry.kind, confining)
     if outcome.status is not Status.SUCCESS:
         return _unknown_page(prepared.masks.text(outcome.message))
     if check_output(snapshot.capability.output_schema, outcome.output):
@@ -149,8 +151,9 @@ async def _page_target(
     return seen if isinstance(seen, PageTarget) else _unknown_page(seen)
 
 
-async def _run_snapshot(job: ProcessJsonJob, kind: Kind) -> RunOutcome:
-    return await (call_alone(job) if kind is Kind.PERSISTENT else call_sidecar(job))
+async def _run_snapshot(job: ProcessJsonJob, kind: Kind, confining: Confining | None) -> RunOutcome:
+    with confined(confining, job) as confined_job:
+        return await (call_alone(confined_job) if kind is Kind.PERSISTENT else call_sidecar(confined_job))
 
 
 def read_page(answer: Json, *, element: bool) -> PageTarget | str:

@@ -1,0 +1,148 @@
+"""The start of a sidecar at its sandbox level: from an entry's permissions to a command that confines it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from flycore.catalog.reasons import below_minimum, sandbox_unavailable
+from flycore.model.enums import Level, Status
+from flycore.model.program import ResolvedProgram, Seal
+from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.pipeline.call import Rejection
+from flycore.pipeline.context import RootState
+from flycore.runners.child.spawn import SpawnError, SpawnFailure, not_confined
+from flycore.runners.one_shot import ProcessJsonJob
+from flycore.sandbox.call_confinement import CallFolders, NotPermitted, ProgramFiles, confinement_of
+from flycore.sandbox.confinement import SystemLayout, read_system_layout
+from flycore.sandbox.detection import SandboxSupport
+from flycore.sandbox.launch import ArchitectureUnknown, Launch, degraded_launch, enforced_launch
+from flycore.sandbox.levels import minimum_level
+from flycore.sandbox.runtime_roots import RuntimeUnknown, runtime_roots
+from flycore.sandbox.seals import held_copies
+from flysafe.beneath import OutsideAnchor
+
+
+def below_minimum_level(
+    root_state: RootState, tool: str, entry: SidecarEntry, level: Level, *, bundled: bool
+) -> Rejection | None:
+    """Why the tool must not run at that level; None where it may."""
+    # The catalog says so as well, but it may be a moment older than the call.
+    least = root_state.settings.sandbox_minimum.get(tool)
+    if least is None:
+        least = minimum_level(entry, bundled=bundled)
+    if level.at_least(least):
+        return None
+    why = sandbox_unavailable(entry, below_minimum(tool, least, level), root_state.support.remedy(least))
+    return Rejection(status=Status.UNAVAILABLE, code=why.code, message=why.message, hint=why.remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class StartedProgram:
+    """A program that the call may start: as it is materialised, and its seal."""
+
+    program: ResolvedProgram
+    seal: Seal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Confining:
+    """How calls of one entry are confined."""
+
+    level: Level
+    """One of those that confine."""
+    support: SandboxSupport
+    permissions: Permissions
+    programs: Sequence[StartedProgram]
+    store: Path
+    """The content store, in which the copies of sealed programs lie."""
+    app_root: str
+    home: str = ""
+
+
+def seen_at_own_path(level: Level) -> bool:
+    """Whether programs at that level see their sealed copies at their own paths."""
+    return level is Level.ENFORCED
+
+
+@contextmanager
+def confined(confining: Confining | None, job: ProcessJsonJob) -> Iterator[ProcessJsonJob]:
+    """The job as it runs at that level, for the block. Without a confinement it stays as it is."""
+    if confining is None:
+        yield job
+    elif confining.level is Level.DEGRADED:
+        # Landlock gives no program a /tmp of its own.
+        with tempfile.TemporaryDirectory(prefix="flytui-", ignore_cleanup_errors=True) as folder:
+            tmp = os.path.realpath(folder)
+            yield replace(job, env={**job.env, "TMPDIR": tmp}, confine=_start(confining, job, tmp))
+    else:
+        yield replace(job, confine=_start(confining, job, ""))
+
+
+def _start(confining: Confining, job: ProcessJsonJob, tmp: str) -> Callable[[], Launch]:
+    """What makes the start of the job's program. It raises SpawnError where the call cannot be confined as it
+    is declared."""
+
+    def start() -> Launch:
+        try:
+            return _launch(confining, job, tmp)
+        except NotPermitted as error:
+            raise SpawnError(SpawnFailure(f"{error}", error.hint, path=error.path)) from error
+        except RuntimeUnknown as error:
+            raise SpawnError(not_confined(f"{error}")) from error
+        except ArchitectureUnknown as error:
+            raise SpawnError(not_confined(f"there is no filter of system calls for {error}")) from error
+        except OSError as error:
+            raise SpawnError(_unreachable(error)) from error
+
+    return start
+
+
+def _launch(confining: Confining, job: ProcessJsonJob, tmp: str) -> Launch:
+    folders = CallFolders(
+        app_root=confining.app_root,
+        cwd=os.path.realpath(job.cwd),
+        artifacts=os.path.realpath(job.artifact_dir) if job.artifact_dir else "",
+        tmp=tmp,
+        home=confining.home,
+    )
+    programs = [_files_of(confining, item) for item in confining.programs]
+    confinement = confinement_of(confining.permissions, job.input, folders, programs)
+    environment: Mapping[str, str] = {**job.env, "TMPDIR": tmp} if tmp else job.env
+    if confining.level is Level.DEGRADED:
+        return degraded_launch(confinement, _layout(), environment, job.argv)
+    by_descriptor = confining.support.bind_by_descriptor
+    return enforced_launch(confinement, _layout(), environment, job.argv, bind_by_descriptor=by_descriptor)
+
+
+def _files_of(confining: Confining, started: StartedProgram) -> ProgramFiles:
+    copies = held_copies(started.seal, confining.store)
+    roots = runtime_roots(started.program)
+    parts = tuple(part.path for part in started.seal.parts)
+    if seen_at_own_path(confining.level):
+        return ProgramFiles(roots=roots, parts=parts, copies=copies)
+    # Without namespaces a program runs where its copy lies.
+    return ProgramFiles(roots=(*roots, *(copy for _, copy in copies)), parts=parts)
+
+
+def _unreachable(error: OSError) -> SpawnFailure:
+    """The failure for a path that cannot be granted."""
+    path = str(error.filename or "a path that the entry declares")
+    if isinstance(error, OutsideAnchor):
+        why = f"{path} leads out of the project by a link"
+        return SpawnFailure(why, "declare the folder that it leads to in permissions.fs", path=path)
+    return SpawnFailure(
+        f"{path} cannot be granted to the tool: {error.strerror or error}",
+        "make it, or correct permissions.fs of the entry",
+        path=path,
+    )
+
+
+@lru_cache(maxsize=1)
+def _layout() -> SystemLayout:
+    return read_system_layout()
