@@ -55,9 +55,11 @@ def available() -> bool:
     call = _syscall()
     if call is None:
         return False
-    anchor = os.open("/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    # Only the path, because a sandbox may forbid to read the root.
+    flags = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+    anchor = os.open("/", flags)
     try:
-        os.close(call(anchor, b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, 0, _BENEATH))
+        os.close(call(anchor, b".", flags, 0, _BENEATH))
     except OSError:
         return False
     finally:

@@ -5,15 +5,18 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
+from PIL import Image, ImageDraw
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
@@ -23,7 +26,7 @@ from flycore.sandbox import bubblewrap, landlock
 from flycore.sandbox.detection import INSTALL_BUBBLEWRAP, detection
 from flysafe.procfs import environment_value, process_table
 from kits.kernel import Root, answered_call, approve, kernel_of, request, tool, until, waiting_ask
-from kits.programs import needs_bubblewrap
+from kits.programs import needs, needs_bubblewrap
 
 pytestmark = pytest.mark.anyio
 
@@ -337,13 +340,8 @@ async def test_where_nothing_works_a_tool_is_unavailable_until_its_person_lowers
         assert marks(root) == 0
         settings = root.places.config_dir / "config.jsonc"
         settings.write_text(json.dumps({"sandbox": {"minimum": {"it.one": "none"}}}))
-
-        def usable(name: str) -> bool:
-            found = kernel.catalog().capability(name)
-            return found is not None and found.stability.effective.usable
-
-        await until(lambda: usable("it.one"))
-        assert not usable("it.two")
+        await until(lambda: usable(kernel, "it.one"))
+        assert not usable(kernel, "it.two")
         allowed = await kernel.call(request(kernel, "it.one"))
         assert (allowed.status, allowed.sandbox) == (Status.SUCCESS, Level.NONE)
         assert (await kernel.call(request(kernel, "it.two"))).status is Status.UNAVAILABLE
@@ -426,6 +424,39 @@ async def test_an_exit_code_is_the_program_s_own(root: Root, level: Level) -> No
         died = await kernel.call(request(kernel, "dies.do"))
     assert (exited.exit_code, code_of(exited), exited.sandbox) == (7, Code.EXIT, level)
     assert (died.exit_code, code_of(died), died.sandbox) == (-9, Code.EXIT, level)
+
+
+async def test_the_bundled_tools_work_confined(root: Root, level: Level) -> None:
+    """As the project's own registry declares them."""
+    needs("tesseract")
+    registry = Path(__file__).parents[3] / "tools" / "external.tools.jsonc"
+    shutil.copyfile(registry, root.folder / "tools" / registry.name)
+    root.policy(ALLOW)
+    (root.folder / "a.json").write_text('{"a": 1}')
+    picture = Image.new("RGB", (400, 100), "white")
+    ImageDraw.Draw(picture).text((20, 20), "HELLO", fill="black", font_size=40)
+    picture.save(root.folder / "a.png")
+    calls: dict[str, tuple[dict[str, Any], str]] = {
+        "file.hash": ({"path": "a.json"}, "digest"),
+        "archive.create": ({"paths": ["a.json"], "output": "a.zip"}, "entries"),
+        "archive.extract": ({"archive": "a.zip", "outputDir": "made"}, "entries"),
+        "data.convert": ({"path": "a.json", "from": "json", "to": "yaml"}, "output"),
+        "vision.ocr": ({"path": "a.png"}, "text"),
+    }
+    async with kernel_of(root) as kernel:
+        for name, (given, key) in calls.items():
+            await until(partial(usable, kernel, name))
+            result = await kernel.call(request(kernel, name, given))
+            assert (result.status, result.sandbox) == (Status.SUCCESS, level), (name, result.error)
+            assert isinstance(result.output, dict)
+            assert key in result.output
+    assert (root.folder / "made" / "a.json").read_text() == '{"a": 1}'
+
+
+def usable(kernel: Kernel, name: str) -> bool:
+    """Whether the tool can be called now."""
+    found = kernel.catalog().capability(name)
+    return found is not None and found.stability.effective.usable
 
 
 KERNEL = """
