@@ -1,4 +1,5 @@
-"""The building of a root's state: its files, its programs, and the catalog. Starts no process."""
+"""The building of a root's state: its files, its programs, and the catalog. Starts no process of a tool; only
+the levels of the sandbox are tried, the first time that an entry needs one."""
 
 from __future__ import annotations
 

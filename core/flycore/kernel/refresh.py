@@ -189,7 +189,7 @@ class LoadedState:
 def load_state(
     environment: RootEnvironment, blocks: ToolBlockStore, cache: ProbeCache, now: float
 ) -> LoadedState:
-    """Read everything for the first time. Starts no process."""
+    """Read everything for the first time. Starts no process but the trial of the sandbox."""
     stamps = file_stamps(
         environment.places
     )  # before the files, so that a change while they are read is noticed

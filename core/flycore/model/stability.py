@@ -113,6 +113,35 @@ class SandboxReport(Value, frozen=True, kw_only=True):
     permissions: tuple[PermissionReport, ...] = ()
 
 
+class GrantedPath(Value, frozen=True, kw_only=True):
+    """A file or folder that the tool reaches."""
+
+    path: str
+    writable: bool
+    sealed: bool = False
+    """Whether it is the sealed copy that the tool sees there."""
+
+
+class SandboxExplanation(Value, frozen=True, kw_only=True):
+    """The sandbox of one tool on this machine."""
+
+    tool: str
+    sidecar: str
+    least: Level
+    """The weakest level that the tool may run at."""
+    report: SandboxReport
+    remedy: str = ""
+    """What makes a stronger level possible here; empty where nothing is known to, or it is the strongest."""
+    problem: str = ""
+    """Why the limits cannot be worked out; then there are no paths."""
+    network: bool = False
+    paths: tuple[GrantedPath, ...] = ()
+    """What the tool reaches besides the system's own folders and its artifact folder. Empty where nothing is
+    confined."""
+    by_input: tuple[str, ...] = ()
+    """Declared paths that each call's input fills in."""
+
+
 class Evidence(Value, frozen=True, kw_only=True):
     """The evidence for each dimension."""
 

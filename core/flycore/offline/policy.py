@@ -57,7 +57,7 @@ class CallEvaluation:
 
 @dataclass(frozen=True, slots=True)
 class OfflinePolicy:
-    """The files of a root and the state built from them, read once. Starts no process and writes nothing."""
+    """The files of a root and the state built from them, read once. Starts no tool and writes nothing."""
 
     environment: RootEnvironment
     files: Files

@@ -21,7 +21,7 @@ from flycore.runners.one_shot import ProcessJsonJob
 from flycore.sandbox.call_confinement import CallFolders, NotPermitted, ProgramFiles, confinement_of
 from flycore.sandbox.confinement import SystemLayout, read_system_layout
 from flycore.sandbox.detection import SandboxSupport
-from flycore.sandbox.launch import ArchitectureUnknown, Launch, degraded_launch, enforced_launch
+from flycore.sandbox.launch import ArchitectureUnknown, Launch, NulInLaunch, degraded_launch, enforced_launch
 from flycore.sandbox.levels import minimum_level
 from flycore.sandbox.runtime_roots import RuntimeUnknown, runtime_roots
 from flycore.sandbox.seals import held_copies
@@ -97,6 +97,8 @@ def _start(confining: Confining, job: ProcessJsonJob, tmp: str) -> Callable[[], 
             raise SpawnError(not_confined(f"{error}")) from error
         except ArchitectureUnknown as error:
             raise SpawnError(not_confined(f"there is no filter of system calls for {error}")) from error
+        except NulInLaunch as error:
+            raise SpawnError(SpawnFailure(f"{error}", "check command, args and env of the entry")) from error
         except OSError as error:
             raise SpawnError(_unreachable(error)) from error
 
@@ -111,7 +113,8 @@ def _launch(confining: Confining, job: ProcessJsonJob, tmp: str) -> Launch:
         tmp=tmp,
         home=confining.home,
     )
-    programs = [_files_of(confining, item) for item in confining.programs]
+    own_path = seen_at_own_path(confining.level)
+    programs = [program_files(item, confining.store, at_own_path=own_path) for item in confining.programs]
     confinement = confinement_of(confining.permissions, job.input, folders, programs)
     environment: Mapping[str, str] = {**job.env, "TMPDIR": tmp} if tmp else job.env
     if confining.level is Level.DEGRADED:
@@ -120,11 +123,13 @@ def _launch(confining: Confining, job: ProcessJsonJob, tmp: str) -> Launch:
     return enforced_launch(confinement, _layout(), environment, job.argv, bind_by_descriptor=by_descriptor)
 
 
-def _files_of(confining: Confining, started: StartedProgram) -> ProgramFiles:
-    copies = held_copies(started.seal, confining.store)
+def program_files(started: StartedProgram, store: Path, *, at_own_path: bool) -> ProgramFiles:
+    """What the program reads as it runs. `store` is the content store, and `at_own_path` says whether its
+    sealed copies are seen at their own paths. Raises RuntimeUnknown."""
+    copies = held_copies(started.seal, store)
     roots = runtime_roots(started.program)
     parts = tuple(part.path for part in started.seal.parts)
-    if seen_at_own_path(confining.level):
+    if at_own_path:
         return ProgramFiles(roots=roots, parts=parts, copies=copies)
     # Without namespaces a program runs where its copy lies.
     return ProgramFiles(roots=(*roots, *(copy for _, copy in copies)), parts=parts)

@@ -21,6 +21,10 @@ _OUTER_ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 """The environment of the confining program itself: what is in it can be read inside, in /proc/1/environ."""
 
 
+class NulInLaunch(ValueError):
+    """An argument, a variable or a path holds a NUL, which would end it and begin another option of bwrap."""
+
+
 class ArchitectureUnknown(Exception):
     """There is no system call filter for this machine's architecture."""
 
@@ -80,9 +84,10 @@ def enforced_launch(
 ) -> Launch:
     """Return the launch of a program under bubblewrap.
 
-    Raises OSError where a mount cannot be opened, OutsideAnchor where it leads out of its anchor, and
-    ArchitectureUnknown.
+    Raises OSError where a mount cannot be opened, OutsideAnchor where it leads out of its anchor,
+    ArchitectureUnknown, and NulInLaunch.
     """
+    _refuse_nul(confinement, environment, argv)
     program = _filter_of(confinement)
     with _Descriptors() as opened:
         mounts = opened.mounts(confinement)
@@ -118,6 +123,7 @@ def degraded_launch(
 ) -> Launch:
     """Return the launch of a program that gives up its rights itself before it runs, by Landlock and the
     filter of system calls. Raises what `enforced_launch` raises."""
+    _refuse_nul(confinement, environment, argv)
     program = _filter_of(confinement)
     with _Descriptors() as opened:
         mounts = opened.mounts(confinement)
@@ -189,6 +195,13 @@ class _Descriptors:
         """Give up all of them. Returns those for the process."""
         kept, self._kept, self._reader = tuple(self._kept), [], -1
         return kept
+
+
+def _refuse_nul(confinement: Confinement, environment: Mapping[str, str], argv: tuple[str, ...]) -> None:
+    paths = (path for mount in confinement.mounts for path in (mount.path, mount.source))
+    words = (*argv, *environment, *environment.values(), confinement.cwd, *confinement.shown_empty, *paths)
+    if any("\0" in word for word in words):
+        raise NulInLaunch("a NUL in what the program is started with")
 
 
 def _open_mount(mount: Mount) -> int:

@@ -42,7 +42,7 @@ def runtime_roots(program: ResolvedProgram) -> tuple[str, ...]:
         if os.path.isabs(path):
             roots += _roots_of(path)
     roots += _script_packages(program)
-    roots = [root for root in roots if not _below_any(root, _SYSTEM)]
+    roots = [root for root in roots if not _below_any(root, _SYSTEM) and os.path.exists(root)]
     for root in roots:
         if root.count("/") < _TOO_WIDE or root == os.path.expanduser("~"):
             raise RuntimeUnknown(root)
@@ -70,7 +70,14 @@ def _roots_of(path: str) -> Iterator[str]:
                 folder
             )  # pyenv, rbenv: a shim looks up the version to run in the whole tree
         elif os.path.basename(folder) == "bin" and _has_library(os.path.dirname(folder)):
-            yield os.path.dirname(folder)
+            yield _prefix_root(os.path.dirname(folder))
+
+
+def _prefix_root(prefix: str) -> str:
+    """What is mounted of an installation at that prefix: all of it, but of `~/.local` only the libraries. The
+    rest of that folder is the person's own: keyrings, histories, what other programs keep there."""
+    own = os.path.join(os.path.expanduser("~"), ".local")
+    return os.path.join(prefix, "lib") if prefix in (own, os.path.realpath(own)) else prefix
 
 
 def _has_library(prefix: str) -> bool:
@@ -80,11 +87,11 @@ def _has_library(prefix: str) -> bool:
 def _python_roots(prefix: str) -> Iterator[str]:
     """The installation at `prefix`; for a virtual environment also the one it was made from, and the sources
     of packages that are installed as editable."""
-    yield prefix
+    yield _prefix_root(prefix)
     home = _base_of(prefix)
     if home is not None:
         base = os.path.dirname(os.path.realpath(os.path.join(home, "python3")))
-        yield from dict.fromkeys((os.path.dirname(home), os.path.dirname(base)))
+        yield from dict.fromkeys(map(_prefix_root, (os.path.dirname(home), os.path.dirname(base))))
     yield from _editable_sources(prefix)
 
 

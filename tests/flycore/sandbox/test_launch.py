@@ -16,7 +16,7 @@ from flycore.model.enums import Anchor, PathState
 from flycore.model.program import ConfinementReport, ResolvedProgram
 from flycore.sandbox import landlock
 from flycore.sandbox.confinement import Confinement, IfMissing, Mount, read_system_layout
-from flycore.sandbox.launch import Launch, degraded_launch, enforced_launch, read_report
+from flycore.sandbox.launch import Launch, NulInLaunch, degraded_launch, enforced_launch, read_report
 from flycore.sandbox.runtime_roots import runtime_roots
 from flysafe.beneath import OutsideAnchor
 from kits.programs import needs, needs_bubblewrap
@@ -256,3 +256,19 @@ def test_a_bundled_sidecar_answers(make: Maker, tmp_path: Path) -> None:
         make, tmp_path, *command, roots=runtime_roots(program(*command)), stdin=json.dumps(request) + "\n"
     )
     assert json.loads(ran.stdout)["ok"] is True, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("where", ["argument", "variable", "name", "path"])
+def test_a_nul_begins_no_option(make: Maker, tmp_path: Path, where: str) -> None:
+    evil = "x\0--bind\0/\0/"
+    confinement = Confinement(mounts=(Mount(evil if where == "path" else str(tmp_path)),), cwd="/")
+    environment = {"A": evil} if where == "variable" else {evil: "1"} if where == "name" else {}
+    before = open_descriptors()
+    with pytest.raises(NulInLaunch):
+        make(
+            confinement,
+            read_system_layout(),
+            environment,
+            ("/bin/true", evil if where == "argument" else "x"),
+        )
+    assert open_descriptors() == before

@@ -52,6 +52,20 @@ def test_a_script_needs_itself_and_not_its_neighbours(tmp_path: Path) -> None:
     assert roots == (str(script),)
 
 
+def test_a_program_in_the_person_s_own_bin_folder_needs_no_more_of_it_than_libraries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    local = tmp_path / ".local"
+    (local / "share" / "keyrings").mkdir(parents=True)
+    tool, python = touch(local / "bin" / "tool"), touch(local / "bin" / "python3")
+    for file in (tool, python):
+        assert runtime_roots(program(file)) == (str(file),)
+    (local / "lib").mkdir()
+    for file in (tool, python):
+        assert set(runtime_roots(program(file))) == {str(file), str(local / "lib")}
+
+
 def test_a_virtual_environment_needs_its_base_and_what_is_editable_in_it(tmp_path: Path) -> None:
     venv.create(tmp_path / "env", with_pip=False, symlinks=True)
     packages = next((tmp_path / "env" / "lib").glob("python*/site-packages"))

@@ -40,3 +40,22 @@ def test_the_page_tells_each_gap() -> None:
     told = set(re.findall(r"`([a-z0-9-]+)`", text)) - {level.value for level in GAPS} - {"open"}
     gaps = {name for level in GAPS for name in gaps_of(level, 1)}
     assert told == {*gaps, *NEEDED, *REPORTED, *WITH_NETWORK}
+
+
+def test_explain_says_what_a_tool_reaches(settled: Desk) -> None:
+    done = settled.run("sandbox", "explain", "file.hash")
+    assert (done.returncode, done.stderr) == (0, "")
+    heading, *lines = done.stdout.splitlines()
+    document = json.loads(settled.run("sandbox", "explain", "file.hash", "--json").stdout)
+    jsonschema.validate(document, schema_of("sandbox-explain"))
+    report = document["explanation"]["report"]
+    assert heading == f"file.hash of utility.local runs at level {report['level']} here"
+    assert any(line.split()[:2] == ["network", "none"] for line in lines)
+    for granted in document["explanation"]["paths"]:
+        assert any(line.endswith(granted["path"]) for line in lines)
+
+
+def test_explain_of_a_tool_that_nobody_offers_fails(settled: Desk) -> None:
+    done = settled.run("sandbox", "explain", "nobody.does")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert "flytui why nobody.does" in done.stderr

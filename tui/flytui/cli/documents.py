@@ -15,7 +15,7 @@ from flycore.model.diagnostics import Check, Diagnostic
 from flycore.model.enums import Decision, Effective, Level, Risk
 from flycore.model.json import Json, JsonObject
 from flycore.model.question import Block, Question, TrustItem
-from flycore.model.stability import Reason, Stability
+from flycore.model.stability import Reason, SandboxExplanation, Stability
 from flycore.model.status import Status
 from flycore.policy.conditions import Match
 from flycore.policy.replay import Replayed
@@ -397,6 +397,12 @@ class SandboxProbeDocument(Document, frozen=True, kw_only=True, tag="flytui.sand
     levels: tuple[TriedLevel, ...]
     unavailable: dict[str, str]
     """Levels that this machine does not have, with what to do."""
+
+
+class SandboxExplainDocument(Document, frozen=True, kw_only=True, tag="flytui.sandbox-explain/1"):
+    """The limits that a call of a tool would run under."""
+
+    explanation: SandboxExplanation
 
 
 class MetricsDocument(Document, frozen=True, kw_only=True, tag="flytui.metrics/1"):

@@ -1,4 +1,5 @@
-"""`flytui sandbox`: what this machine can keep a program from. `probe` tries it."""
+"""`flytui sandbox`: what this machine can keep a program from. `probe` tries it, `explain` says it of one
+tool."""
 
 from __future__ import annotations
 
@@ -8,12 +9,15 @@ import click
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_line, print_table
+from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
     from flycore.model.enums import Level
+    from flycore.model.stability import SandboxExplanation
     from flytui.cli.documents import SandboxProbeDocument, TriedLevel
 
 EXIT_OPEN = 1
+EXIT_NOT_OFFERED = 3
 
 
 @click.group()
@@ -38,6 +42,47 @@ def probe(invocation: Invocation) -> int:
     else:
         _print_matrix(invocation, document)
     return EXIT_OPEN if any(tried.newly_open or tried.failed for tried in document.levels) else 0
+
+
+@sandbox.command("explain")
+@click.argument("tool", shell_complete=tool_names)
+@common
+def explain(invocation: Invocation, tool: str) -> int:
+    """Say what a call of TOOL could reach, and at which level it would run here.
+
+    The tool is not started. Exit 3 if nothing offers it.
+    """
+    from flycore.offline.sandbox import explain_sandbox
+    from flytui.cli.documents import SandboxExplainDocument
+
+    found = explain_sandbox(invocation.places(), tool)
+    if found is None:
+        print_error(f"no valid entry offers {tool}; flytui why {tool} says more")
+        return EXIT_NOT_OFFERED
+    if invocation.as_json:
+        print_json(SandboxExplainDocument(explanation=found))
+    else:
+        _print_explanation(found)
+    return 0
+
+
+def _print_explanation(found: SandboxExplanation) -> None:
+    print_line(f"{found.tool} of {found.sidecar} runs at level {found.report.level.value} here")
+    print_line(f"  by          {found.report.mechanism}")
+    print_line(f"  at least    {found.least.value}")
+    if found.remedy:
+        print_line(f"  for more    {found.remedy}")
+    for row in found.report.permissions:
+        state = "enforced" if row.enforced else row.why
+        print_line(f"  {row.name:11} {row.declared} · {state}")
+    if found.problem:
+        print_error(f"its limits cannot be worked out: {found.problem}")
+    for granted in found.paths:
+        note = "the sealed copy is seen there" if granted.sealed else ""
+        kind = "writes" if granted.writable else "reads"
+        print_line(f"  {kind:11} {granted.path}{f' · {note}' if note else ''}")
+    for path in found.by_input:
+        print_line(f"  by input    {path}")
 
 
 def _probe_levels() -> SandboxProbeDocument:

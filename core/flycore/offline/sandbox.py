@@ -1,0 +1,77 @@
+"""The limits that a call of a tool would run under, by the files as they are now."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from flycore.model.enums import Level, PathState
+from flycore.model.stability import GrantedPath, SandboxExplanation
+from flycore.offline.policy import read_offline_policy
+from flycore.pipeline.call import Rejection
+from flycore.pipeline.confine import StartedProgram, program_files, seen_at_own_path
+from flycore.pipeline.prepare import seal_programs
+from flycore.registry.paths import RootPaths
+from flycore.sandbox.call_confinement import CallFolders, NotPermitted, confinement_of
+from flycore.sandbox.confinement import Confinement
+from flycore.sandbox.levels import CONFINING, minimum_level, report
+from flycore.sandbox.runtime_roots import RuntimeUnknown
+
+
+def explain_sandbox(places: RootPaths, tool: str) -> SandboxExplanation | None:
+    """Return the limits of the tool; None where no valid entry offers it. Runs nothing but the trial of the
+    sandbox."""
+    offline = read_offline_policy(places)
+    root_state, root = offline.root_state, offline.environment
+    entry = root_state.entries.get(offline.sidecar(tool) or "")
+    if entry is None or not entry.valid:
+        return None
+    bundled = root.bundled(root_state.programs.get(entry.id))
+    found = report(entry, root_state.support, bundled=bundled)
+    least = root_state.settings.sandbox_minimum.get(tool, minimum_level(entry, bundled=bundled))
+    explanation = SandboxExplanation(
+        tool=tool,
+        sidecar=entry.id,
+        least=least,
+        report=found,
+        remedy=root_state.support.remedy(Level.DEGRADED),
+    )
+    if found.level not in CONFINING:
+        return explanation
+    sealed = seal_programs(root, root_state.registry, entry)
+    if isinstance(sealed, Rejection):
+        return _with_problem(explanation, sealed.message)
+    if sealed.program.state is not PathState.RESOLVED:
+        return _with_problem(explanation, sealed.program.message)
+    programs = [StartedProgram(sealed.program, sealed.seal)]
+    programs += [StartedProgram(sealed.delegate_programs[item.name], item.seal) for item in sealed.delegates]
+    folders = CallFolders(
+        app_root=str(places.app_root),
+        cwd=os.path.realpath(root.working_folder(root_state.registry, entry)),
+        home=root.environ.get("HOME", ""),
+    )
+    own_path = seen_at_own_path(found.level)
+    try:
+        files = [program_files(item, places.store_dir, at_own_path=own_path) for item in programs]
+        confinement = confinement_of(entry.effective_permissions, {}, folders, files)
+    except (RuntimeUnknown, NotPermitted) as error:
+        return _with_problem(explanation, str(error))
+    declared = (*entry.permissions.read, *entry.permissions.write)
+    return _with_paths(explanation, confinement, tuple(path for path in declared if "${" in path))
+
+
+def _with_problem(explanation: SandboxExplanation, problem: str) -> SandboxExplanation:
+    return msgspec.structs.replace(explanation, problem=problem)
+
+
+def _with_paths(
+    explanation: SandboxExplanation, confinement: Confinement, by_input: tuple[str, ...]
+) -> SandboxExplanation:
+    paths = (
+        GrantedPath(path=mount.path, writable=mount.writable, sealed=bool(mount.source))
+        for mount in confinement.ordered_mounts()
+    )
+    return msgspec.structs.replace(
+        explanation, network=confinement.network, paths=tuple(paths), by_input=by_input
+    )
