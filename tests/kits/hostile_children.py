@@ -50,7 +50,7 @@ class Hostile:
     code: str
     status: Status = Status.SUCCESS
     error: str = ""
-    timeout_ms: int = 60_000
+    timeout_ms: int = 600_000
     input_bytes: int = 0
 
 
