@@ -217,7 +217,8 @@ def pty_console(*, answers: bool = True, size: tuple[int, int] = (100, 40)) -> I
     """A console with its first values on screen, which ends with the block."""
     console = PtyConsole(answers=answers, size=size)
     try:
-        console.sees("policy ok")
+        # Not by what is drawn: words may come in pieces, where only some of their cells have changed.
+        console.wait_report("the kernel's state", lambda report: report["open"])
         yield console
     finally:
         console.end()
@@ -283,6 +284,7 @@ class Control:
             "decided": [[name, answer.choice.value, answer.reason] for name, _, answer in self.place.decided],
             "faults": counts.faults,
             "dropped": counts.dropped,
+            "open": app.state.status is not None,
             "screen": type(app.screen).__name__,
             "size": list(app.size),
             "texts": [box.value for box in app.screen.query("Input")],
