@@ -18,6 +18,7 @@ import sys
 import termios
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -311,7 +312,7 @@ def main() -> None:
 
     from flytui.cli.interrupts import SignalInterrupt, run_async
     from flytui.console.app import FlytuiApp
-    from flytui.console.run import ConsoleParts, run_console
+    from flytui.console.run import ConsoleFailed, ConsoleParts, run_console
     from kits.console import at_once
     from kits.values import NOW
 
@@ -328,6 +329,9 @@ def main() -> None:
         run_async(lambda: run_console(at_once(control.place), "~/shop", ConsoleParts(now=lambda: NOW)))
     except SignalInterrupt as ended:
         sys.exit(ended.exit_code)
+    except ConsoleFailed as failed:
+        # The last that the test shows of the terminal.
+        sys.exit("".join(traceback.format_exception(failed.defect)))
 
 
 if __name__ == "__main__":

@@ -49,6 +49,10 @@ def root(tmp_path: Path) -> Root:
     root = Root(tmp_path)
     root.policy(ALLOW)
     root.sidecar("echo", ECHO)
+    # One caller makes them all: it would be slowed down before it can hold anything.
+    (tmp_path / "config" / "flytui" / "config.jsonc").write_text(
+        json.dumps({"quota": {"callsPerMinute": 100_000}})
+    )
     return root
 
 
@@ -92,7 +96,10 @@ async def answered(connection: ClientConnection, name: str, text: str, number: s
     await connection.send(message("tool.call", f'{{"tool": "{name}", "input": {text}}}', number))
     with anyio.fail_after(4 * PATIENCE):
         answer = await answer_to(connection, number)
-    return str(answer["payload"].get("status") or answer["payload"].get("code"))
+    payload = answer["payload"]
+    if payload.get("status") == "denied":
+        return str(payload["error"])
+    return str(payload.get("status") or payload.get("code"))
 
 
 def with_schemas(root: Root) -> list[str]:
