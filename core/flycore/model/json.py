@@ -16,6 +16,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
+from flycore.model.json_pieces import encode, without_strings
+
 if TYPE_CHECKING:
     Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 else:
@@ -30,19 +32,20 @@ MASK_ESCAPED = r"\u2022\u2022\u2022"
 """How canonical JSON spells `MASK`."""
 MAX_DEPTH = 64
 MAX_DIGITS = 20
-MAX_VALUES = 250_000
+MAX_VALUES = 100_000
 """Values in one document. Each takes up to a hundred times its text in memory, and time in every step."""
-MAX_CONTAINERS = 50_000
+MAX_CONTAINERS = 20_000
 """Objects and arrays in one document, which cost the most."""
+MAX_MESSAGE_VALUES = 50_000
+"""Values in one message of MCP. The SDK reads it in one go, on the event loop."""
 
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 _ONE_BRACKET = bytes.maketrans(b"{}", b"[]")
 _NOT_COUNTED = bytes(byte for byte in range(256) if byte not in b",[{")
 
-_ascii = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
-_unicode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False).encode
+_ascii = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_unicode = json.JSONEncoder(sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
 def canonical_json(value: object) -> str:
@@ -50,11 +53,11 @@ def canonical_json(value: object) -> str:
 
     Raises ValueError for NaN, infinities and lone surrogates, TypeError for what JSON cannot hold.
     """
-    text = _ascii(value)
+    text = encode(_ascii, value)
     # A lone surrogate is written as `\ud…`, and so is each half of a valid pair. UTF-8 refuses only the lone
     # one.
     if "\\ud" in text:
-        _unicode(value).encode("utf-8")
+        encode(_unicode, value).encode("utf-8")
     return text
 
 
@@ -131,7 +134,7 @@ def check_counts(data: bytes, max_values: int = MAX_VALUES, max_containers: int 
     if containers <= max_containers and data.count(b",") + containers < max_values:
         return
     # Strings may hold those characters, too. They are removed only where that decides.
-    left = _STRING.sub(b"", data).translate(None, _NOT_COUNTED)
+    left = without_strings(data).translate(None, _NOT_COUNTED)
     containers = left.count(b"[") + left.count(b"{")
     if containers > max_containers:
         raise StrictJsonError(f"holds more than {max_containers:,} objects and arrays")
@@ -144,7 +147,7 @@ def may_hold_more(text: str, max_values: int) -> bool:
     """Return whether a text of JSON with comments may hold more values. Commas in comments count as well."""
     if text.count(",") + text.count("[") + text.count("{") < max_values:
         return False
-    left = _STRING.sub(b"", text.encode("utf-8", "surrogatepass"))
+    left = without_strings(text.encode("utf-8", "surrogatepass"))
     return sum(map(left.count, (b",", b"[", b"{"))) >= max_values
 
 
@@ -155,7 +158,7 @@ def _check_depth(data: bytes, limit: int) -> None:
     # left after `limit` rounds is deeper than that, or not balanced and so not JSON.
     if data.count(b"[") + data.count(b"{") <= limit:
         return
-    left = _STRING.sub(b"", data).translate(_ONE_BRACKET, _NOT_BRACKETS)
+    left = without_strings(data).translate(_ONE_BRACKET, _NOT_BRACKETS)
     for _ in range(limit):
         shorter = left.replace(b"[]", b"")
         if len(shorter) == len(left):
@@ -167,7 +170,7 @@ def _check_depth(data: bytes, limit: int) -> None:
 
 def _check_surrogates(value: Json) -> None:
     try:
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
+        encode(_unicode, value).encode("utf-8")
     except UnicodeEncodeError:
         raise StrictJsonError("holds half of a surrogate pair") from None
 

@@ -13,6 +13,8 @@ import anyio
 import anyio.to_thread
 from anyio.lowlevel import RunVar
 
+from flycore.model.json_pieces import weight
+
 LARGE_BYTES = 65_536
 """Bytes of text, or characters of all strings together, from which on a value is large."""
 LARGE_VALUES = 5_000
@@ -38,30 +40,6 @@ def is_large_text(data: bytes) -> bool:
 def is_large(value: object) -> bool:
     """Whether a JSON value is large. It is walked through only as far as it is small."""
     return weight(value, LARGE_VALUES, LARGE_BYTES // LARGE_VALUES) >= LARGE_VALUES
-
-
-def weight(value: object, most: int, characters: int) -> int:
-    """Return the number of parts of a JSON value, `characters` of a string counting as one more; some number
-    of at least `most` where there are that many."""
-    counted = 0
-    waiting = [value]
-    while waiting:
-        part = waiting.pop()
-        counted += 1
-        if isinstance(part, str):
-            counted += len(part) // characters
-        elif isinstance(part, dict):
-            counted += len(part) + sum(map(len, part)) // characters if len(part) < most else most
-            if counted < most:
-                waiting.extend(part.values())
-        elif isinstance(part, list):
-            # The length alone tells of a long array; its items are not looked at.
-            counted += len(part) if len(part) >= most else 0
-            if counted < most:
-                waiting.extend(part)
-        if counted >= most:
-            return counted
-    return counted
 
 
 async def run_aside(large: bool, function: Callable[[*Ts], ResultT], *args: *Ts) -> ResultT:

@@ -13,6 +13,7 @@ from flycore.catalog.schemas import Violation, check_input, check_output, needs_
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code
 from flycore.model.json import Json, JsonObject, canonical_json
+from flycore.model.json_pieces import encode
 from flycore.model.large_values import is_large, run_aside
 from flycore.model.sidecar import DEFAULT_MAX_INPUT_BYTES
 from flycore.pipeline.call import Rejection, failed
@@ -90,7 +91,7 @@ def validate_input(
 
 def _bytes(input: JsonObject) -> int:
     """The bytes of the input as JSON in UTF-8, in which most programs write it."""
-    return len(_UTF8.encode(input).encode("utf-8", "surrogatepass"))
+    return len(encode(_UTF8, input).encode("utf-8", "surrogatepass"))
 
 
 def input_rejection(capability: Capability, violations: tuple[Violation, ...], masks: Masks) -> Rejection:
