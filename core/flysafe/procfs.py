@@ -131,6 +131,34 @@ def children_of(pid: int) -> set[int]:
         return {process.pid for process in process_table().values() if process.parent == pid}
 
 
+def tree_size(roots: Iterable[int], most: int) -> int:
+    """Return how many processes the roots and their descendants are, zombies included; counting ends at
+    `most`.
+
+    Only the lists of these processes are read, so that it costs little. They are no snapshot: a process that
+    is started or ends meanwhile may be missed.
+    """
+    found = list(dict.fromkeys(roots))
+    seen = set(found)
+    for pid in found:
+        if len(found) >= most:
+            break
+        fresh = _children_of_threads(pid) - seen
+        seen |= fresh
+        found += fresh
+    return min(len(found), most)
+
+
+def _children_of_threads(pid: int) -> set[int]:
+    """Return the pids of the children of all threads of the process; none where it has ended."""
+    try:
+        threads = os.listdir(f"{PROC}/{pid}/task")
+    except OSError:
+        return set()
+    lists = (_read_file(f"{PROC}/{pid}/task/{thread}/children") for thread in threads)
+    return {int(child) for one in lists for child in one.split()}
+
+
 def executable_of(pid: int, proc: ProcFolder = PROC) -> str:
     """Return the absolute path of the file that the process runs; empty where it cannot be read."""
     try:

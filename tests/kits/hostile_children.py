@@ -20,8 +20,9 @@ from typing import Any
 
 import anyio
 
-from flycore.model.enums import Code, Status
+from flycore.model.enums import Code, Level, Status
 from flycore.runners.one_shot import ProcessJsonJob, call_sidecar
+from kits.sandbox_levels import python_confined
 
 AT_ONCE = 16
 WARM_UP = 50
@@ -106,16 +107,21 @@ def job_of(sidecar: MakeJob, child: Hostile, megabytes: int) -> ProcessJsonJob:
     )
 
 
-def python_jobs(folder: Path) -> MakeJob:
-    """Makes a job that runs Python code without site and environment; fields of the job by keyword."""
+def python_jobs(folder: Path, level: Level = Level.NONE) -> MakeJob:
+    """Makes a job that runs Python code without site and environment, at that level; fields of the job by
+    keyword."""
     numbers = itertools.count()
+    start = None if level is Level.NONE else python_confined(level, folder)
 
     def make(code: str, **fields: Any) -> ProcessJsonJob:
         call_id = fields.setdefault("call_id", f"{os.getpid()}-{folder.name}-{next(numbers)}")
+        argv = (sys.executable, "-I", "-S", "-c", code)
+        env = {"PATH": "/usr/bin:/bin", "FLYTUI_CALL_ID": call_id}
         return ProcessJsonJob(
             **{
-                "argv": (sys.executable, "-I", "-S", "-c", code),
-                "env": {"PATH": "/usr/bin:/bin", "FLYTUI_CALL_ID": call_id},
+                "argv": argv,
+                "env": env,
+                "confine": start,
                 "cwd": str(folder),
                 "tool": "test.tool",
                 "input": {},
@@ -162,5 +168,7 @@ def resident_bytes() -> int:
 
 
 if __name__ == "__main__":
-    report = anyio.run(soak, python_jobs(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))
+    report = anyio.run(
+        soak, python_jobs(Path(sys.argv[1]), Level(sys.argv[4])), int(sys.argv[2]), int(sys.argv[3])
+    )
     print(json.dumps(report))

@@ -105,6 +105,20 @@ class ConfinementReport(Value, frozen=True, kw_only=True):
     """The id of the first process of the program's process namespace; 0 where it has none of its own."""
 
 
+class ObserverOrder(Value, frozen=True, kw_only=True):
+    """What is to be noted of a confined program, for the process that starts it. The values are those of
+    `runners/child/observer_program.py`."""
+
+    system_call: int
+    """The number of `seccomp` on this machine."""
+    filter: bytes
+    """The filter whose calls wait for the observer."""
+    granted: bytes
+    """What was granted, and what the calls mean."""
+    notes: int
+    """The descriptor of the file to which the notes are appended."""
+
+
 class SealedDelegate(Value, frozen=True, kw_only=True):
     """A delegate as the card shows it and the subject's digest covers it."""
 

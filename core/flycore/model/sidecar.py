@@ -10,11 +10,15 @@ import msgspec
 from flycore.model.base import Value
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
-from flycore.model.json import Json, JsonObject
+from flycore.model.json import Json, JsonObject, digest
 
 DEFAULT_TIMEOUT_MS = 30_000
 DEFAULT_MAX_OUTPUT_BYTES = 1_048_576
 DEFAULT_MEMORY_BYTES = 536_870_912
+DEFAULT_PROCESSES = 512
+"""Processes of one call. A server with its helpers, a browser with a process for each page and a parallel
+build have less than two hundred; a system has 32,768 process ids by default, so that sixty runaways at once
+leave some."""
 DEFAULT_MAX_INPUT_BYTES = 1_048_576
 DEFAULT_PROBE_TIMEOUT_MS = 2_000
 DEFAULT_IDLE_MS = 60_000
@@ -61,12 +65,20 @@ class Permissions(Value, frozen=True, kw_only=True):
 
 class Limits(Value, frozen=True, kw_only=True):
     """Resource limits of the child process; None leaves the system's own limit, but for memory: without a
-    limit of its own a program may write to `DEFAULT_MEMORY_BYTES` of it."""
+    limit of its own a program may write to `DEFAULT_MEMORY_BYTES` of it; and for processes, of which a call
+    may have `DEFAULT_PROCESSES`."""
 
     cpu_seconds: int | None = None
     memory_bytes: int | None = None
     file_bytes: int | None = None
     open_files: int | None = None
+    processes: int | None = None
+    """Processes of one call together. The kernel counts them; the others are limits of each process."""
+
+    @property
+    def most_processes(self) -> int:
+        """How many processes a call may have."""
+        return DEFAULT_PROCESSES if self.processes is None else self.processes
 
 
 class ToolClaim(Value, frozen=True, kw_only=True):
@@ -121,6 +133,9 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     took_over: dict[str, str] = {}
     """For an entry of a project: the tools that it took over from the user's own registry, with the ids of
     the entries that offer them there. `id.*` stands for the tools of an MCP server."""
+    origin: str = ""
+    """Where its tools come from: its id, and behind `@` 16 hex digits of a digest over the file's owner, the
+    app root of a project's file, and the program or address. The registry sets it."""
     upgrade: UpgradeState = UpgradeState.IDLE
     raw: JsonObject = {}
     """The entry as it is written, without comments. Trust is given to this value."""
@@ -129,6 +144,14 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     problems: tuple[Diagnostic, ...] = ()
     text: str = ""
     """The entry's text in the file, from its key on; remedies find the lines of keys in it."""
+
+    def with_origin(self, app_root: str) -> SidecarEntry:
+        """Return the entry with its `origin`, as one of that app root."""
+        # The user's own entries are the same in every root; a project's are that project's alone.
+        root = "" if self.source is Source.USER else app_root
+        program: list[Json] = [self.kind.value, self.command, list(self.args), self.url]
+        made = digest([self.source.value, root, self.id, program])
+        return msgspec.structs.replace(self, origin=f"{self.id}@{made[:16]}")
 
     @property
     def command_anchor(self) -> Anchor:

@@ -9,11 +9,14 @@ from dataclasses import dataclass, field, replace
 from flycore.model.call import Artifact
 from flycore.model.enums import Code, ProbeMode, ReasonCode, Status
 from flycore.model.json import Json, JsonObject
+from flycore.model.json_pieces import encode
 from flycore.model.large_values import is_large, is_large_text, run_aside
+from flycore.model.refusals import Refusals
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, Limits
 from flycore.runners.artifacts import check_artifacts
+from flycore.runners.child.confined_start import ConfinedStart
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
-from flycore.runners.child.spawn import NOT_CONFINED, ConfinedStart, SpawnFailure, SpawnSpec, not_confined
+from flycore.runners.child.spawn import NOT_CONFINED, SpawnFailure, SpawnSpec, not_confined
 from flycore.runners.output import Answer, EventFeed, OnEvent, SidecarEvent, exit_facts, read_answer
 
 __all__ = ["ProcessJsonJob", "RunOutcome", "SidecarEvent", "call_sidecar", "outcome_of", "request_line"]
@@ -52,7 +55,7 @@ class ProcessJsonJob:
     """Further keys of the request, such as `refuse` and `target`; they replace no key of the protocol."""
     check: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     """As in `SpawnSpec`."""
-    confine: Callable[[], ConfinedStart] | None = field(default=None, repr=False, compare=False)
+    confine: Callable[[SpawnSpec], ConfinedStart] | None = field(default=None, repr=False, compare=False)
     """As in `SpawnSpec`."""
 
     @property
@@ -92,6 +95,10 @@ class RunOutcome:
     warnings: tuple[str, ...] = ()
     unconfined: bool = False
     """Whether the program did not run because it could not be confined as it was to be."""
+    notes: bytes | None = field(default=None, repr=False)
+    """What an observer noted of the program; None where there was none."""
+    refusals: Refusals | None = None
+    """What the notes say was refused, where that was worked out."""
 
     def with_warnings(self, more: tuple[str, ...]) -> RunOutcome:
         """The same outcome with more warnings."""
@@ -109,6 +116,12 @@ NO_JSON = RunOutcome(
     code=Code.INVALID_INPUT,
     message="the request holds NaN or an infinity, which JSON cannot express",
     hint="look for it in the input, and in config of the entry",
+)
+
+
+PROCESS_HINT = (
+    "raise limits.processes of the entry if the tool needs more; else look for what starts them without end;"
+    " it may have acted in part"
 )
 
 
@@ -149,9 +162,9 @@ def request_line(job: ProcessJsonJob, *, persistent: bool = False) -> bytes:
     request = {**request, **{key: value for key, value in job.extra.items() if key not in request}}
     # Half a surrogate pair, such as a file's name may hold, has no UTF-8: that request is escaped to ASCII.
     try:
-        return _UTF8.encode(request).encode() + b"\n"
+        return encode(_UTF8, request).encode() + b"\n"
     except UnicodeEncodeError:
-        return _ASCII.encode(request).encode() + b"\n"
+        return encode(_ASCII, request).encode() + b"\n"
 
 
 def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome:
@@ -166,7 +179,8 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
         duration_ms=ended.duration_ms,
         survivors=ended.survivors,
     )
-    return replace(outcome, unconfined=True) if _confinement_failure(ended, stderr_tail) else outcome
+    unconfined = _confinement_failure(ended, stderr_tail) is not None
+    return replace(outcome, unconfined=unconfined, notes=ended.notes)
 
 
 def _confinement_failure(ended: ChildExit, stderr_tail: str) -> SpawnFailure | None:
@@ -176,8 +190,10 @@ def _confinement_failure(ended: ChildExit, stderr_tail: str) -> SpawnFailure | N
     report = ended.confinement
     if report is None or report.confined:
         return None
-    # A program that was ended leaves no report of its end, and none ran outside what had been set up.
-    if report.started and (ended.timed_out or ended.output_limited):
+    # A program that was ended leaves no report of its end, and none ran outside what had been set up. Where a
+    # signal ended the confining command itself, the program may have run, and has ended with it.
+    killed = ended.exit_code is not None and ended.exit_code < 0
+    if report.started and (ended.timed_out or ended.output_limited or ended.process_limited or killed):
         return None
     return not_confined((stderr_tail.strip().splitlines() or ["it was ended before it ran"])[-1])
 
@@ -243,6 +259,17 @@ def output_limited(job: ProcessJsonJob, facts: JsonObject) -> Answer:
     )
 
 
+def process_limited(limits: Limits, facts: JsonObject) -> Answer:
+    """The answer for a program that had more processes than its limit."""
+    return Answer(
+        status=Status.FAILED,
+        code=Code.PROCESS_LIMIT,
+        message=f"more than {limits.most_processes} processes at once, so that all of them were ended",
+        hint=PROCESS_HINT,
+        details={"processes": limits.most_processes, **facts},
+    )
+
+
 def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Answer:
     """The answer for a program that reached its time limit."""
     return Answer(
@@ -257,11 +284,14 @@ def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Answer:
 def _cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Answer | None:
     """The answer for a child that ended without one of its own; None where there is stdout to read."""
     failure = ended.spawn_error or _confinement_failure(ended, stderr_tail)
-    if failure is not None:
+    # A machine that is so busy that the time is over before the program runs has no fault in its sandbox.
+    if failure is not None and not ended.timed_out:
         return not_started(job, failure)
     facts = {} if ended.exit_code is None else exit_facts(ended.exit_code, stderr_tail)
     if ended.output_limited:
         return output_limited(job, facts)
+    if ended.process_limited:
+        return process_limited(job.limits, facts)
     return timed_out(job, facts) if ended.timed_out else None
 
 

@@ -21,19 +21,21 @@ from flycore.runners.child.process_tree import (
     become_subreaper,
     end_tree,
     forget,
-    reap_descendants,
     register,
     set_call_served,
 )
 from flycore.runners.child.run import LEFTOVER_GRACE_S, TERM_GRACE_S, RunLimits
-from flycore.runners.child.spawn import SpawnSpec, spawn
+from flycore.runners.child.spawn import SpawnFailure, SpawnSpec, not_confined, spawn
+from flycore.runners.child.tree_watch import tree_watch_of
 from flycore.runners.one_shot import (
     NO_JSON,
     ProcessJsonJob,
     RunOutcome,
     call_sidecar,
+    not_started,
     outcome_from_answer,
     output_limited,
+    process_limited,
     request_line,
     timed_out,
 )
@@ -67,6 +69,8 @@ class End(StrEnum):
     ANSWERED = "answered"
     TIMED_OUT = "timed-out"
     TOO_LONG = "too-long"
+    TOO_MANY = "too-many"
+    """It had more processes than its limit."""
     INVALID = "invalid"
     DIED = "died"
 
@@ -82,6 +86,8 @@ class Reply:
     stderr_tail: bytes = b""
     duration_ms: int = 0
     warnings: tuple[str, ...] = ()
+    unconfined: SpawnFailure | None = None
+    """Why the program did not run, where it could not be confined."""
 
 
 class _PendingRequest:
@@ -123,14 +129,25 @@ class PersistentProcess:
         mark = ticks_now()
         self._child = spawn(spec)
         self._tree = register(
-            self._child.process.pid, spec.call_id, mark, persistent=True, sidecar=spec.sidecar
+            self._child.process.pid,
+            spec.call_id,
+            mark,
+            persistent=True,
+            sidecar=spec.sidecar,
+            watched=self._child.watched,
         )
         self._reactor = epoll_reader_of(asyncio.get_running_loop())
+        self._tree_watch = tree_watch_of(asyncio.get_running_loop())
+        self._tree_watch.watch(self._tree, spec.limits.most_processes, self._on_excess)
+        self._too_many = False
         self._on_change = on_change
         self._line = bytearray()
         self._received, self._limit = 0, UNREQUESTED_BYTES
         self._request: _PendingRequest | None = None
         self._exited = anyio.Event()
+        self._own_exit_code: int | None = None
+        """The program's own, where what confines it exits with another."""
+        self._unconfined: SpawnFailure | None = None
         self._stderr = TailBuffer()
         self.broken = False
         """Whether it can serve no further request."""
@@ -155,7 +172,8 @@ class PersistentProcess:
     @property
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal; None before `end` has returned."""
-        return self._child.process.returncode
+        code = self._child.process.returncode
+        return self._own_exit_code if self._own_exit_code is not None else code
 
     def ready(self) -> bool:
         """Whether it can serve a request: it runs, and what it has written until now follows the protocol."""
@@ -163,7 +181,7 @@ class PersistentProcess:
         # at here. Otherwise a line from before the request could be taken for its answer.
         if not self.broken:
             self._stdout.drain()
-        if not self.broken and _exit_code(self.pid) is not None:
+        if not self.broken and self._exit_code() is not None:
             self._on_exit()
         if not self.broken and self._line:
             self._violated(ProtocolViolation("began before there was a request", ""))
@@ -204,10 +222,11 @@ class PersistentProcess:
             end=turn.end or End.DIED,
             document=turn.document,
             violation=turn.breach,
-            exit_code=_exit_code(self.pid) if turn.end is End.DIED else None,
+            exit_code=self._exit_code() if turn.end is End.DIED else None,
             stderr_tail=self._stderr.data,
             duration_ms=duration_ms,
             warnings=turn.budget.warnings,
+            unconfined=self._unconfined if turn.end is End.DIED else None,
         )
 
     async def _read_large(self, turn: _PendingRequest) -> None:
@@ -248,27 +267,36 @@ class PersistentProcess:
         survivors = 0
         try:
             with anyio.CancelScope(shield=True):
-                if not at_once:
+                if not at_once and not self._too_many:
                     with anyio.move_on_after(LEAVE_GRACE_S):
                         await self._exited.wait()
                 self.left_unforced = self._exited.is_set()
-                grace_s = LEFTOVER_GRACE_S if self._exited.is_set() else TERM_GRACE_S
-                survivors += (await end_tree(self._tree, grace_s)).survivors
+                survivors += (await end_tree(self._tree, self._grace_s())).survivors
         finally:
             self._close()
         return survivors
 
-    def reap_descendants(self) -> None:
-        """Reap the orphans of its tree that have ended."""
-        reap_descendants(self._tree)
+    def _grace_s(self) -> float:
+        if self._too_many:
+            return 0.0  # it would start more meanwhile
+        return LEFTOVER_GRACE_S if self._exited.is_set() else TERM_GRACE_S
 
     def _close(self) -> None:
+        self._tree_watch.forget(self._tree)
         self._stdout.close()
         self._errors.close()
         self._reactor.forget(self._child.pidfd)
         os.close(self._child.pidfd)
         self._child.process.poll()
         forget(self._tree)
+        if self._child.confined is not None:
+            self._own_exit_code = self._child.confined.close().exit_code
+
+    def _on_excess(self) -> None:
+        self._too_many = True
+        if self._request is not None:
+            self._request.finish(End.TOO_MANY)
+        self._break(died=True)
 
     def _on_exit(self) -> None:
         self._reactor.forget(self._child.pidfd)
@@ -276,7 +304,24 @@ class PersistentProcess:
         # The answer may be in the pipe already, because the exit is often seen first.
         self._stdout.drain()
         asked = self._request is not None and not self._request.over.is_set()
-        self._break(died=asked or _exit_code(self.pid) != 0)
+        self._look_at_report()
+        self._break(died=asked or self._exit_code() != 0)
+
+    def _exit_code(self) -> int | None:
+        code = _exit_code(self.pid)
+        return code if code is None or self._own_exit_code is None else self._own_exit_code
+
+    def _look_at_report(self) -> None:
+        """See from the confining command's report how the program ended, or why it never ran."""
+        if self._child.confined is None:
+            return
+        report = self._child.confined.report()
+        self._own_exit_code = report.exit_code
+        # A command that was ended by a signal leaves no report of its end.
+        if not report.confined and (_exit_code(self.pid) or 0) > 0:
+            self._errors.drain()
+            said = self._stderr.data.decode("utf-8", "replace").strip().splitlines()
+            self._unconfined = not_confined((said or ["it was ended before it ran"])[-1])
 
     def _on_silence(self) -> None:
         """Its stdout has ended, so that it can answer no more."""
@@ -372,6 +417,8 @@ async def ask_process(
     outcome = outcome_from_answer(
         job, meaning, exit_code=reply.exit_code, stderr_tail=stderr_tail, duration_ms=reply.duration_ms
     )
+    if reply.unconfined is not None:
+        outcome = replace(outcome, unconfined=True)
     return outcome.with_warnings(reply.warnings)
 
 
@@ -387,12 +434,16 @@ async def call_alone(job: ProcessJsonJob, on_event: OnEvent | None = None) -> Ru
 
 def _answer(job: ProcessJsonJob, reply: Reply, stderr_tail: str) -> Answer:
     facts = exit_facts(reply.exit_code, stderr_tail)
+    if reply.unconfined is not None:
+        return not_started(job, reply.unconfined)
     if reply.document is not None and reply.end is End.ANSWERED:
         return answer_of(reply.document, None, stderr_tail)
     if reply.end is End.TIMED_OUT:
         return timed_out(job, facts)
     if reply.end is End.TOO_LONG:
         return output_limited(job, facts)
+    if reply.end is End.TOO_MANY:
+        return process_limited(job.limits, facts)
     if reply.violation is not None:
         return Answer(
             status=Status.FAILED,

@@ -17,7 +17,7 @@ from functools import partial
 import anyio
 
 from flycore.runners.child.process_tree import CALL_ID_VARIABLE
-from flycore.runners.child.spawn import SpawnError
+from flycore.runners.child.spawn import NOT_CONFINED, SpawnError
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, not_started, outcome_from_answer
 from flycore.runners.output import OnEvent
 from flycore.runners.persistent import PersistentProcess, ask_process
@@ -96,7 +96,8 @@ class ProcessSlot:
             except SpawnError as fault:
                 pool.note_exit(group)
                 meaning = not_started(job, fault.failure)
-                return outcome_from_answer(job, meaning, exit_code=None, stderr_tail="", duration_ms=0)
+                unstarted = outcome_from_answer(job, meaning, exit_code=None, stderr_tail="", duration_ms=0)
+                return replace(unstarted, unconfined=fault.failure.fault == NOT_CONFINED)
         group.serving.add(instance)
         outcome: RunOutcome | None = None
         survivors = 0
@@ -224,8 +225,6 @@ class ProcessPool:
         for group in self._groups.values():
             for resting in tuple(group.free):
                 left = resting.since + resting.idle_s - now
-                # Orphans of a process that lives for hours would stay zombies until it ends.
-                resting.instance.reap_descendants()
                 if not resting.instance.broken and (resting.instance.busy or left > 0):
                     due = min(due, left) if not resting.instance.busy else due
                     continue

@@ -1,8 +1,8 @@
 """S4: kill -9 of whatever holds the root, and of the sidecar, in every phase of a call.
 
-What has to hold afterwards, wherever the blow fell: the next kernel on that root opens with nobody of the
-call left, every call that had started and has no end gets exactly one line that its outcome is not known,
-tickets are back, and the log is whole.
+What has to hold afterwards, wherever the blow fell: the launcher of the killed kernel ends what that has
+started, and where it was killed, too, the next kernel does; every call that had started and has no end gets
+exactly one line that its outcome is not known, tickets are back, and the log is whole.
 """
 
 from __future__ import annotations
@@ -24,10 +24,16 @@ from flycore.kernel.crash_recovery import find_leftover_processes, session_of
 from flycore.kernel.lock import read_holder
 from flycore.model.diagnostics import CheckState
 from flycore.model.enums import Code, RequestState, Status
+from flysafe.procfs import (
+    Process,
+    descendants,
+    process_table,
+)
 from kits.command_line import Desk, Terminal, until
-from kits.console_processes import kill_with_kernel, processes_of
+from kits.console_processes import kill_with_kernel, launcher_of, processes_of, still_runs
 from kits.kernel import Root, kernel_of, tool
 from kits.kernel import until as until_so
+from kits.programs import needs_bubblewrap
 
 pytestmark = [pytest.mark.suite, pytest.mark.timeout(900)]
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
@@ -36,6 +42,7 @@ ROUNDS = 5 if FULL else 1
 FAMILY = """
 sleep 1000 &
 setsid sleep 1000 &
+env -i setsid sh -c 'sleep 1000 & sleep 1000' &
 ( sleep 1000 </dev/null >/dev/null 2>&1 & )
 """
 TREE = f"""#!/bin/sh
@@ -110,7 +117,12 @@ class Scene:
         begun = {line["callId"] for line in self.lines("TOOL_STARTED")}
         return begun - {line["callId"] for line in self.lines("TOOL_EXECUTED")}
 
-    def assert_settled(self, survivors: int) -> None:
+    def assert_ended(self, family: list[Process]) -> None:
+        """Nobody of the call outlives its kernel, although no other kernel is there yet."""
+        until("what the kernel left has ended", lambda: not any(map(still_runs, family)))
+        until("nobody is left", lambda: self.desk.survivors() == [])
+
+    def assert_settled(self, survivors: int = 0) -> None:
         """The next kernel finds and tells everything; one more has nothing to add. `survivors`: how many
         there have to be before it, so that its work is not nothing."""
         sessions = {session_of(line["callId"]) for line in self.lines("TOOL_CALLED")}
@@ -206,12 +218,112 @@ def test_a_provisional_kernel_is_killed(
     scene: Scene, door: str, phase: str, name: str, survivors: int, number: int
 ) -> None:
     process = DOORS[door](scene, name)
+    family: list[Process] = []
     try:
         until(phase, lambda: scene.reached(phase))
+        family = family_of(process.pid, survivors)
     finally:
         process.kill()
         process.communicate(timeout=60)
-    scene.assert_settled(survivors)
+    scene.assert_ended(family)
+    scene.assert_settled()
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_kernel_is_killed_together_with_its_launcher(scene: Scene, number: int) -> None:
+    process = call_directly(scene, "tree.do")
+    try:
+        until("running", lambda: scene.reached("running"))
+        family_of(process.pid, 4)
+        # Stopped, so that it does not start another one.
+        process.send_signal(signal.SIGSTOP)
+        os.kill(launcher_of(process.pid), signal.SIGKILL)
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+    scene.assert_settled(4)
+
+
+@pytest.mark.parametrize("name", ["tree.do", "stay.do"])
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_launcher_is_killed_and_the_next_one_knows_its_children(
+    scene: Scene, name: str, number: int
+) -> None:
+    process = call_directly(scene, name)
+    family: list[Process] = []
+    try:
+        until("running", lambda: scene.reached("running"))
+        family = family_of(process.pid, 4)
+        old = launcher_of(process.pid)
+        os.kill(old, signal.SIGKILL)
+        until("another launcher", lambda: launcher_of(process.pid) not in (0, old))
+        assert all(map(still_runs, family))
+    finally:
+        process.kill()
+        process.communicate(timeout=60)
+    scene.assert_ended(family)
+    scene.assert_settled()
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_launcher_is_killed_and_its_kernel_still_ends_trees(scene: Scene, number: int) -> None:
+    process = call_directly(scene, "tree.do")
+    try:
+        until("running", lambda: scene.reached("running"))
+        family = family_of(process.pid, 4)
+        os.kill(launcher_of(process.pid), signal.SIGKILL)
+        os.kill(family[0].pid, signal.SIGKILL)
+        result = json.loads(process.communicate(timeout=60)[0])
+    finally:
+        process.kill()
+        process.wait(60)
+    assert result["status"] == "failed"
+    assert not any(map(still_runs, family))
+    assert scene.desk.survivors() == []
+    scene.assert_settled()
+
+
+@pytest.mark.parametrize("victim", ["kernel", "launcher", "bwrap"])
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_a_confined_call_leaves_nobody(scene: Scene, victim: str, number: int) -> None:
+    needs_bubblewrap()
+    out = scene.root.folder / "out"
+    out.mkdir()
+    script = TREE.format(base=out)
+    scene.root.sidecar("bound", script, tool("bound.do"), permissions={"fs": {"write": ["out"]}})
+    scene.root.policy({"tool": "bound.do", "decision": "allow", "because": "test"})
+    scene.desk.trust()
+    process = call_directly(scene, "bound.do")
+    try:
+        until("running", (out / "running").exists)
+        # bwrap, its first process, the sidecar, and what that started.
+        family = family_of(process.pid, 6)
+        if victim == "launcher":
+            os.kill(launcher_of(process.pid), signal.SIGKILL)
+        os.kill(process.pid if victim == "kernel" else family[0].pid, signal.SIGKILL)
+        written = process.communicate(timeout=60)[0]
+    finally:
+        process.kill()
+        process.wait(60)
+    scene.assert_ended(family)
+    if victim != "kernel":
+        assert json.loads(written)["status"] != "success"
+    scene.assert_settled()
+
+
+def family_of(kernel: int, most: int) -> list[Process]:
+    """What the kernel has started, without its launcher, once it is at least so many: the leader first."""
+    found: list[Process] = []
+
+    def complete() -> bool:
+        table = process_table()
+        launcher = launcher_of(kernel)
+        children = [pid for pid in descendants([kernel], table)[1:] if pid != launcher]
+        found[:] = [table[pid] for pid in children if not table[pid].ended]
+        return len(found) >= most
+
+    until("the call's processes", complete)
+    return found
 
 
 @contextmanager
@@ -237,13 +349,15 @@ def test_a_served_kernel_is_killed_and_its_caller_is_told(scene: Scene, number: 
         until("the served kernel", lambda: places.socket.exists())
         caller = scene.desk.start("call", "tree.do", "{}", "--json")
         until("running", lambda: scene.reached("running"))
+        family = family_of(kernel.pid, 4)
     finally:
         kernel.kill()
         kernel.communicate(timeout=60)
     told = json.loads(caller.communicate(timeout=60)[0])
     assert (told["status"], told["error"]["code"]) == ("unknown", "outcome-unknown")
     assert caller.returncode == 7
-    scene.assert_settled(4)
+    scene.assert_ended(family)
+    scene.assert_settled()
 
 
 @pytest.mark.parametrize("phase", ["running", "group", *(("called", "started") if FULL else ())])
@@ -263,7 +377,8 @@ def test_a_console_is_killed_and_its_callers_are_told(scene: Scene, phase: str, 
     for caller in callers[1:]:  # it had not started: it may have gone on in a kernel of its own
         caller.kill()
         caller.communicate(timeout=60)
-    scene.assert_settled(0)
+    scene.assert_ended([])
+    scene.assert_settled()
 
 
 @pytest.mark.parametrize("number", range(ROUNDS))
@@ -280,7 +395,7 @@ def test_a_ticket_is_back_after_its_console_was_killed(scene: Scene, number: int
             return [ask.state for ask in kernel.asks()]
 
     assert anyio.run(back) == [RequestState.WAITING]
-    scene.assert_settled(0)
+    scene.assert_settled()
 
 
 @pytest.mark.parametrize("name", ["tree.do", "stay.do"])
@@ -299,4 +414,4 @@ def test_a_sidecar_is_killed_and_its_family_goes_at_once(scene: Scene, name: str
         process.wait(60)
     assert result["status"] == "failed"
     assert scene.desk.survivors() == []
-    scene.assert_settled(0)
+    scene.assert_settled()

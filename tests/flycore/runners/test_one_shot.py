@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +18,7 @@ from flycore.model.enums import Code, ProbeMode, Status
 from flycore.model.sidecar import Limits
 from flycore.runners.child import run
 from flycore.runners.child.launcher_program import OOM_SCORE_RAISE
-from flycore.runners.one_shot import ProcessJsonJob, call_sidecar, probe_sidecar, request_line
+from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar, probe_sidecar, request_line
 from flycore.runners.output import SidecarEvent
 from flycore.runners.persistent import PersistentProcess, ask_process
 from flysafe.procfs import own_children
@@ -219,7 +220,7 @@ async def test_a_flood_of_events_is_reported_in_part(sidecar: MakeJob, persisten
 @pytest.mark.parametrize("persistent", [False, True])
 async def test_large_answers_are_read_whole(sidecar: MakeJob, persistent: bool) -> None:
     code = "import sys, json; request = json.loads(sys.stdin.readline()); "
-    code += "print(json.dumps({'ok': True, 'n': [1] * 100_000, 'requestId': request['requestId']}))"
+    code += "print(json.dumps({'ok': True, 'n': [1] * 60_000, 'requestId': request['requestId']}))"
     job = sidecar(code)
     if persistent:
         process = PersistentProcess(job.spawn_spec, lambda _: None)
@@ -231,13 +232,13 @@ async def test_large_answers_are_read_whole(sidecar: MakeJob, persistent: bool) 
     else:
         outcome = await call_sidecar(job)
     assert isinstance(outcome.output, dict)
-    assert outcome.output["n"] == [1] * 100_000
+    assert outcome.output["n"] == [1] * 60_000
 
 
 async def test_answer_of_too_many_values_is_invalid(sidecar: MakeJob) -> None:
     outcome = await call_sidecar(sidecar("print('{\"ok\": true, \"n\": [' + '0,' * 300_000 + '0]}')"))
     assert outcome.code == Code.INVALID_OUTPUT
-    assert "250,000 values" in outcome.message
+    assert "100,000 values" in outcome.message
 
 
 async def test_events_arrive_while_the_child_runs(sidecar: MakeJob, tmp_path: Path) -> None:
@@ -348,3 +349,27 @@ def test_the_executable_can_differ_from_the_name_it_sees(sidecar: MakeJob) -> No
     assert job.spawn_spec.executable == sys.executable
     assert "PATH" not in repr(job)
     assert json.loads(request_line(job))["tool"] == "test.tool"
+
+
+GIGABYTE = "const held = []; for (let n = 0; n < 64; n++) held.push(Buffer.alloc(1 << 24, 1));"
+
+
+@pytest.mark.parametrize("declared", [None, 512 << 20])
+@pytest.mark.parametrize("named", ["interpreter", "first line"])
+async def test_node_starts_with_a_limit_of_memory_and_is_held_to_it(
+    sidecar: MakeJob, tmp_path: Path, declared: int | None, named: str
+) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+
+    async def run(code: str) -> RunOutcome:
+        program = tmp_path / "tool"
+        program.write_text(f"#!{node}\n{code}console.log(JSON.stringify({{ok: true}}))")
+        program.chmod(0o755)
+        argv = (node, str(program)) if named == "interpreter" else (str(program),)
+        return await call_sidecar(sidecar("", argv=argv, limits=Limits(memory_bytes=declared)))
+
+    outcome = await run("")
+    assert outcome.status is Status.SUCCESS, outcome
+    assert (await run(GIGABYTE)).status is Status.FAILED

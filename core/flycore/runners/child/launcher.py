@@ -1,7 +1,9 @@
 """The launcher of this process: it starts children that keep their own orphans (`launcher_program`).
 
 A process has one launcher, started at the first child or, by `prepare_launcher`, before it is needed. It ends
-with this process, or when this process closes its end of the socket.
+with this process, or when this process closes its end of the socket, and ends the children that are left. A
+launcher that is given up is killed, so that it ends no child, and the next one is told of the children that
+run.
 """
 
 from __future__ import annotations
@@ -17,10 +19,19 @@ import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from flycore.runners.child.launcher_program import ANSWER, DESCRIPTORS, MOST_DESCRIPTORS
+from flycore.model.program import ObserverOrder
+from flycore.runners.child.launcher_program import (
+    ADOPT,
+    ANSWER,
+    DESCRIPTORS,
+    MOST_DESCRIPTORS,
+    OBSERVED,
+    START,
+)
 from flysafe.procfs import read_process
 
 ANSWER_SECONDS = 20.0
@@ -30,6 +41,8 @@ LOOK_SECONDS = 0.1
 the caller of `launch` waits."""
 _PROGRAM = str(Path(__file__).with_name("launcher_program.py"))
 _ATTEMPTS = 2
+_EXIT_SECONDS = 25.0
+"""How long the launcher may take to end what is left when this process ends; usually nothing is."""
 
 
 class ChildProcess:
@@ -58,9 +71,11 @@ class ChildProcess:
             pid, status = os.waitpid(self.pid, flags)
         except ChildProcessError:
             self.returncode = 0
-            return
-        if pid == self.pid:
-            self.returncode = os.waitstatus_to_exitcode(status)
+        else:
+            if pid == self.pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        if self.returncode is not None:
+            _unreaped.discard(self.pid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,16 +87,49 @@ class _Launcher:
 
 
 _running: list[_Launcher] = []
+_unreaped: set[int] = set()
+"""The ids of the children that were started and not reaped: no other process can have one of them."""
 
 
 def prepare_launcher() -> None:
     """Start the launcher, where none runs. Returns before it is ready."""
-    if not _running or _running[0].owner != os.getpid():
+    if _running and _running[0].owner == os.getpid():
+        return
+    if _running:
+        _unreaped.clear()  # a fork: they are children of the process that it was forked from
+    _discard()
+    _running.append(_start())
+    _hand_over(_running[0].control)
+    # It would end by itself, but a process that leaves first would not have waited for it.
+    atexit.unregister(_close)
+    atexit.register(_close)
+
+
+def renew_launcher() -> None:
+    """Start another launcher where the one that ran was ended: without one, this process's children would
+    outlive it if it were killed."""
+    if _running and _running[0].owner == os.getpid() and _running[0].process.poll() is not None:
         _discard()
-        _running.append(_start())
-        # It would end by itself, but a process that leaves first would not have waited for it.
-        atexit.unregister(_discard)
-        atexit.register(_discard)
+        prepare_launcher()
+
+
+def _hand_over(control: socket.socket) -> None:
+    """Tell a new launcher of the children that run."""
+    pids = sorted(_unreaped)
+    for first in range(0, len(pids), MOST_DESCRIPTORS):
+        part = pids[first : first + MOST_DESCRIPTORS]
+        pidfds: list[int] = []
+        try:
+            pidfds += (os.pidfd_open(pid) for pid in part)
+            body = b"".join(map(ANSWER.pack, part))
+            _send(control, pidfds, ADOPT + body)
+        except OSError:
+            # Without descriptors, or with a launcher that was ended at once. The children run on all the
+            # same, and the next kernel ends what this one would leave.
+            return
+        finally:
+            for pidfd in pidfds:
+                os.close(pidfd)
 
 
 def is_launcher(pid: int) -> bool:
@@ -100,34 +148,39 @@ def launch(
     stderr: int,
     handed: Sequence[int] = (),
     limits: Sequence[tuple[int, int, bool]] = (),
+    observer: ObserverOrder | None = None,
 ) -> ChildProcess:
     """Start a child in a session of its own, as a child of this process and subreaper of its descendants.
 
     The child gets the descriptors `handed` under their own numbers. `limits` are its resource limits: the
-    kind, the value, and whether it must not raise it again. This process has to be a child subreaper itself.
-    Raises OSError, and ValueError for a NUL character.
+    kind, the value, and whether it must not raise it again. With `observer` another process notes what the
+    child and its descendants ask for. This process has to be a child subreaper itself. Raises OSError, and
+    ValueError for a NUL character.
     """
-    if len(handed) > MOST_DESCRIPTORS - DESCRIPTORS:
+    if len(handed) >= MOST_DESCRIPTORS - DESCRIPTORS:
         raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
     words = [_encoded(word) for word in argv]
     variables = {_encoded(name): _encoded(value) for name, value in env.items()}
     candidates = _candidates(executable or argv[0], env)
-    request = (candidates, words, variables, _encoded(cwd), list(handed), list(limits))
+    observed = None if observer is None else (observer.system_call, observer.filter, observer.granted)
+    request = (candidates, words, variables, _encoded(cwd), list(handed), list(limits), observed)
     descriptor = os.memfd_create("launch", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, marshal.dumps(request))
-        return _ask([stdin, stdout, stderr], descriptor, handed)
+        further = handed if observer is None else (*handed, observer.notes)
+        message = START if observer is None else OBSERVED
+        return _ask([stdin, stdout, stderr], descriptor, further, message)
     finally:
         os.close(descriptor)
 
 
-def _ask(streams: list[int], request: int, handed: Sequence[int]) -> ChildProcess:
+def _ask(streams: list[int], request: int, handed: Sequence[int], message: bytes) -> ChildProcess:
     # Once more with a new launcher: a tool may have ended the old one.
     for _ in range(_ATTEMPTS):
         prepare_launcher()
         reading, writing = os.pipe2(os.O_CLOEXEC)
         try:
-            _send(_running[0].control, [*streams, writing, request, *handed])
+            _send(_running[0].control, [*streams, writing, request, *handed], message)
             os.close(writing)
             writing = -1
             answer = _read_answer(reading, _running[0].process.pid)
@@ -145,6 +198,7 @@ def _ask(streams: list[int], request: int, handed: Sequence[int]) -> ChildProces
 
 def _started(answer: bytes) -> ChildProcess:
     child = ChildProcess(ANSWER.unpack_from(answer)[0])
+    _unreaped.add(child.pid)
     if len(answer) > ANSWER.size:
         child.wait()
         number = ANSWER.unpack_from(answer, ANSWER.size)[0]
@@ -152,9 +206,9 @@ def _started(answer: bytes) -> ChildProcess:
     return child
 
 
-def _send(control: socket.socket, descriptors: list[int]) -> None:
+def _send(control: socket.socket, descriptors: list[int], message: bytes = START) -> None:
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-    control.sendmsg([b"+"], rights, socket.MSG_NOSIGNAL)
+    control.sendmsg([message], rights, socket.MSG_NOSIGNAL)
 
 
 def _read_answer(reading: int, launcher: int) -> bytes:
@@ -204,6 +258,18 @@ def _discard() -> None:
             launcher.process.wait()
         else:
             launcher.process.returncode = 0  # a fork of the owner: nothing is waited for at the end
+
+
+def _close() -> None:
+    """Let the launcher end what is left, and itself."""
+    if _running and _running[0].owner == os.getpid():
+        launcher = _running[0]
+        launcher.control.close()
+        with suppress(subprocess.TimeoutExpired):
+            # A tool may have stopped it.
+            _continue(launcher.process.pid)
+            launcher.process.wait(_EXIT_SECONDS)
+    _discard()
 
 
 def _candidates(program: str, env: Mapping[str, str]) -> list[bytes]:

@@ -31,6 +31,7 @@ from flysafe.procfs import (
     process_table,
     read_process,
     send_signal,
+    tree_size,
 )
 
 CALL_ID_VARIABLE = "FLYTUI_CALL_ID"
@@ -142,6 +143,28 @@ def let_leave(tree: ProcessTree, pid: int) -> bool:
     return True
 
 
+def exceeds(tree: ProcessTree, most: int) -> bool:
+    """Whether the tree has more than `most` processes, zombies included: each of them takes a process id."""
+    roots = [tree.leader, *(process.pid for process in _adopted(tree))]
+    return tree_size(roots, most + 1) > most
+
+
+def reap_orphans() -> bool:
+    """Reap the orphans of all trees that have ended. Returns whether processes are left that no tree looks
+    after."""
+    # What a call leaves is reaped when it ends. A program that gave its setting up leaves its orphans to this
+    # process before that, and a call may last for hours.
+    for tree in tuple(_registered.values()):
+        reap_descendants(tree)
+    _reap_leaving()
+    return bool(_leaving)
+
+
+def leaving() -> frozenset[int]:
+    """Return the first processes of namespaces that are going by themselves, and will be reaped later."""
+    return frozenset(_leaving)
+
+
 def _reap_leaving() -> None:
     for pid in tuple(_leaving):
         if _reap(pid):
@@ -149,7 +172,7 @@ def _reap_leaving() -> None:
 
 
 def reap_descendants(tree: ProcessTree) -> None:
-    """Reap the orphans of a persistent tree that have ended."""
+    """Reap the orphans of the tree that have ended."""
     for process in tuple(_adopted(tree)):
         if process.ended:
             _reap(process.pid)
@@ -166,9 +189,9 @@ class TreeEnd:
 
 
 async def end_tree(tree: ProcessTree, grace_s: float) -> TreeEnd:
-    """End every process of the tree: with TERM, and after `grace_s` seconds with KILL. The caller has to reap
-    the leader."""
-    left = await _end_with(tree, signal.SIGTERM, grace_s)
+    """End every process of the tree: with TERM, and after `grace_s` seconds with KILL; with KILL at once
+    where that is 0. The caller has to reap the leader."""
+    left = await _end_with(tree, signal.SIGTERM, grace_s) if grace_s else 1
     if not left:
         return TreeEnd(0, 0)
     return TreeEnd(left, await _end_with(tree, signal.SIGKILL, KILL_PATIENCE_S))

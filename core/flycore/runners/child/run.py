@@ -25,6 +25,7 @@ from flycore.runners.child.process_tree import (
     register,
 )
 from flycore.runners.child.spawn import Child, SpawnError, SpawnFailure, SpawnSpec, spawn
+from flycore.runners.child.tree_watch import tree_watch_of
 from flysafe.procfs import ticks_now
 
 TERM_GRACE_S = 2.0
@@ -32,8 +33,6 @@ TERM_GRACE_S = 2.0
 LEFTOVER_GRACE_S = 0.5
 """The same for processes that a child left behind. It is shorter, because the finished answer waits for
 it."""
-MAX_STATUS = 65_536
-"""How much of a confining command's report is read: all that fits into its pipe."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +53,8 @@ class ChildExit:
     stderr_tail: bytes = b""
     timed_out: bool = False
     output_limited: bool = False
+    process_limited: bool = False
+    """Whether it was ended because its tree had more processes than its limit."""
     duration_ms: int = 0
     survivors: int = 0
     """How many processes of the tree could not be ended; 0 except for programs of another user."""
@@ -64,6 +65,8 @@ class ChildExit:
     spawn_error: SpawnFailure | None = None
     confinement: ConfinementReport | None = None
     """What the confining command reported; None where the program was to run as it is."""
+    notes: bytes | None = None
+    """What the observer noted (`observer_program`); None where the program was not observed."""
 
 
 async def run_child(
@@ -87,9 +90,9 @@ async def run_child(
         child = spawn(spec)
     except SpawnError as fault:
         return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
-    watched = child.confined is not None and child.confined.keeps_watch
-    tree = register(child.process.pid, spec.call_id, mark, sidecar=spec.sidecar, watched=watched)
+    tree = register(child.process.pid, spec.call_id, mark, sidecar=spec.sidecar, watched=child.watched)
     running = _Running(child, tree, stdin, limits, on_stdout)
+    running.watch_tree(spec.limits.most_processes)
     try:
         # The exit ends the wait, not the end of the pipes: a grandchild may hold stdout open for ever.
         await running.stopped.wait()
@@ -104,17 +107,19 @@ async def run_child(
         stderr_tail=running.stderr.data,
         timed_out=running.timed_out,
         output_limited=running.stdout.over,
+        process_limited=running.process_limited,
         duration_ms=duration_ms,
         survivors=ending.survivors,
         left_behind=running.left_behind,
         killed=ending.killed,
         confinement=report,
+        notes=running.notes,
     )
 
 
 class _Running:
     """A running child with our ends of its pipes on the event loop. `stopped` is set when the child exits,
-    writes more than its limit, or reaches its time limit."""
+    writes more than its limit, has too many processes, or reaches its time limit."""
 
     def __init__(
         self,
@@ -126,13 +131,16 @@ class _Running:
     ) -> None:
         loop = asyncio.get_running_loop()
         self._child, self._tree, self._reactor = child, tree, epoll_reader_of(loop)
+        self._tree_watch = tree_watch_of(loop)
         self.stopped = anyio.Event()
         self.stdout = BoundedBuffer(limits.max_output_bytes, on_stdout, self.stopped.set)
         self.stderr = TailBuffer()
-        self.timed_out = False
+        self.timed_out = self.process_limited = False
         self.left_behind = 0
         self.report: ConfinementReport | None = None
         """What the confining command has reported by its end."""
+        self.notes: bytes | None = None
+        """What the observer has noted by the end of the child."""
         self._exited = False
         self._deadline = loop.call_later(limits.timeout_ms / 1000, self._on_deadline)
         self._reactor.watch(child.pidfd, self._on_exit)
@@ -141,6 +149,15 @@ class _Running:
             PipeReader(self._reactor, child.stderr, self.stderr.take),
         )
         self._outlet = PipeWriter(self._reactor, child.stdin, stdin)
+
+    def watch_tree(self, most: int) -> None:
+        """Stop when the tree has more than so many processes."""
+        self._tree_watch.watch(self._tree, most, self._on_excess)
+
+    def _on_excess(self) -> None:
+        if not self.stopped.is_set():
+            self.process_limited = True
+            self.stopped.set()
 
     def _on_exit(self) -> None:
         self._exited = True
@@ -167,8 +184,7 @@ class _Running:
 
     def _is_leaving(self) -> bool:
         """Whether all that is left is what held the program's namespace, which is going by itself."""
-        self._read_report()
-        first = self.report.first_process if self.report is not None else 0
+        first = self._child.confined.report().first_process if self._child.confined is not None else 0
         return bool(first) and let_leave(self._tree, first)
 
     async def end(self) -> TreeEnd:
@@ -176,7 +192,7 @@ class _Running:
         ending = TreeEnd(0, 0)
         try:
             with anyio.CancelScope(shield=True):
-                ending = await end_tree(self._tree, LEFTOVER_GRACE_S if self._exited else TERM_GRACE_S)
+                ending = await end_tree(self._tree, self._grace_s())
         finally:
             # Of a child that was ended only stderr is read to its end: it may say why, and its tail is
             # bounded.
@@ -184,8 +200,14 @@ class _Running:
             self._close()
         return ending
 
+    def _grace_s(self) -> float:
+        if self.process_limited:
+            return 0.0  # it would start more meanwhile
+        return LEFTOVER_GRACE_S if self._exited else TERM_GRACE_S
+
     def _close(self) -> None:
         self._deadline.cancel()
+        self._tree_watch.forget(self._tree)
         # The order matters: watching ends before a descriptor is closed, the child is reaped after its tree
         # has ended, and the tree is forgotten last, when the leader's id may be used again.
         for pipe in self._pipes:
@@ -195,23 +217,9 @@ class _Running:
         os.close(self._child.pidfd)
         self._child.process.poll()
         forget(self._tree)
-        self._read_report()
-
-    def _read_report(self) -> None:
-        """Read what the confining command has reported, once, and close the pipe."""
-        confined = self._child.confined
-        if confined is None or confined.status is None or self.report is not None:
-            return
-        written = b""
-        try:
-            # Nothing is waited for: a process that survives may still hold the other end.
-            os.set_blocking(confined.status, False)
-            written = os.read(confined.status, MAX_STATUS)
-        except BlockingIOError:
-            pass  # nothing was written
-        finally:
-            os.close(confined.status)
-        self.report = confined.report(written)
+        if self._child.confined is not None:
+            self.report = self._child.confined.close()
+            self.notes = self._child.confined.notes
 
 
 def _since(begun: float) -> int:

@@ -7,53 +7,14 @@ import errno
 import os
 import resource
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Protocol
 
-from flycore.model.program import ConfinementReport
 from flycore.model.sidecar import DEFAULT_MEMORY_BYTES, Limits
+from flycore.runners.child.confined_start import ConfinedChild, ConfinedStart
 from flycore.runners.child.launcher import ChildProcess, launch
 from flysafe.own_process import descriptor_limit_before
-
-
-class ConfinedStart(Protocol):
-    """A command that confines the program and then becomes it, or starts it."""
-
-    @property
-    def argv(self) -> tuple[str, ...]:
-        """The confining command, with the program's own at its end or in a descriptor."""
-        ...
-
-    @property
-    def environment(self) -> Mapping[str, str]:
-        """The environment of the confining command; that of the program is in a descriptor."""
-        ...
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """What the command is handed, under the same numbers."""
-        ...
-
-    @property
-    def status(self) -> int | None:
-        """The end of a pipe on which the command reports; None where it does not."""
-        ...
-
-    @property
-    def keeps_watch(self) -> bool:
-        """Whether the command stays, and the program is a child of it that ends when it does."""
-        ...
-
-    def close(self) -> None:
-        """Close `descriptors`, once the command was started or could not be."""
-        ...
-
-    def report(self, written: bytes) -> ConfinementReport:
-        """What the command has written to `status` by its end."""
-        ...
-
 
 NOT_CONFINED = "not-confined"
 
@@ -74,8 +35,8 @@ class SpawnSpec:
     check: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     """Is called right after the start, and returns a file that is not what was approved any more; then the
     child is ended."""
-    confine: Callable[[], ConfinedStart] | None = field(default=None, repr=False, compare=False)
-    """Makes the start that confines the program; None where it runs as it is. Raises SpawnError."""
+    confine: Callable[[SpawnSpec], ConfinedStart] | None = field(default=None, repr=False, compare=False)
+    """Makes the start that confines this program; None where it runs as it is. Raises SpawnError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +72,13 @@ class Child:
     stdin: int
     stdout: int
     stderr: int
-    confined: ConfinedStart | None = None
-    """By what it is confined. Its `status` is to be closed like the other descriptors."""
+    confined: ConfinedChild | None = None
+    """The reports on its confinement, to be closed like the descriptors; None where it runs as it is."""
+
+    @property
+    def watched(self) -> bool:
+        """Whether `process` only watches over the program, which ends at once when it does."""
+        return self.confined is not None and self.confined.keeps_watch
 
 
 def spawn(spec: SpawnSpec) -> Child:
@@ -120,9 +86,10 @@ def spawn(spec: SpawnSpec) -> Child:
     ends: list[int] = []  # read and write end of stdin, stdout, stderr
     with ExitStack() as undo:
         undo.callback(lambda: _close(ends))
-        confined = spec.confine() if spec.confine is not None else None
-        if confined is not None and confined.status is not None:
-            undo.callback(os.close, confined.status)
+        confined = spec.confine(spec) if spec.confine is not None else None
+        reports = ConfinedChild(confined) if confined is not None else None
+        if reports is not None:
+            undo.callback(reports.close)
         try:
             # Close-on-exec from the start: a child that another thread starts at this moment gets none of
             # them.
@@ -143,7 +110,7 @@ def spawn(spec: SpawnSpec) -> Child:
         undo.pop_all()
     child_in, stdin, stdout, child_out, stderr, child_err = ends
     _close([child_in, child_out, child_err])
-    return Child(process, pidfd, stdin, stdout, stderr, confined)
+    return Child(process, pidfd, stdin, stdout, stderr, reports)
 
 
 def _start(spec: SpawnSpec, ends: list[int], confined: ConfinedStart | None) -> tuple[ChildProcess, int]:
@@ -158,7 +125,8 @@ def _start(spec: SpawnSpec, ends: list[int], confined: ConfinedStart | None) -> 
         stdout=ends[3],
         stderr=ends[5],
         handed=() if confined is None else confined.descriptors,
-        limits=tuple(_limits(spec.limits)),
+        limits=tuple(_limits(spec.limits, reserves_memory=reserves_memory(spec.executable, spec.argv))),
+        observer=None if confined is None else confined.observer,
     )
     try:
         # The child is not reaped yet, so its id cannot belong to another process by now.
@@ -209,17 +177,17 @@ def _close(descriptors: list[int]) -> None:
         os.close(descriptor)
 
 
-def _limits(limits: Limits) -> Iterator[tuple[int, int, bool]]:
+def _limits(limits: Limits, *, reserves_memory: bool) -> Iterator[tuple[int, int, bool]]:
     """The limits to set: the kind, the value, and whether the program must not raise it again. Those that
     every program has are `DEFAULT_MEMORY_BYTES` of memory, and the limit of descriptors that this process was
-    started with."""
+    started with. `reserves_memory` says that the program's address space cannot be limited."""
     # The default counts what a program writes to, not its address space, of which some runtimes reserve many
-    # gigabytes.
-    undeclared = DEFAULT_MEMORY_BYTES if limits.memory_bytes is None else None
+    # gigabytes: those would not start, also with a declared limit that is enough for what they use.
+    written = DEFAULT_MEMORY_BYTES if limits.memory_bytes is None else limits.memory_bytes
     for kind, wanted in (
         (resource.RLIMIT_CPU, limits.cpu_seconds),
-        (resource.RLIMIT_AS, limits.memory_bytes),
-        (resource.RLIMIT_DATA, undeclared),
+        (resource.RLIMIT_AS, None if reserves_memory else limits.memory_bytes),
+        (resource.RLIMIT_DATA, written),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
     ):
         if wanted is not None:
@@ -228,6 +196,41 @@ def _limits(limits: Limits) -> Iterator[tuple[int, int, bool]]:
     # The launcher allows itself more descriptors, so a child always gets a limit of its own.
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     yield resource.RLIMIT_NOFILE, files or soft, files is not None
+
+
+RESERVING = frozenset(("node", "nodejs", "npx", "npm", "bun", "bunx", "deno", "java", "chromium", "chrome"))
+"""Programs that reserve far more address space than they use: the engine of node and Chromium for its heap
+and its compiled code, a virtual machine of Java for its largest heap."""
+_LONGEST_FIRST_LINE = 256
+"""BINPRM_BUF_SIZE of the kernel's `include/uapi/linux/binfmts.h`."""
+
+
+def reserves_memory(executable: str | None, argv: tuple[str, ...]) -> bool:
+    """Return whether the program, the interpreter that its first line names, or the one that
+    `argv` names is one that reserves far more address space than it uses."""
+    program = executable or argv[0]
+    return any(_is_reserving(word) for word in (program, *_first_line(program), *argv[:1]))
+
+
+def _is_reserving(word: str) -> bool:
+    name = os.path.basename(word)
+    return name in RESERVING or name.startswith(("chromium-", "google-chrome"))
+
+
+def _first_line(path: str) -> tuple[str, ...]:
+    """The words of the line that names the file's interpreter; none for a program without one."""
+    try:
+        # Without waiting: a pipe in the place of the program must not hold the caller.
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except OSError:
+        return ()
+    try:
+        line = os.read(descriptor, _LONGEST_FIRST_LINE).partition(b"\n")[0]
+    except OSError:
+        return ()
+    finally:
+        os.close(descriptor)
+    return tuple(line[2:].decode("utf-8", "replace").split()) if line.startswith(b"#!") else ()
 
 
 def _unwritable(spec: SpawnSpec) -> SpawnFailure:

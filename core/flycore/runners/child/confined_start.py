@@ -1,0 +1,108 @@
+"""A child that is started through a command which confines it, and what that command reports of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Protocol
+
+from flycore.model.program import ConfinementReport, ObserverOrder
+
+MAX_STATUS = 65_536
+"""How much of a confining command's report is read: all that fits into its pipe."""
+
+MAX_NOTES = 1_048_576
+"""How much of the notes is read: more than an observer writes."""
+
+
+class ConfinedStart(Protocol):
+    """A command that confines the program and then becomes it, or starts it."""
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The confining command, with the program's own at its end or in a descriptor."""
+        ...
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The environment of the confining command; that of the program is in a descriptor."""
+        ...
+
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """What the command is handed, under the same numbers."""
+        ...
+
+    @property
+    def status(self) -> int | None:
+        """The end of a pipe on which the command reports; None where it does not."""
+        ...
+
+    @property
+    def keeps_watch(self) -> bool:
+        """Whether the command stays, and the program is a child of it that ends when it does."""
+        ...
+
+    @property
+    def observer(self) -> ObserverOrder | None:
+        """What is noted of the program; None where nothing is."""
+        ...
+
+    def close(self) -> None:
+        """Close `descriptors`, once the command was started or could not be."""
+        ...
+
+    def report(self, written: bytes) -> ConfinementReport:
+        """What the command has written to `status` by its end."""
+        ...
+
+    def clean_up(self) -> None:
+        """Remove what was made for the program alone, once it has ended."""
+        ...
+
+
+class ConfinedChild:
+    """The reports on one confined child. Its owner calls `close` once the child and its tree have ended."""
+
+    def __init__(self, start: ConfinedStart) -> None:
+        self._start = start
+        self._written = b""
+        self._status = start.status
+        self._notes = start.observer.notes if start.observer is not None else None
+        self.notes: bytes | None = None
+        """What an observer has noted of the child, from `close` on; None where there is none."""
+        if self._status is not None:
+            # Nothing is ever waited for: a process that survives may hold the other end.
+            os.set_blocking(self._status, False)
+
+    @property
+    def keeps_watch(self) -> bool:
+        """As in `ConfinedStart`."""
+        return self._start.keeps_watch
+
+    def report(self) -> ConfinementReport:
+        """What the confining command has reported until now."""
+        while self._status is not None and len(self._written) < MAX_STATUS:
+            try:
+                part = os.read(self._status, MAX_STATUS - len(self._written))
+            except BlockingIOError:
+                break
+            if not part:
+                break
+            self._written += part
+        return self._start.report(self._written)
+
+    def close(self) -> ConfinementReport:
+        """Read the rest, close the pipe and the file of the notes, and remove what was made for the child
+        alone."""
+        report = self.report()
+        if self._notes is not None:
+            # Each note was written before the noted call went on, so nothing has to be waited for.
+            self.notes = os.pread(self._notes, MAX_NOTES, 0)
+            os.close(self._notes)
+            self._notes = None
+        if self._status is not None:
+            os.close(self._status)
+            self._status = None
+            self._start.clean_up()
+        return report
