@@ -13,7 +13,9 @@ SHAPES = (
     "one long string",
     "long array",
     "array of arrays",
+    "array of strings",
     "many keys",
+    "keys in no order",
     "deep nesting",
     "many violations",
     "numbers of many digits",
@@ -66,6 +68,10 @@ def _value(name: str, size: int) -> str:
             return f"[{'[],' * (size // 3)}[]]"
         case "many keys":
             return "{" + ",".join(f'"{number}":0' for number in range(size // 9)) + "}"
+        case "array of strings":
+            return "[" + '"",' * (size // 3) + '""]'
+        case "keys in no order":
+            return "{" + ",".join(f'"{number * 7_919 % 1_000_003}":0' for number in range(size // 9)) + "}"
         case "deep nesting":
             return "[" * (size // 2) + "]" * (size // 2)
         case "numbers of many digits":
@@ -81,5 +87,12 @@ def _value(name: str, size: int) -> str:
 
 def within_limits(name: str, size: int = LIMIT) -> str:
     """The same shape, but no more values than are read, so that the schema is what is dear."""
-    most = {"long array": 400_000, "many violations": 400_000, "array of arrays": 140_000}
+    most = {
+        "long array": 190_000,
+        "many violations": 190_000,
+        "array of arrays": 59_000,
+        "array of strings": 280_000,
+        "many keys": 880_000,
+        "keys in no order": 800_000,
+    }
     return shape(name, min(size, most.get(name, size)))

@@ -48,6 +48,7 @@ class AttachedClient(ForwardingClient):
         timeout_ms: int | None = None,
         purpose: str = "",
         inline_wait_ms: int | None = None,
+        observe: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool over a new connection."""
@@ -58,6 +59,7 @@ class AttachedClient(ForwardingClient):
                 timeout_ms=timeout_ms,
                 purpose=purpose,
                 inline_wait_ms=inline_wait_ms,
+                observe=observe,
                 on_progress=on_progress,
             )
 

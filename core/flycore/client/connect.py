@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import socket
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -31,6 +33,9 @@ from flysafe.own_process import raise_descriptor_limit
 
 ASK_SECONDS = 0.8
 """How long a kernel may take to hear that it is to yield the root. It is asked again each second."""
+SWITCH_SECONDS = 0.001
+"""How long a worker thread may keep the interpreter while the event loop waits for it; Python's own value is
+five times as much."""
 WaitCallback = Callable[[int, float, str], None]
 """Called again and again with the pid, the start (Unix time) and the role of the kernel that holds the root.
 
@@ -89,6 +94,9 @@ async def open_served_kernel(
     raise_descriptor_limit()
     with single_exception():
         async with AsyncExitStack() as stack:
+            # A turn of the event loop gives up the interpreter at each system call, and asks for it again.
+            stack.callback(sys.setswitchinterval, sys.getswitchinterval())
+            sys.setswitchinterval(SWITCH_SECONDS)
             listener = None
             if consoles is not None:
                 listener = stack.enter_context(ConsoleListener(fileno=consoles.detach()))
@@ -97,6 +105,10 @@ async def open_served_kernel(
                 holder = await _take_root(places, role, stack, on_wait)
             kernel = await stack.enter_async_context(open_kernel(places, holder))
             await stack.enter_async_context(serve_unix(kernel, places.socket, listener))
+            # Modules and the first state stay: no later collection looks through them, which holds up the
+            # event loop for 50 ms each time.
+            gc.freeze()
+            stack.callback(gc.unfreeze)
             yield kernel
 
 

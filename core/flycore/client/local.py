@@ -36,6 +36,7 @@ class LocalClient(ClientProxy):
         timeout_ms: int | None = None,
         purpose: str = "",
         inline_wait_ms: int | None = None,
+        observe: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool through the whole pipeline."""
@@ -47,6 +48,7 @@ class LocalClient(ClientProxy):
             timeout_ms=timeout_ms,
             said=purpose,
             inline_wait_ms=self._kernel.inline_wait_ms if inline_wait_ms is None else inline_wait_ms,
+            observe=observe,
         )
         return await self._kernel.call(request, on_progress)
 

@@ -178,6 +178,7 @@ class ReconnectingClient(ForwardingClient):
         timeout_ms: int | None = None,
         purpose: str = "",
         inline_wait_ms: int | None = None,
+        observe: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool; where the kernel ends before it accepts the call, run it at the next kernel."""
@@ -191,6 +192,7 @@ class ReconnectingClient(ForwardingClient):
                     timeout_ms=timeout_ms,
                     purpose=purpose,
                     inline_wait_ms=inline_wait_ms,
+                    observe=observe,
                     on_progress=on_progress,
                 )
             except ConnectionLost:  # raised only where the call had not started: sending it again is safe

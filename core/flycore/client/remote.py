@@ -22,12 +22,13 @@ from flycore.kernel.lock import kernel_socket as kernel_socket
 from flycore.model.approval import Outcome
 from flycore.model.base import Value
 from flycore.model.call import CallError, Progress, ToolResult
-from flycore.model.catalog import Catalog
+from flycore.model.catalog import Capability, CapabilityView, Catalog
 from flycore.model.enums import Code
 from flycore.model.enums import Status as CallStatus
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, single_exception
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
+from flycore.model.stability import Stability
 from flycore.model.status import Status
 from flycore.registry.paths import RootPaths
 from flycore.rpc.messages import EVENT_PROTOCOL, envelope
@@ -58,7 +59,43 @@ class _Message(Value, frozen=True, kw_only=True):
 
 
 class _CatalogAnswer(Value, frozen=True, kw_only=True):
-    catalog: Catalog
+    catalog: dict[str, msgspec.Raw]
+
+
+class _ReadView(Value, frozen=True, kw_only=True):
+    """A `CapabilityView` whose snapshot is not read yet."""
+
+    capability: Capability
+    sidecar: str | None
+    source: str
+    stability: msgspec.Raw
+    decision: str = ""
+    because: str = ""
+
+
+def _catalog_in(payload: msgspec.Raw) -> Catalog:
+    """Return the catalog in an answer. Tools with equal snapshots share one, as they do in the kernel: those
+    of a sidecar have the same, and it is the largest part of a tool."""
+    parts = msgspec.json.decode(payload, type=_CatalogAnswer).catalog
+    read = msgspec.json.decode(parts.pop("capabilities"), type=list[_ReadView])
+    snapshots: dict[bytes, Stability] = {}
+    views: list[CapabilityView] = []
+    for view in read:
+        text = bytes(view.stability)
+        if (stability := snapshots.get(text)) is None:
+            stability = snapshots[text] = msgspec.json.decode(text, type=Stability)
+        views.append(
+            CapabilityView(
+                capability=view.capability,
+                sidecar=view.sidecar,
+                source=view.source,
+                stability=stability,
+                decision=view.decision,
+                because=view.because,
+            )
+        )
+    catalog = msgspec.json.decode(msgspec.json.encode(parts), type=Catalog)
+    return msgspec.structs.replace(catalog, capabilities=tuple(views))
 
 
 class RemoteClient(ClientProxy):
@@ -174,7 +211,7 @@ class RemoteClient(ClientProxy):
         collects = gc.isenabled()
         gc.disable()
         try:
-            return msgspec.json.decode(answer.payload, type=_CatalogAnswer).catalog
+            return _catalog_in(answer.payload)
         finally:
             if collects:
                 gc.enable()
@@ -187,6 +224,7 @@ class RemoteClient(ClientProxy):
         timeout_ms: int | None = None,
         purpose: str = "",
         inline_wait_ms: int | None = None,
+        observe: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool.
@@ -202,6 +240,7 @@ class RemoteClient(ClientProxy):
             "say": purpose,
             "waitApproverMs": self._wait_approver_ms,
             "inlineWaitMs": inline_wait_ms,
+            **({"observe": True} if observe else {}),
         }
         call_id, message_id = "", self._new_id()
         try:

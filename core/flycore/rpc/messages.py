@@ -99,6 +99,8 @@ class ToolCall(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long the call waits for a console to open where a person is needed and no console is open."""
     inline_wait_ms: int | None = None
     """How long the call waits for a person before it ends `pending`. None: as the settings say."""
+    observe: bool = False
+    """Whether the result says what the sandbox refused to the program, also where the call succeeds."""
 
 
 class ToolCancel(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -237,6 +239,15 @@ class SidecarEnable(Value, frozen=True, kw_only=True, forbid_unknown_fields=True
     sidecar: str
     enabled: bool
     reason: str = ""
+
+
+class SidecarPermit(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`sidecar.permit`: add the permissions that a call lacked to an entry.
+
+    `digest` is that of the fix that was shown."""
+
+    sidecar: str
+    digest: str
 
 
 class ServerImport(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -190,12 +190,14 @@ class Client(Protocol):
         timeout_ms: int | None = None,
         purpose: str = "",
         inline_wait_ms: int | None = None,
+        observe: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool through the whole pipeline and return how it ended.
 
         Where a person is needed, the call waits for at most `inline_wait_ms` (None: as the settings say) and
-        then ends `pending`; the same call, made again, resumes it. Cancelling the task that waits cancels
+        then ends `pending`; the same call, made again, resumes it. With `observe` the result says what the
+        sandbox refused to the program, also where the call succeeds. Cancelling the task that waits cancels
         the call, its process tree and its approval request.
         """
         ...
@@ -386,6 +388,14 @@ class Approver(Protocol):
 
         The entry keeps its trust, because the person made the change. Running calls continue. The file keeps
         `reason` for an entry that is disabled.
+        """
+        raise UnimplementedError
+
+    @decision("sidecar.permit", m.SidecarPermit)
+    async def permit(self, sidecar: str, digest: str) -> Outcome:
+        """Add the permissions that a call of the sidecar lacked to its entry, as a fix in the catalog shows.
+
+        `digest` is that of the fix. The changed entry waits for trust.
         """
         raise UnimplementedError
 

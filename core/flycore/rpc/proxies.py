@@ -66,6 +66,7 @@ class ForwardingClient(ClientProxy):
         timeout_ms: int | None = None,
         purpose: str = "",
         inline_wait_ms: int | None = None,
+        observe: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool through the other client."""
@@ -76,6 +77,7 @@ class ForwardingClient(ClientProxy):
             timeout_ms=timeout_ms,
             purpose=purpose,
             inline_wait_ms=inline_wait_ms,
+            observe=observe,
             on_progress=on_progress,
         )
 

@@ -65,6 +65,7 @@ class ConnectionCalls:
             said=wanted.say[:MAX_REASON_CHARS],
             wait_approver_ms=wanted.wait_approver_ms,
             inline_wait_ms=max(0, wait_ms),
+            observe=wanted.observe,
         )
         call = self._running[message.id] = _RunningCall(request.call_id)
         group.start_soon(self._run, message, request, call)

@@ -105,18 +105,32 @@ class ConnectionLimits:
 
 MAX_PER_PROCESS = 64
 """Connections that one process may have open over the Unix socket."""
+RESERVED = 16
+"""Connections over the Unix socket beyond the limit, and descriptors, that are kept for the person's own
+commands, such as `flytui status` and `flytui panic`."""
 
 
 class ProcessLimits:
     """The connections over the Unix socket, each with the process at its other end.
 
     One process, or many that work together, cannot keep others out: where there is no room, the process with
-    the most connections loses its latest one. Use it in the event loop's thread only.
+    the most connections loses its latest one. Where many processes have one each, the person's own commands
+    still find a place. Use it in the event loop's thread only.
     """
 
-    def __init__(self, *, open_in_all: int = MAX_OPEN, per_process: int = MAX_PER_PROCESS) -> None:
+    def __init__(
+        self,
+        *,
+        open_in_all: int = MAX_OPEN,
+        per_process: int = MAX_PER_PROCESS,
+        reserved: int = RESERVED,
+        is_own_command: Callable[[int], bool] = lambda _: False,
+    ) -> None:
+        """`is_own_command` says whether a process is a command of the person, for which `reserved` places are
+        kept."""
         self.most = open_in_all
-        self._per_process = per_process
+        self._per_process, self._reserved = per_process, reserved
+        self._is_own_command = is_own_command
         self._connections: dict[Hashable, tuple[int, Callable[[], None]]] = {}
 
     def opened(self, key: Hashable, pid: int, close: Callable[[], None]) -> None:
@@ -128,7 +142,13 @@ class ProcessLimits:
         elif len(self._connections) > self.most:
             greediest, count = counts.most_common(1)[0]
             latest = [other for other, (owner, _) in self._connections.items() if owner == greediest][-1]
-            self._drop(latest if count > counts[pid] + 1 else key)
+            if count > counts[pid] + 1:
+                self._drop(latest)
+            elif not self._has_reserved_place(pid):
+                self._drop(key)
+
+    def _has_reserved_place(self, pid: int) -> bool:
+        return len(self._connections) <= self.most + self._reserved and self._is_own_command(pid)
 
     def closed(self, key: Hashable) -> None:
         """Remove a connection that has ended. A key that is not known is ignored."""

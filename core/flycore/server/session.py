@@ -193,7 +193,8 @@ class Session:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, NO_SIDECAR)
             return
         self._greeted = True
-        self._viewer = self._present.viewer = hello.viewer
+        self._viewer = hello.viewer
+        self._present.declare(agent=not hello.viewer)
         self._console.version = hello.version
         self._caller = msgspec.structs.replace(self._caller, claims=hello.client[:200])
         await self._send("ack", {}, message)
@@ -252,6 +253,7 @@ class Session:
         # A client that called a tool must not become a viewer later: a viewer can become a console, which
         # could approve the client's own calls.
         self._greeted = True
+        self._present.declare(agent=not self._viewer)
         if self._viewer:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, "a viewer cannot call tools")
         elif not self._calls.accepts(message.id):

@@ -11,7 +11,7 @@ import http
 import os
 import socket
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -21,16 +21,18 @@ import anyio
 from websockets.asyncio.server import ServerConnection, unix_serve
 from websockets.http11 import Request, Response
 
+from flycore.approval.callers import is_own_command as is_flytui_command
 from flycore.kernel.kernel import Kernel
 from flycore.model.caller import Caller
 from flycore.model.errors import UnsafeSocket
 from flycore.rpc.messages import MAX_MESSAGE_BYTES
 from flycore.server.bounded_listener import ACCEPTED_AT_ONCE, BoundedListener
-from flycore.server.connection_limits import PingLimitedConnection, ProcessLimits
+from flycore.server.connection_limits import RESERVED, PingLimitedConnection, ProcessLimits
 from flycore.server.handed_over import ConsoleListener, HandedOver
 from flycore.server.loopback import silence_logger
 from flycore.server.session import Session
 from flysafe.atomic import private_folder
+from flysafe.procfs import command_line, executable_of
 from flysafe.unix_sockets import is_same_user, peer_credentials
 
 UNIX_DOOR = "socket"
@@ -44,8 +46,9 @@ CLOSE_SECONDS = 2.0
 """How long a closing handshake may take before the connection is dropped."""
 
 
-def _bind(path: Path, most: int) -> BoundedListener:
-    """Return a listening socket at `path` with mode 0600.
+def _bind(path: Path, most: int, is_own_command: Callable[[int], bool]) -> BoundedListener:
+    """Return a listening socket at `path` with mode 0600. `is_own_command` says whether a process is a
+    command of the person, for which the listener keeps a reserve of descriptors.
 
     Raises UnsafeSocket where `path` is something other than a socket, and OSError where others may write to
     its folder.
@@ -56,7 +59,12 @@ def _bind(path: Path, most: int) -> BoundedListener:
         if not stat.S_ISSOCK(os.lstat(path).st_mode):
             raise UnsafeSocket(str(path), "it is not a socket")
         path.unlink()
-    listener = BoundedListener(socket.AF_UNIX, most)
+    listener = BoundedListener(
+        socket.AF_UNIX,
+        most,
+        reserve=RESERVED,
+        may_use_reserve=lambda accepted: is_own_command(peer_credentials(accepted)[0]),
+    )
     # The mode must be right from the first moment; a chmod after `bind` would leave a gap.
     before = os.umask(0o177)
     try:
@@ -116,7 +124,14 @@ async def serve_unix(
     Then the socket is removed, the kernel's calls are ended, their results sent and the connections closed.
     """
     sessions: set[Session] = set()
-    limits = ProcessLimits()
+
+    def is_own_command(pid: int) -> bool:
+        # A tool may start the same command, and its crowd must not take the person's places.
+        name = os.path.basename(executable_of(pid))
+        named = is_flytui_command(name, command_line(pid))
+        return named and not kernel.identify_peer(pid, UNIX_DOOR).is_sidecar
+
+    limits = ProcessLimits(is_own_command=is_own_command)
 
     async def handle(connection: ServerConnection) -> None:
         session = _session(kernel, connection)
@@ -141,7 +156,7 @@ async def serve_unix(
         "ping_interval": None,
     }
     # Some more than the limit, so that who loses a connection is decided by the limits, not by the socket.
-    listening = _bind(path, limits.most + ACCEPTED_AT_ONCE)
+    listening = _bind(path, limits.most + RESERVED + ACCEPTED_AT_ONCE, is_own_command)
     listeners = [listening, *([consoles] if consoles is not None else [])]
     async with AsyncExitStack() as servers:
         for listener in listeners:

@@ -56,6 +56,7 @@ ASKING = {
     "trust.accept": {"accepted": [["x", "0"]]},
     "server.import": {"path": ".mcp.json", "name": "x", "digest": "0"},
     "sidecar.enable": {"sidecar": "x", "enabled": True},
+    "sidecar.permit": {"sidecar": "x", "digest": "0"},
 }
 """A payload for each message that needs one."""
 LAST = ("kernel.yield", "panic")

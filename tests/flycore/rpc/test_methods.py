@@ -54,6 +54,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "answer": ("q-1", "release"),
     "trust": ((("echo", "d1"),),),
     "enable": ("echo", False, "broken"),
+    "permit": ("echo", "d1"),
     "import_server": (".mcp.json", "x", "d1"),
     "refuse_pairing": (7,),
 }
@@ -84,6 +85,7 @@ FRAMES = {
     "answer": ("question.answer", {"id": "q-1", "option": "release", "text": ""}),
     "trust": ("trust.accept", {"accepted": [["echo", "d1"]]}),
     "enable": ("sidecar.enable", {"sidecar": "echo", "enabled": False, "reason": "broken"}),
+    "permit": ("sidecar.permit", {"sidecar": "echo", "digest": "d1"}),
     "import_server": ("server.import", {"path": ".mcp.json", "name": "x", "digest": "d1"}),
     "refuse_pairing": ("console.refuse", {"pid": 7}),
     "write_starter": ("starter.write", {}),

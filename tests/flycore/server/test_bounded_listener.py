@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import resource
 import socket
@@ -88,6 +89,52 @@ def test_without_a_descriptor_a_connection_is_closed_and_no_error_raised(listene
         connect(listener, stack)
         listener.settimeout(30)
         listener.accept()[0].close()
+
+
+def test_a_reserve_is_free_while_one_of_those_it_is_for_is_connected() -> None:
+    """Without a descriptor left, a stranger is refused, and the one that is served finds descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    welcome: list[bool] = []
+
+    def may_use(connection: socket.socket) -> bool:
+        os.stat("/proc/self/status")
+        os.close(os.open("/proc/self/status", os.O_RDONLY))
+        return welcome.pop(0)
+
+    with (
+        ExitStack() as stack,
+        closing(BoundedListener(socket.AF_INET, 8, reserve=6, may_use_reserve=may_use)) as listener,
+    ):
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        listener.settimeout(30)
+        clients = [connect(listener, stack) for _ in range(2)]
+        highest = max(int(name) for name in os.listdir("/proc/self/fd"))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
+        try:
+            with suppress(OSError):
+                while True:
+                    stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+            welcome[:] = [False, True]
+            served = listener.accept()[0]
+            assert clients[0].recv(1) == b""
+            free = [os.open(os.devnull, os.O_RDONLY) for _ in range(4)]
+            for number in free:
+                os.close(number)
+            served.close()
+            with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
+                os.open(os.devnull, os.O_RDONLY)
+            assert (listener.open, listener.refused) == (0, 1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def test_the_persons_commands_have_places_when_every_process_has_one() -> None:
+    limits = ProcessLimits(open_in_all=4, reserved=2, is_own_command=lambda pid: pid >= 100)
+    dropped: list[int] = []
+    for pid in (1, 2, 3, 4, 5, 100, 101, 102, 6):
+        limits.opened(pid, pid, lambda pid=pid: dropped.append(pid))  # type: ignore[misc]  # a bound default
+    assert dropped == [5, 102, 6]
 
 
 def test_the_process_with_the_most_connections_gives_way() -> None:

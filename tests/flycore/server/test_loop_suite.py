@@ -5,11 +5,13 @@ How long the pauses are is measured by `python -m bench s15`; here nothing depen
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -20,10 +22,13 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 
 from flycore.catalog.builtin import KNOWN
+from flycore.client.connect import SWITCH_SECONDS, open_served_kernel
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.caller import parse_caller_key
-from flycore.model.enums import Status
+from flycore.model.enums import Code, Status
+from flycore.model.json import check_counts
+from flycore.model.large_values import LARGE_BYTES
 from flycore.server.http import serve_http
 from flycore.server.mcp.http import http_app
 from flycore.server.mcp.images import image_reader
@@ -259,7 +264,7 @@ async def test_listings_of_upstream_servers_are_bounded_before_the_sdk(root: Roo
     server_of(root, "up", LISTING)
     async with served(root) as kernel, pinged(root):
         await until(
-            lambda: any("250,000 values" in why.message for why in sidecar(kernel, "up").stability.reasons)
+            lambda: any("50,000 values" in why.message for why in sidecar(kernel, "up").stability.reasons)
         )
         assert (await kernel.call(request(kernel, "echo.do"))).status is Status.SUCCESS
 
@@ -277,6 +282,8 @@ def answer(message):
         result["serverInfo"] = {"name": "x", "version": "1"}
     elif message["method"] == "tools/list":
         result = {"tools": [{"name": "t", "description": "d", "inputSchema": {"type": "object"}}]}
+    elif message["method"] != "tools/call":
+        result = {}
     else:
         # As it was written: what it holds must be dear for the kernel, not for this server.
         return '{"jsonrpc": "2.0", "id": %s, "result": {"content": [], "structuredContent": %s}}' % (
@@ -336,7 +343,53 @@ async def test_answers_of_upstream_servers_are_read_or_refused(root: Root, way: 
         await connected(kernel, "up")
         result = await kernel.call(request(kernel, "up.t"))
         assert result.status in (Status.SUCCESS, Status.FAILED), result
+        assert result.error is None or result.error.code != Code.NOT_FOUND
         assert (await kernel.call(request(kernel, "echo.do"))).status is Status.SUCCESS
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+async def test_large_messages_of_upstream_servers_are_counted_beside_the_loop(
+    root: Root, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: dict[bool, set[int]] = {False: set(), True: set()}
+
+    def count(data: bytes, most: int) -> None:
+        threads[len(data) > LARGE_BYTES].add(threading.get_ident())
+        check_counts(data, most)
+
+    monkeypatch.setattr(f"flycore.runners.mcp.{way}.check_counts", count)
+    async with upstream(root, way, shape("array of strings")), served(root) as kernel:
+        await connected(kernel, "up")
+        error = (await kernel.call(request(kernel, "up.t"))).error
+    assert error is not None
+    assert "50,000 values" in error.message
+    assert threads[False] == {threading.get_ident()}
+    assert threads[True]
+    assert threading.get_ident() not in threads[True]
+
+
+async def test_the_sdk_is_imported_beside_the_loop(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    monkeypatch.setattr(
+        "flycore.runners.mcp.session.import_sdk", lambda: threads.append(threading.get_ident())
+    )
+    async with upstream(root, "stdio", "{}"), served(root) as kernel:
+        await connected(kernel, "up")
+    assert threads
+    assert threading.get_ident() not in threads
+
+
+async def test_a_served_kernel_puts_its_loop_before_its_threads(root: Root) -> None:
+    before = sys.getswitchinterval()
+
+    def fail(*_: object) -> None:
+        raise AssertionError("the root is free")
+
+    async with open_served_kernel(root.places, on_wait=fail):
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS)
+        assert gc.get_freeze_count() > 0
+    assert sys.getswitchinterval() == before
+    assert gc.get_freeze_count() == 0
 
 
 @pytest.mark.parametrize("name", SHAPES if FULL else ["long array", "deep nesting"])

@@ -18,7 +18,7 @@ from flycore.client.remote import RemoteClient, connect_unix
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.errors import KernelUnreachable, ProtocolError
-from kits.kernel import ECHO, Root, approve, close_console, request, tool, until, waiting_ask
+from kits.kernel import ECHO, PATIENCE, Root, approve, close_console, request, tool, until, waiting_ask
 from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
@@ -246,6 +246,17 @@ async def test_a_viewer_ends_any_call(root: Root) -> None:
             assert not await viewer.cancel(call_id)
 
 
+async def test_tools_of_one_sidecar_share_their_snapshot(root: Root) -> None:
+    root.sidecar("pair", ECHO, tool("pair.a"), tool("pair.b"))
+    async with served(root) as kernel, connect_unix(root.places.socket, viewer=True) as viewer:
+        catalog = await viewer.catalog()
+        assert catalog == kernel.catalog()
+        first, second = catalog.capability("pair.a"), catalog.capability("pair.b")
+        assert first is not None
+        assert second is not None
+        assert first.stability is second.stability
+
+
 async def test_a_viewer_reads_and_does_not_call(root: Root) -> None:
     async with served(root), connect_unix(root.places.socket, viewer=True) as viewer:
         assert (await viewer.catalog()).capability("echo.free") is not None
@@ -263,6 +274,31 @@ async def test_events_reach_who_subscribed(root: Root) -> None:
             if event.type == "call.finished":
                 break
     assert seen[0] == "call.started"
+
+
+async def test_who_watches_learns_when_an_agent_comes_and_when_it_has_left(root: Root) -> None:
+    async def agents_at_the_next_change() -> int:
+        with anyio.fail_after(PATIENCE):
+            async for event in events:
+                if event.type == "status.changed":
+                    break
+        return (await viewer.status()).agents
+
+    async with (
+        served(root),
+        connect_unix(root.places.socket, viewer=True) as viewer,
+        viewer.events() as events,
+    ):
+        # A command that only reads is no agent, neither for a moment nor later.
+        async with connect_unix(root.places.socket, viewer=True) as command:
+            assert (await command.status()).agents == 0
+        async with connect_unix(root.places.socket):
+            assert await agents_at_the_next_change() == 1
+        assert await agents_at_the_next_change() == 0
+        async with plain(root) as connection:
+            await say(connection, "tool.call", {"tool": "echo.free"})
+            assert await agents_at_the_next_change() == 1
+        assert await agents_at_the_next_change() == 0
 
 
 async def test_the_catalog_over_the_socket_is_the_documented_shape(root: Root) -> None:

@@ -7,7 +7,7 @@ unknown names in full.
 
 from __future__ import annotations
 
-from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
+from flycore.model.json import MAX_MESSAGE_VALUES, Json, JsonObject, StrictJsonError, read_strict
 
 PARSE_ERROR = -32_700
 INVALID_REQUEST = -32_600
@@ -41,7 +41,7 @@ def read_message(data: bytes, what: str) -> Json:
     keep the rules.
     """
     try:
-        message = read_strict(data)
+        message = read_strict(data, max_values=MAX_MESSAGE_VALUES)
     except StrictJsonError as fault:
         raise MessageRefused(PARSE_ERROR, f"{what} {fault.reason}") from None
     if isinstance(message, dict):

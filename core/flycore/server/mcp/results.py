@@ -19,10 +19,12 @@ from flycore.model.call import ToolResult
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
+from flycore.model.json_pieces import encode
 from flycore.server.mcp.images import MAX_BYTES_IN_ALL, ReadImage
 from flycore.server.mcp.tool_list import output_schema_of
 from flysafe.text import safe_block, safe_text
 
+_UNICODE = json.JSONEncoder(ensure_ascii=False)
 _MAX_STRING_CHARS = 65_536
 _MAX_LIST_ITEMS = 4_096
 _MIN_STRING_CHARS = 32
@@ -30,7 +32,7 @@ _MIN_STRING_CHARS = 32
 
 def as_text(output: Json) -> str:
     """Return the output as JSON for a model to read. Letters beyond ASCII are not escaped."""
-    return json.dumps(output, ensure_ascii=False)
+    return encode(_UNICODE, output)
 
 
 def size_of(output: Json) -> int:

@@ -17,7 +17,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
 from flycore.model.enums import Choice, RequestState
 from flycore.server.mcp import progress
-from kits.kernel import Root, approve, approver_of, kernel_of, tool, until, waiting_ask
+from kits.kernel import Root, approve, approver_of, kernel_of, processes_of, tool, until, waiting_ask
 from kits.mcp_clients import ERAS, ProgressRecorder, about, client_of, text_of
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("era", ERAS)]
@@ -189,18 +189,14 @@ async def test_a_tool_s_own_progress_is_passed_on_and_only_grows(root: Root, era
 async def test_a_client_that_gives_up_ends_the_processes_and_withdraws_the_request(
     root: Root, era: str
 ) -> None:
-    def alive(pid: int) -> bool:
-        return Path(f"/proc/{pid}").exists()
-
     async with kernel_of(root) as kernel, client_of(root, kernel, era) as client:
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "hangs_do", {})
             file = root.base / "grandchild"
             await until(lambda: file.exists() and file.read_text().strip())
-            pid = int(file.read_text())
-            assert alive(pid)
+            assert processes_of(root)
             group.cancel_scope.cancel()
-        await until(lambda: not alive(pid))
+        await until(lambda: not processes_of(root))
         async with anyio.create_task_group() as group:
             group.start_soon(client.call_tool, "back_ask", {"n": 1})
             ask = await waiting_ask(kernel)
