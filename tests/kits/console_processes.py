@@ -10,9 +10,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from flysafe.procfs import read_process
+from flysafe.procfs import Process, children_of, command_line, read_process
 
 PATIENCE = 60.0
+_LAUNCHER = "launcher_program.py"
 
 
 class ConsoleProcesses(NamedTuple):
@@ -51,17 +52,30 @@ def gone(pid: int) -> bool:
         return True
 
 
+def launcher_of(kernel: int) -> int:
+    """The launcher of that kernel; 0 where it has none now."""
+    found = (pid for pid in children_of(kernel) if any(_LAUNCHER in word for word in command_line(pid)))
+    return next(found, 0)
+
+
+def still_runs(process: Process) -> bool:
+    """Whether this very process runs; a zombie does not."""
+    now = read_process(process.pid)
+    return now is not None and not now.ended and now.started == process.started
+
+
 def kill_with_kernel(supervisor: int, read: Callable[[], object] = lambda: None) -> None:
-    """Kill the kernel and the supervisor, which cannot start another, and wait until the console has left by
-    itself. `read` takes what the console still draws on its terminal."""
+    """Kill the kernel and the supervisor, which cannot start another, and wait until they have gone and the
+    console has left by itself. `read` takes what the console still draws on its terminal."""
     os.kill(supervisor, signal.SIGSTOP)
     found = processes_of(supervisor)
     for pid in (found.kernel, supervisor):
         if pid:
             os.kill(pid, signal.SIGKILL)
     end = time.monotonic() + PATIENCE
-    while not gone(found.console):
-        assert time.monotonic() < end, "the console never left"
+    # The kernel as well: on a busy machine the console may see its supervisor go before that has ended.
+    while not (gone(found.console) and gone(found.kernel)):
+        assert time.monotonic() < end, "the console or the kernel never left"
         with suppress(OSError):
             read()
         time.sleep(0.02)

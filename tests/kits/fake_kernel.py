@@ -62,6 +62,7 @@ class World:
     checks_value: tuple[Check, ...] = ()
     looked: int = 0
     switched: list[tuple[str, bool, str]] = field(default_factory=list)
+    permitted: list[tuple[str, str]] = field(default_factory=list)
     started: int = 0
     imported: list[tuple[str, str, str]] = field(default_factory=list)
     hands_on: bool = False
@@ -170,6 +171,10 @@ class World:
 
     async def enable(self, sidecar: str, enabled: bool, reason: str) -> Outcome:
         self.switched.append((sidecar, enabled, reason))
+        return Outcome(accepted=not self.refuse, why_not=self.refuse)
+
+    async def permit(self, sidecar: str, digest: str) -> Outcome:
+        self.permitted.append((sidecar, digest))
         return Outcome(accepted=not self.refuse, why_not=self.refuse)
 
     async def import_server(self, path: str, name: str, digest: str) -> Outcome:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -171,17 +169,8 @@ def recorded_console(root: Root, raw: Path) -> Iterator[Tmux]:
 def sent_by_console(tmux: Tmux, raw: Path) -> bytes:
     """Quit the console and return its output from the first escape sequence to the last. The output of a
     running console may end within a sequence."""
-
-    def left() -> bool:
-        # It asks first where it has not heard yet that the last call is over, and then wants its other key.
-        tmux.keys("q" if re.search(r"\bquits\b", tmux.screen()) else "C-q")
-        end = time.monotonic() + 2.0
-        while time.monotonic() < end:
-            if b"left=0" in raw.read_bytes():
-                return True
-            time.sleep(0.05)
-        return False
-
-    until("the console left", left)
+    tmux.sees(r"\b0 agents")  # it asks before it leaves while an agent is connected
+    tmux.keys("C-q")
+    until("the console left", lambda: b"left=0" in raw.read_bytes())
     written = raw.read_bytes()
     return written[written.index(b"\x1b[?1049h") : written.index(b"left=0")]

@@ -24,7 +24,7 @@ from flycore.model.call import Caller, CallRequest, ToolResult
 from flycore.model.enums import Choice, RequestState
 from flycore.pipeline.targets.window import ProtectedWindows
 from flycore.registry.paths import RootPaths, find_paths
-from flysafe.procfs import read_process
+from flysafe.procfs import environment_value, process_table, read_process
 
 PATIENCE = 30.0
 """Longest wait for what takes a fraction of a second."""
@@ -116,6 +116,7 @@ class Root:
             "command": f"./tools/bin-{name}/run",
             "tools": list(tools) or [tool(f"{name}.do")],
             "cwd": "empty",
+            "permissions": {"fs": {"write": [str(self.base)]}},
             **entry,
         }
         self.write()
@@ -178,6 +179,13 @@ async def kernel_of(root: Root, *, role: str = "console", trusted: bool = True) 
                     close_console(kernel)
                 await until(lambda: all(view.trusted for view in kernel.catalog().sidecars))
             yield kernel
+
+
+def processes_of(root: Root) -> list[int]:
+    """The processes of the root's sidecars. In a namespace of its own a program has other ids, by which
+    nobody outside finds it."""
+    living = [one.pid for one in process_table().values() if not one.ended]
+    return [pid for pid in living if environment_value(pid, "HOME") == str(root.base)]
 
 
 async def until(found: Callable[[], Any], patience: float = PATIENCE) -> Any:

@@ -20,7 +20,6 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import ToolAnnotations
 
 server = MCPServer("notes", version="1.2")
-ROOT = Path(__file__).parent
 
 
 @server.tool()
@@ -38,7 +37,7 @@ def wipe() -> str:
 @server.tool(annotations=ToolAnnotations(read_only_hint=True))
 def look() -> str:
     """Looks."""
-    return "looked at pid %d" % os.getpid()
+    return "looked"
 
 
 @server.tool()
@@ -69,12 +68,12 @@ def picture() -> Image:
 @server.tool()
 async def slow(ctx: Context) -> str:
     """Takes its time."""
-    (ROOT / "slow.started").write_text(str(os.getpid()))
+    Path("slow.started").touch()
     await ctx.report_progress(1, 4, "one of four")
     try:
         await anyio.sleep(600)
     except anyio.get_cancelled_exc_class():
-        (ROOT / "slow.cancelled").write_text("")
+        Path("slow.cancelled").touch()
         raise
     return "done"
 
@@ -87,7 +86,6 @@ PLAIN_NOTES = """
 import base64, json, os, sys
 from pathlib import Path
 
-ROOT = Path(__file__).parent
 INTEGER = {"type": "integer"}
 
 
@@ -109,7 +107,7 @@ def say(**message):
 
 
 def wait_for_cancel():
-    (ROOT / "slow.started").write_text(str(os.getpid()))
+    Path("slow.started").touch()
     for line in sys.stdin:
         if json.loads(line).get("method") == "notifications/cancelled":
             return
@@ -129,7 +127,7 @@ def call(name, given):
     value = {
         "add": lambda: given["a"] + given["b"],
         "wipe": lambda: "wiped",
-        "look": lambda: "looked at pid %d" % os.getpid(),
+        "look": lambda: "looked",
         "big": lambda: "x" * given["count"],
     }[name]()
     return {"content": [{"type": "text", "text": str(value)}], "structuredContent": {"result": value}}

@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from flycore.sandbox import landlock
+
 NODE_MODULES = Path(__file__).parents[1] / "interop" / "node_modules"
 """What `tests/interop/install.sh` installs."""
+PYTHON_SERVERS = NODE_MODULES.with_name("python")
+"""The virtual environment with MCP servers in Python, which it makes as well."""
 
 
 def needs(*programs: str) -> None:
@@ -36,6 +40,12 @@ def needs_bubblewrap() -> None:
     tried = subprocess.run([*plain, "/bin/true"], capture_output=True, text=True, check=False)
     if tried.returncode:
         pytest.skip(f"NOT TESTED, no namespaces can be made here: {tried.stderr.strip()}")
+
+
+def needs_landlock() -> None:
+    """Skip the test where this kernel has no Landlock."""
+    if not landlock.version():
+        pytest.skip("NOT TESTED, this kernel has no Landlock")
 
 
 def node_tool(name: str) -> list[str]:

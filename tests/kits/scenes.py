@@ -11,6 +11,8 @@ from kits.kernel import in_project
 from kits.terminals import Root
 
 REGISTRY = "tools/external.tools.jsonc"
+IN_PROJECT: dict[str, Any] = {"fs": {"write": ["."]}}
+"""The permissions of a program that leaves files for the test in the project, or waits for some there."""
 PLACE = "external.tools.jsonc:"
 
 

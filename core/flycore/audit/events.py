@@ -20,6 +20,7 @@ from flycore.model.call import Caller, CallError, CallRequest, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Code, Level, RequestState, Status
 from flycore.model.json import Json, JsonObject, canonical_json, digest, text_digest
+from flycore.model.json_pieces import encode
 from flycore.model.question import Question
 
 TOOL_CALLED = "TOOL_CALLED"
@@ -57,7 +58,7 @@ MOST_NAMES = 256
 MOST_TEXT = 4_096
 """Characters that are logged of a text from outside, such as an error message."""
 
-_compact = json.JSONEncoder(separators=(",", ":")).encode
+_compact = json.JSONEncoder(separators=(",", ":"))
 
 
 def tool_called(request: CallRequest, masked_input: Json, *, input_digest: str = "") -> JsonObject:
@@ -294,6 +295,12 @@ def entry_switched(sidecar: str, file: str, *, enabled: bool, reason: str, by: s
     return fields | {"decidedBy": by} | _non_empty(reason=_bounded(reason))
 
 
+def permissions_added(sidecar: str, file: str, shown: str, *, by: str) -> JsonObject:
+    """Fields for permissions that a person added to a registry entry. `shown` is the digest of the change."""
+    fields: JsonObject = {"sidecar": _bounded(sidecar), "file": _bounded(file)}
+    return fields | {"decision": "permitted", "shown": shown, "decidedBy": by}
+
+
 def starter_written(file: str, *, by: str) -> JsonObject:
     """Fields for the starter registry, written for a person."""
     return {"file": _bounded(file), "decision": "created", "decidedBy": by}
@@ -368,7 +375,7 @@ def _caller_fields(caller: Caller) -> dict[str, Json]:
 
 
 def _input_fields(masked: Json) -> dict[str, Json]:
-    size = len(_compact(masked))
+    size = len(encode(_compact, masked))
     if size > MOST_INPUT_BYTES:
         return {"inputBytes": size}
     redacted = redact(masked)

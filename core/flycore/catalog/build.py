@@ -29,6 +29,7 @@ from flycore.model.catalog import Capability, CapabilityView, Catalog, SidecarVi
 from flycore.model.described import Described
 from flycore.model.enums import Decision, Effective, Kind, Level, SandboxState, Source
 from flycore.model.program import ResolvedProgram
+from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.stability import SandboxReport, Stability
 from flycore.model.upstream import McpToolOffer
@@ -64,6 +65,8 @@ class CatalogFacts:
     probes: Mapping[str, ProbeFinding] = field(default_factory=dict)
     runtime: Mapping[str, RuntimeFinding] = field(default_factory=dict)
     sandbox: Mapping[str, SandboxReport] = field(default_factory=dict)
+    lacking: Mapping[str, Mapping[str, Refusals]] = field(default_factory=dict)
+    """What the last call of each tool was refused, by sidecar and tool."""
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """For an entry whose changed value waits for trust: the difference from the last trusted value, which is
     the one in `registry`."""
@@ -210,6 +213,7 @@ def _facts_of(
         probe=facts.probes.get(entry.id),
         runtime=facts.runtime.get(entry.id, READY),
         sandbox=facts.sandbox.get(entry.id),
+        lacking=facts.lacking.get(entry.id, {}),
         exceeded=facts.exceeded.get(entry.id, ()),
         minimum=facts.minimum,
         least=facts.least.get(entry.id, Level.NONE),

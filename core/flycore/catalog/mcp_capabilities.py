@@ -20,6 +20,7 @@ from flycore.model.enums import Kind
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import Registry, SidecarEntry, ToolClaim
 from flycore.model.upstream import McpToolOffer, ToolDefinition, UnreadableTool
+from flycore.registry.names import free_id
 from flysafe.text import safe_lines, strict_text
 
 RULE = "upstream-tool"
@@ -55,23 +56,33 @@ def with_mcp_tools(registry: Registry, offers: Mapping[str, McpToolOffer]) -> Re
 def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) -> SidecarEntry:
     picked = None if entry.picked is None else {claim.name: claim.spec or {} for claim in entry.picked}
     refused = list(offer.refused)
+    clashes: list[UnreadableTool] = []
     claims: dict[str, ToolClaim] = {}
     for definition in _all_offers(offer):
         if picked is not None and definition.name not in picked:
             continue
         name = capability_name(entry.id, definition.name)
-        why = _refusal(name, taken, claims)
-        if why:
+        if why := _unusable_name(name, claims):
             refused.append(UnreadableTool(name=definition.name, why=why))
+            continue
+        if why := _clash(name, taken):
+            clashes.append(UnreadableTool(name=definition.name, why=why))
             continue
         claims[name] = ToolClaim(
             name=name, spec=_spec(name, definition, (picked or {}).get(definition.name, {}))
         )
-    known = {definition.name for definition in _all_offers(offer)} | {tool.name for tool in refused}
+    known = {definition.name for definition in _all_offers(offer)} | {
+        tool.name for tool in (*refused, *clashes)
+    }
     if offer.accepted or offer.waiting:
         absent = [name for name in picked or {} if name not in known]
         refused += [UnreadableTool(name=name, why="is not offered by the server") for name in absent]
-    problems = (*entry.problems, *_note(entry, refused))
+    other = f"write the entry with another id, such as {free_id(entry.id)}, and trust it again"
+    problems = (
+        *entry.problems,
+        *_note(entry, clashes, other),
+        *_note(entry, refused, "if you need it, ask the maker of the server"),
+    )
     return msgspec.structs.replace(entry, tools=tuple(claims.values()), problems=problems)
 
 
@@ -83,18 +94,23 @@ def _all_offers(offer: McpToolOffer) -> Iterator[ToolDefinition]:
         yield ToolDefinition(name=name, input_schema={"type": "object"})
 
 
-def _refusal(name: str, taken: set[str], claims: Mapping[str, ToolClaim]) -> str:
-    """Return why the tool is not offered, as a sentence without its subject; empty where it is."""
+def _unusable_name(name: str, claims: Mapping[str, ToolClaim]) -> str:
+    """Return what is wrong with the server's own name for the tool, as a sentence without its subject."""
     if len(name) > LONGEST_NAME or _TOOL.fullmatch(name) is None:
         return "has a name that cannot be a tool's name in flytui"
+    if name in claims:
+        return f"would be called {name}, like another of the server's tools"
+    return ""
+
+
+def _clash(name: str, taken: set[str]) -> str:
+    """Return why the tool is not offered below the entry's id, as a sentence without its subject."""
     if is_builtin_name(name):
         return f"would be called {name}, and names of that family are kept for the kernel's own tools"
     if name in KNOWN:
         return f"would be called {name}, which flytui describes itself"
     if name in taken:
         return f"would be called {name}, which another entry describes"
-    if name in claims:
-        return f"would be called {name}, like another of the server's tools"
     return ""
 
 
@@ -141,11 +157,9 @@ def missing_names(entry: SidecarEntry, offer: McpToolOffer) -> frozenset[str]:
     return frozenset(names[tool] for tool in offer.gone if tool in names)
 
 
-def _note(entry: SidecarEntry, refused: list[UnreadableTool]) -> Iterator[Diagnostic]:
+def _note(entry: SidecarEntry, refused: list[UnreadableTool], remedy: str) -> Iterator[Diagnostic]:
     for tool in refused[:MAX_NAMED]:
-        yield _warning(
-            entry, f"{_quoted(tool.name)} {tool.why}", "if you need it, ask the maker of the server"
-        )
+        yield _warning(entry, f"{_quoted(tool.name)} {tool.why}", remedy)
     if len(refused) > MAX_NAMED:
         yield _warning(
             entry, f"and {len(refused) - MAX_NAMED} more of its tools are not offered", "see those above"

@@ -8,19 +8,24 @@ make every snapshot a new one.
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
 from flycore.catalog.builtin import BUNDLED_TOOLS
 from flycore.catalog.fixes import NO_MACHINE, Machine, edit_fix, of_program
+from flycore.catalog.proposed_entries import printed_entry
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Diagnostic, Fix, FixKind
 from flycore.model.enums import RUNNABLE_KINDS, Level, ReasonCode, RuntimeState, UpgradeState
 from flycore.model.errors import StateUnwritable
+from flycore.model.json import JsonObject, digest
+from flycore.model.json_diff import json_difference
 from flycore.model.program import ResolvedProgram
+from flycore.model.refusals import Refusals, refusal_sentences, with_granted
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason, RuntimeEvidence
+from flycore.registry.jsonc.edit import spelled
 from flycore.registry.source_text import key_position
 
 REGISTRY_FILE = "tools/external.tools.jsonc"
@@ -41,22 +46,18 @@ def not_configured(capability: Capability, registry: str = "", line: int = 0) ->
     name = capability.name
     fix = Fix(kind=FixKind.EDIT, words=f"add {name} to the registry", file=registry, line=line)
     if name in BUNDLED_TOOLS:
-        sidecar = capability.sidecar or ""
-        lines = f'"{sidecar}": {{"command": "flytui-sidecar", "args": ["{sidecar}"], "tools": ["{name}"]}}'
         message = f"no sidecar in the registry offers {name}"
         remedy = (
             f'add this entry to "sidecars" in {REGISTRY_FILE}, or add the name of the tool to an entry '
-            f"that is there already: {lines}"
+            f"that is there already: {printed_entry(capability)}"
         )
     else:
-        own = name.replace(".", "-")
-        lines = f'"{name}": {{"command": "./tools/packages/{own}/bin/{own}", "tools": ["{name}"]}}'
         message = (
             f"no sidecar in the registry offers {name}, and this version of flytui has no program for it"
         )
         remedy = (
             f'write a process-json program (docs/writing-sidecars.md) and add this entry to "sidecars" in '
-            f"{REGISTRY_FILE}: {lines}"
+            f"{REGISTRY_FILE}: {printed_entry(capability)}"
         )
     if not registry:
         fix = Fix(kind=FixKind.INIT, words=f"write a first registry to {REGISTRY_FILE}")
@@ -187,11 +188,20 @@ def secret_missing(entry: SidecarEntry, missing: Mapping[str, str]) -> Reason:
         code=ReasonCode.SECRET_MISSING,
         dimension="probe",
         message=f"secrets that it declares are not set: {names}",
-        remedy=f"set {' and '.join(sorted(missing))} in the environment that you start flytui from; "
-        f"declared at {where(entry, 'permissions')}",
+        remedy=f"{secret_remedy(missing)}; declared at {where(entry, 'permissions')}",
         fix=edit_fix(
             entry, "permissions", "change which secrets it declares; you set their values in the environment"
         ),
+    )
+
+
+def secret_remedy(missing: Iterable[str]) -> str:
+    """Return the two ways to give the tool its secrets."""
+    names = sorted(missing)
+    commands = " and ".join(f"flytui secrets set {name}" for name in names)
+    return (
+        f"set {' and '.join(names)} in the environment that you start flytui from, or keep it in the "
+        f"system's keyring: {commands}"
     )
 
 
@@ -332,6 +342,46 @@ def sandbox_unavailable(entry: SidecarEntry, mechanism: str, remedy: str = "") -
         message=f"this machine cannot confine it as strictly as required: {mechanism}",
         remedy=f"{remedy}; or {weaker}" if remedy else weaker,
     )
+
+
+def permission_missing(entry: SidecarEntry, tool: str, refusals: Refusals) -> Reason:
+    """Return the reason for a tool whose last call failed and was refused what its entry does not permit."""
+    place = where(entry, "permissions")
+    message = "; ".join(refusal_sentences(refusals, tool))
+    if not refusals.grantable:
+        return Reason(
+            code=ReasonCode.PERMISSION_MISSING,
+            dimension="sandbox",
+            message=message,
+            remedy=f'if it needs that, declare it yourself in "permissions" at {place}: see docs/sandbox.md',
+            fix=edit_fix(entry, "permissions", "declare what it may reach"),
+        )
+    line = spelled(permitted(entry, refusals)["permissions"])
+    return Reason(
+        code=ReasonCode.PERMISSION_MISSING,
+        dimension="sandbox",
+        message=message,
+        remedy=f'if it may have that, write "permissions": {line} at {place}, and trust the entry again',
+        fix=Fix(
+            kind=FixKind.PERMIT,
+            words=f"add it to the permissions of {entry.id}",
+            file=entry.position.file,
+            difference=json_difference(entry.raw, permitted(entry, refusals)),
+            digest=permit_digest(entry, refusals),
+        ),
+    )
+
+
+def permitted(entry: SidecarEntry, refusals: Refusals) -> JsonObject:
+    """Return the entry as it is written, with what was refused permitted."""
+    declared = entry.raw.get("permissions")
+    permissions = with_granted(declared if isinstance(declared, dict) else {}, refusals)
+    return {**entry.raw, "permissions": permissions}
+
+
+def permit_digest(entry: SidecarEntry, refusals: Refusals) -> str:
+    """Return the digest by which a person's consent holds for exactly this change of exactly this entry."""
+    return digest([entry.id, entry.digest, permitted(entry, refusals)])
 
 
 def quota_limited(why: str) -> Reason:

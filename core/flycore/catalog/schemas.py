@@ -17,7 +17,8 @@ from urllib.parse import unquote
 
 from flycore.model.base import Value
 from flycore.model.json import Json, JsonObject, canonical_json, digest, escape_key, pointer_keys
-from flycore.model.large_values import LARGE_VALUES, weight
+from flycore.model.json_pieces import weight
+from flycore.model.large_values import LARGE_VALUES
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator

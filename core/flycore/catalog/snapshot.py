@@ -47,6 +47,7 @@ from flycore.model.enums import (
     VersionState,
 )
 from flycore.model.program import ResolvedProgram
+from flycore.model.refusals import Refusals
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import (
     Evidence,
@@ -91,6 +92,7 @@ def _degraded(stability: Stability) -> bool:
         or (stability.version is VersionState.UNKNOWN and declares_package(stability.evidence.version))
         or stability.upgrade is UpgradeState.STAGED
         or stability.sandbox is SandboxState.QUOTA_LIMITED
+        or any(reason.code is ReasonCode.PERMISSION_MISSING for reason in stability.reasons)
     )
 
 
@@ -143,6 +145,8 @@ class SidecarFacts:
     level_remedies: Mapping[Level, str] = field(default_factory=dict)
     """What makes each level possible that is not, where anything does."""
     blocked: frozenset[str] = frozenset()
+    lacking: Mapping[str, Refusals] = field(default_factory=dict)
+    """What the last call was refused, by tool."""
     changed_tools: Mapping[str, bool] = field(default_factory=dict)
     """Tools of an MCP server that wait for a person, and whether each is new."""
     gone_tools: frozenset[str] = frozenset()
@@ -219,6 +223,7 @@ def tool_variant_key(facts: SidecarFacts, tool: str) -> Hashable:
         NEEDED.get(tool),
         tool if _dialect_unknown(facts, tool) else None,
         tool if _weaker_than_required(facts, tool) is not None else None,
+        tool if tool in facts.lacking else None,
     )
 
 
@@ -350,9 +355,9 @@ def _sandbox(facts: SidecarFacts, tool: str | None) -> DimensionResult:
     if refused is not None:
         return DimensionResult(SandboxState.DENIED, (refused,), evidence, breaks=True)
     asks = any(facts.policy(name)[0] is Decision.ASK for name in _tools(facts, tool))
-    return DimensionResult(
-        SandboxState.APPROVAL_REQUIRED if asks else SandboxState.ALLOWED, evidence=evidence
-    )
+    lacking = facts.lacking.get(tool or "")
+    why = () if lacking is None else (reasons.permission_missing(facts.entry, tool or "", lacking),)
+    return DimensionResult(SandboxState.APPROVAL_REQUIRED if asks else SandboxState.ALLOWED, why, evidence)
 
 
 def _policy_result(facts: SidecarFacts, tool: str | None) -> Reason | None:
@@ -364,6 +369,11 @@ def _policy_result(facts: SidecarFacts, tool: str | None) -> Reason | None:
         return reasons.ceiling_exceeded(facts.entry, facts.exceeded)
     if facts.sandbox is not None and facts.sandbox.level is Level.DENIED:
         return reasons.sandbox_unavailable(facts.entry, facts.sandbox.mechanism)
+    level = facts.sandbox.level if facts.sandbox is not None else None
+    # An MCP server that runs nowhere has listed no tools yet.
+    lowest = lowest_minimum(facts.entry.id, facts.least, facts.minimum)
+    if tool is None and not facts.entry.tool_names and level is not None and not level.at_least(lowest):
+        return _too_weak(facts, facts.entry.id, facts.least)
     first: Reason | None = None
     for name in _tools(facts, tool):
         reason = _tool_policy_result(facts, name)
@@ -371,6 +381,13 @@ def _policy_result(facts: SidecarFacts, tool: str | None) -> Reason | None:
             return None
         first = first or reason
     return first
+
+
+def lowest_minimum(sidecar: str, least: Level, minimum: Mapping[str, Level]) -> Level:
+    """Return the lowest level that any tool of an MCP server may have, however the server names its tools.
+    `least` is the minimum of the entry, and `minimum` holds those of the person's settings by tool."""
+    named = (level for tool, level in minimum.items() if tool.rpartition(".")[0] == sidecar)
+    return min((least, *named), key=list(Level).index)
 
 
 def _tool_policy_result(facts: SidecarFacts, tool: str) -> Reason | None:
@@ -389,7 +406,12 @@ def _weaker_than_required(facts: SidecarFacts, tool: str) -> Reason | None:
     least = facts.minimum.get(tool, facts.least)
     if facts.sandbox is None or facts.sandbox.level.at_least(least):
         return None
-    why = reasons.below_minimum(tool, least, facts.sandbox.level)
+    return _too_weak(facts, tool, least)
+
+
+def _too_weak(facts: SidecarFacts, what: str, least: Level) -> Reason:
+    level = facts.sandbox.level if facts.sandbox is not None else Level.NONE
+    why = reasons.below_minimum(what, least, level)
     return reasons.sandbox_unavailable(facts.entry, why, facts.level_remedies.get(least, ""))
 
 

@@ -18,12 +18,23 @@ from flycore.model.described import Import
 from flycore.model.diagnostics import Severity
 from flycore.model.enums import Source
 from flycore.model.json import JsonObject, digest
-from flycore.registry.names import RESERVED_PREFIX, looks_secret
+from flycore.registry.names import RESERVED_PREFIX, free_id, is_builtin, looks_secret
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.paths import REGISTRY_FILE
 
 FETCHERS = ("npx", "uvx", "pipx", "bunx", "pnpx", "docker", "podman", "deno", "npm", "pnpm", "yarn", "uv")
 """Programs that download the program that they start, and so need the network."""
+_NODE_CACHE = ("~/.npm",)
+_UV_CACHE = ("~/.cache/uv", "~/.local/share/uv")
+CACHES = {
+    "npx": _NODE_CACHE,
+    "npm": _NODE_CACHE,
+    "uvx": _UV_CACHE,
+    "uv": _UV_CACHE,
+    "bunx": ("~/.bun/install/cache",),
+    "pipx": ("~/.cache/pipx", "~/.local/share/pipx", "~/.local/pipx"),
+}
+"""The folders in which such a program keeps what it has downloaded, where no variable names another."""
 MOST_ENTRY = 16 * 1024
 """Most characters of an entry."""
 _PLACEHOLDER = re.compile(r"\$\{")
@@ -52,6 +63,8 @@ class _EntryDraft:
     secrets: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     network: bool = False
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
 
 
 def entry_id(name: str) -> str:
@@ -69,16 +82,25 @@ def import_proposal(name: str, raw: dict[str, Any], app_root: str, known: frozen
         raise ImportRefused(
             "its name has no letter or digit that an id may have", "give it another name in that file"
         )
-    draft = _EntryDraft(sidecar, app_root)
+    notes: list[str] = []
+    if is_builtin(f"{sidecar}."):
+        # A tool with such a name is the kernel's own, so none of the server's would be in the catalog.
+        notes.append(
+            f"its id is not {sidecar}: names that begin with {sidecar}. belong to the kernel's tools"
+        )
+        sidecar = free_id(sidecar)
+    draft = _EntryDraft(sidecar, app_root, notes=notes)
     if isinstance(raw.get("url"), str):
         _remote(draft, raw)
     else:
         _local(draft, raw)
     permissions: dict[str, Any] = {"network": True} if draft.network else {}
+    files = {key: list(paths) for key, paths in (("read", draft.read), ("write", draft.write)) if paths}
+    if files:
+        permissions["fs"] = files
     if draft.secrets:
         permissions["secrets"] = list(dict.fromkeys(draft.secrets))
-    if permissions:
-        draft.entry["permissions"] = permissions
+    draft.entry["permissions"] = permissions
     _check_with_registry(sidecar, draft.entry, known)
     entry: JsonObject = draft.entry
     return Import(
@@ -112,14 +134,34 @@ def _local(draft: _EntryDraft, raw: dict[str, Any]) -> None:
         draft.entry["args"] = list(args)
     if raw.get("cwd") not in (None, "", ".", draft.app_root, "${workspaceFolder}"):
         raise ImportRefused("it is started in another folder", "start it in the project's own folder")
-    if os.path.basename(command) in FETCHERS:
+    _propose_permissions(draft, os.path.basename(command), args)
+    _variables(draft, _texts(raw.get("env")))
+
+
+def _propose_permissions(draft: _EntryDraft, runner: str, args: tuple[str, ...]) -> None:
+    """Propose what the server may reach: the network and a cache for what downloads its program, and the
+    folders that its arguments name. A person sees all of it before it is written."""
+    if runner in FETCHERS:
         draft.network = True
-        draft.notes.append(
-            f"network is permitted: {os.path.basename(command)} downloads the program that it starts"
-        )
+        draft.notes.append(f"network is permitted: {runner} downloads the program that it starts")
     else:
         draft.notes.append("network is not permitted: add it to permissions if the server needs it")
-    _variables(draft, _texts(raw.get("env")))
+    draft.write = CACHES.get(runner, ())
+    if draft.write:
+        draft.notes.append(f"{runner} may write where it keeps downloads: {', '.join(draft.write)}")
+    named = (value for arg in args if (value := _path_in(arg)))
+    draft.read = tuple(path for path in dict.fromkeys(named) if path.rstrip("/") not in ("", "~"))
+    if draft.read:
+        draft.notes.append(
+            f"it may read what its arguments name, but not write it: {shorten(', '.join(draft.read), 200)}"
+        )
+
+
+def _path_in(argument: str) -> str:
+    """Return the path that the argument is or sets; empty where it is none, or one that leads upwards."""
+    value = argument.partition("=")[2] if argument.startswith("-") else argument
+    is_path = value.startswith(("/", "~/", "./")) or value == "."
+    return value if is_path and ".." not in value.split("/") else ""
 
 
 def _command(command: str, draft: _EntryDraft) -> str:

@@ -161,6 +161,17 @@ class AcceptedPolicy:
             self._stored = self._accepted
 
 
+def forget_rule(path: Path, key: str) -> None:
+    """Remove a rule from those that the last kernel left in the file at `path`, because its removal has been
+    logged: the next kernel must not log it once more."""
+    # Where it cannot be read or written, the next kernel logs a removal that it need not log.
+    with suppress(OSError):
+        stored = _read_stored(path)
+        if key in stored:
+            kept = [rule for at, rule in stored.items() if at != key]
+            write_state(path, msgspec.to_builtins(kept), MAX_BYTES)
+
+
 def _user_layer(policy: Policy) -> PolicyFile | None:
     return next((layer for layer in policy.layers if layer.source is RuleLayer.USER), None)
 

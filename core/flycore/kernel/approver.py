@@ -89,6 +89,12 @@ class KernelApprover:
             lambda registry, now: registry.set_enabled(sidecar, enabled, reason, now, self._by)
         )
 
+    async def permit(self, sidecar: str, digest: str) -> Outcome:
+        """Add the permissions that were shown to the entry."""
+        if self._revocations.desktop_controlled():
+            return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
+        return await self._refresher.permit(sidecar, digest, self._by)
+
     async def refuse_pairing(self, pid: int) -> bool:
         """Refuse the pairing codes of that process; return False if it has none."""
         return self._refuse(pid)

@@ -196,9 +196,12 @@ class ArtifactImages:
     def _bytes(self, owners: tuple[str, ...], path: str) -> bytes | None:
         """Read the file, which must lie in the artifact folder of one of the calls or in the project."""
         artifacts_dir = self._places.artifacts_dir
-        for anchor, within in (*((artifacts_dir, owner) for owner in owners), (self._places.app_root, "")):
+        for anchor, own in ((artifacts_dir, owners), (self._places.app_root, ())):
             start = os.path.realpath(anchor)
-            if not path.startswith(os.path.join(start, within, "")):
+            if not path.startswith(os.path.join(start, "")):
+                continue
+            # Of a process that serves several calls, the folders of the calls lie one level deeper.
+            if own and not set(own).intersection(os.path.relpath(path, start).split("/")[:2]):
                 continue
             # Checked again, and through no link: the path was valid when the call ended, not now.
             try:

@@ -58,6 +58,7 @@ from flycore.pipeline.context import (
     RunContext,
     SlotContext,
 )
+from flycore.pipeline.observed_calls import ObservedCalls
 from flycore.pipeline.prepare import masks_for
 from flycore.pipeline.slots import key_is_current
 from flycore.pipeline.targets.window import X11Desktop
@@ -280,15 +281,22 @@ def _pipeline_context(
             consoles.approver_within,
         ),
         slots=SlotContext(GroupLocks(), queue.leases, queue.grants, background.pool, background.mcp_servers),
-        run=RunContext(
-            root=environment,
-            state=state,
-            audit=recorder.audit,
-            folders=ArtifactFolders(environment.places.artifacts_dir),
-            desktop_control=desktop_control,
-            protected_windows=consoles.protected_windows,
-            note_run=root.refresher.record_run,
-        ),
+        run=_run_context(root, desktop_control, consoles),
+    )
+
+
+def _run_context(root: _Root, desktop_control: DesktopControl, consoles: OpenConsoles) -> RunContext:
+    """Build the dependencies of the step that starts a sidecar."""
+    return RunContext(
+        root=root.environment,
+        state=root.refresher.state,
+        audit=root.recorder.audit,
+        folders=ArtifactFolders(root.environment.places.artifacts_dir),
+        desktop_control=desktop_control,
+        protected_windows=consoles.protected_windows,
+        note_run=root.refresher.record_run,
+        observed=ObservedCalls(root.environment.places.observed_file),
+        note_refusals=root.refresher.record_refusals,
     )
 
 
@@ -304,7 +312,7 @@ def _approval_queue(
     def record_unattended(ask: Ask) -> None:
         """Log the end of a request whose caller no longer waits."""
         root_state = root.refresher.root_state
-        masks = masks_for(root_state, root_state.entries.get(ask.request.sidecar), environment.environ)
+        masks = masks_for(root_state, root_state.entries.get(ask.request.sidecar), environment.secret_values)
         took_ms = int((recorder.clock.now() - ask.request.asked_at) * 1000)
         # Nothing runs because of this line: a call that comes back needs a start line of its own.
         with suppress(AuditUnwritable):

@@ -13,27 +13,39 @@ from flycore.pipeline.targets.window import ProtectedWindows
 
 
 class ConnectionInfo:
-    """One connection. It may make calls until it declares itself a viewer, which only watches or decides."""
+    """One connection, and whether it is that of an agent: a client that makes calls."""
 
-    def __init__(self) -> None:
-        self.viewer = False
+    def __init__(self, on_change: Callable[[], None] = lambda: None) -> None:
+        self._on_change = on_change
+        self.agent = False
+
+    def declare(self, *, agent: bool) -> None:
+        """Record what the connection has turned out to be, by its greeting or its first call."""
+        if agent is not self.agent:
+            self.agent = agent
+            self._on_change()
 
 
 class Connections:
-    """The connections of one kernel."""
+    """The connections of one kernel. `on_change` is called whenever the number of agents changes."""
 
-    def __init__(self) -> None:
+    def __init__(self, on_change: Callable[[], None]) -> None:
+        self._on_change = on_change
         self._connections: set[ConnectionInfo] = set()
 
     @contextmanager
     def enter(self) -> Iterator[ConnectionInfo]:
         """Count one connection while the block runs."""
-        present = ConnectionInfo()
-        self._connections.add(present)
+        # Nothing changes yet: a connection that has sent nothing may turn out to be a viewer, and the header
+        # of every console would show an agent for a moment.
+        connection = ConnectionInfo(self._on_change)
+        self._connections.add(connection)
         try:
-            yield present
+            yield connection
         finally:
-            self._connections.remove(present)
+            self._connections.remove(connection)
+            if connection.agent:
+                self._on_change()
 
     @property
     def clients(self) -> int:
@@ -42,8 +54,8 @@ class Connections:
 
     @property
     def agents(self) -> int:
-        """The number of connections that may make calls."""
-        return sum(not present.viewer for present in self._connections)
+        """The number of connections that make calls."""
+        return sum(connection.agent for connection in self._connections)
 
 
 # Consoles.

@@ -25,6 +25,7 @@ from flycore.audit.projection import MOST_OPEN, CallRecord, history
 from flycore.audit.record import TimeRange
 from flycore.audit.verify import CUT, TORN, WHOLE, verify
 from flycore.catalog.builtin import AGENT_ACTIONS
+from flycore.catalog.proposed_entries import undeclared_permissions
 from flycore.catalog.reasons import state_unwritable
 from flycore.kernel.effective_entries import RULE as CHANGED_RULE
 from flycore.kernel.load_state import find_environment, read_files
@@ -39,7 +40,7 @@ from flycore.model.status import Status
 from flycore.policy.evaluate import Policy, expired_rules
 from flycore.policy.files import PolicyFile
 from flycore.registry.paths import RootPaths
-from flycore.sandbox.levels import sandbox_in_words, undeclared
+from flycore.sandbox.levels import sandbox_in_words
 from flysafe.text import safe_text
 
 OLDEST_PYTHON = (3, 11)
@@ -204,22 +205,22 @@ def check_panic(stopped: bool) -> Check:
     )
 
 
-def check_sandbox(catalog: Catalog) -> Check:
-    """Report for which sidecars the sandbox enforces what they declare, and which could be confined."""
+def check_sandbox(catalog: Catalog) -> Iterator[Check]:
+    """Report for which sidecars the sandbox enforces what they declare, and each entry that declares
+    nothing."""
     words = f"declared permissions: {sandbox_in_words(catalog)} sidecars"
     reasons = [reason for view in catalog.sidecars for reason in view.stability.reasons]
     weak = next((reason for reason in reasons if reason.code is ReasonCode.SANDBOX_UNAVAILABLE), None)
     if weak is not None:
-        return Check(name="sandbox", state=CheckState.WARN, message=weak.message, fix=weak.remedy)
-    bare = [view.id for view in catalog.sidecars if undeclared(view.entry)]
-    if bare:
-        return Check(
-            name="sandbox",
-            state=CheckState.WARN,
-            message=f'{words}; without "permissions", and so not confined: {", ".join(bare)}',
-            fix='write "permissions": {} in the entry, and what the tool needs into it: docs/sandbox.md',
+        yield Check(name="sandbox", state=CheckState.WARN, message=weak.message, fix=weak.remedy)
+    else:
+        yield Check(name="sandbox", state=CheckState.OK, message=words)
+    for finding in undeclared_permissions(view.entry for view in catalog.sidecars):
+        yield msgspec.structs.replace(
+            _finding("permissions", finding),
+            message=f"{finding.position}: {finding.rule}: {finding.message}",
+            sidecar=finding.sidecar,
         )
-    return Check(name="sandbox", state=CheckState.OK, message=words)
 
 
 def check_audit(verification: Verification) -> Check:
@@ -408,7 +409,7 @@ def check_up(
         *check_trust(len(waiting), store.diagnostics),
         *check_blocks(ToolBlockStore.load(places.blocks_file), catalog),
         check_panic(stopped),
-        check_sandbox(catalog),
+        *check_sandbox(catalog),
         check_writable(places.state_dir),
         check_audit(verify(places.audit_dir, places.anchors_file)),
         *check_anchors(running.anchor_problem if running else ""),

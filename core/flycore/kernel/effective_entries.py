@@ -44,7 +44,7 @@ def effective_files(environment: RootEnvironment, files: Files, trust: TrustStor
     earlier = {
         entry.id: value
         for entry in files.registry.entries
-        if (value := _last_trusted(entry, trust)) is not None
+        if (value := _last_trusted(entry, trust, files.registry.app_root)) is not None
     }
     registry = files.registry
     if earlier:
@@ -95,7 +95,7 @@ def _without(found: Mapping[str, T], sidecars: Mapping[str, SidecarEntry]) -> di
     return {sidecar: item for sidecar, item in found.items() if sidecar not in sidecars}
 
 
-def _last_trusted(entry: SidecarEntry, trust: TrustStore) -> SidecarEntry | None:
+def _last_trusted(entry: SidecarEntry, trust: TrustStore, app_root: str) -> SidecarEntry | None:
     """Return the trusted value that stays in force; None if the value of the file counts."""
     if entry.source is Source.USER or not entry.valid or not entry.enabled or trust.is_trusted(entry):
         return None
@@ -105,7 +105,8 @@ def _last_trusted(entry: SidecarEntry, trust: TrustStore) -> SidecarEntry | None
     value = restore_entry(entry, last.raw, frozenset(KNOWN))
     if value.digest != last.digest or not value.valid or not value.enabled:
         return None
-    return msgspec.structs.replace(value, problems=(*value.problems, _changed_entry_note(entry)))
+    noted = msgspec.structs.replace(value, problems=(*value.problems, _changed_entry_note(entry)))
+    return noted.with_origin(app_root)
 
 
 def _changed_entry_note(entry: SidecarEntry) -> Diagnostic:

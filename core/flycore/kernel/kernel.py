@@ -90,7 +90,7 @@ class Kernel:
         self._questions = parts.questions
         self._nested_roots = parts.nested_roots
         self._images = ArtifactImages(self._places)
-        self._connections = Connections()
+        self._connections = Connections(self._publish_status_change)
         self._addresses: tuple[str, ...] = ()
         self._idle = anyio.Event()
         self._calls = 0
@@ -287,12 +287,11 @@ class Kernel:
         """Go on as the kernel of `flytui serve`, because its console has left and its supervisor leaves."""
         self._holder = record_role(self._places, self._holder, KernelRole.SERVE)
         self.pairing.serve_alone()
-        payload: JsonObject = {}
-        self.bus.publish(
-            Event(
-                cls=EventClass.APPROVAL, type="status.changed", at=self._context.clock.now(), payload=payload
-            )
-        )
+        self._publish_status_change()
+
+    def _publish_status_change(self) -> None:
+        at = self._context.clock.now()
+        self.bus.publish(Event(cls=EventClass.APPROVAL, type="status.changed", at=at, payload={}))
 
     def connection(self) -> AbstractContextManager[ConnectionInfo]:
         """Count one attached client while the block runs."""

@@ -32,6 +32,7 @@ from flycore.model.described import Described
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Kind, Level
 from flycore.model.program import ResolvedProgram
+from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.stability import SandboxReport
 from flycore.model.upstream import McpToolOffer
@@ -124,6 +125,8 @@ class Observations:
     """The tools of MCP servers, by sidecar."""
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sidecars whose changed entry waits for trust, with its difference from the one in force."""
+    lacking: Mapping[str, Mapping[str, Refusals]] = field(default_factory=dict)
+    """What the last call of each tool was refused, by sidecar and tool."""
     support: SandboxSupport = UNTRIED
     """The levels of the sandbox that work here."""
 
@@ -195,6 +198,8 @@ def build_state(
     registry = with_mcp_tools(_with_diagnostics(files.registry, observed.diagnostics), observed.offers)
     bundled = {sid for sid, program in files.programs.items() if environment.bundled(program)}
 
+    environment.keyring.look_up(_trusted_names(registry, observed.trusted), environment.environ)
+    values = environment.secret_values
     confinement = _confinement(registry, observed.support, bundled)
 
     def plan_denied(plan: Capability) -> str:
@@ -213,7 +218,7 @@ def build_state(
         now=now,
         delegates=files.delegates,
         installed=_bundled_versions(files, bundled),
-        missing_secrets=_missing_secrets(files, environment.environ),
+        missing_secrets=_missing_secrets(files, values),
         probes=observed.probes,
         runtime=observed.runtime,
         blocked=observed.blocked,
@@ -227,9 +232,10 @@ def build_state(
         least=confinement.least,
         level_remedies=confinement.remedies,
         sandbox=confinement.reports,
+        lacking=observed.lacking,
     )
     catalog = build_catalog(facts)
-    secrets = _trusted_secrets(registry, observed.trusted, environment.environ)
+    secrets = _trusted_secrets(registry, observed.trusted, values)
     # Declared secrets need not look like secrets. A tool gets them in its own environment, not in ours.
     erase_from_environment(secrets)
     return RootState(
@@ -294,6 +300,12 @@ def _trusted_secrets(
         if entry.id in trusted and entry.valid
         for name, value in declared_secrets(entry.permissions, environ)[0].items()
     }
+
+
+def _trusted_names(registry: Registry, trusted: Collection[str]) -> set[str]:
+    """Return the names of the secrets that may be looked for in the keyring."""
+    entries = (entry for entry in registry.entries if entry.id in trusted and entry.valid and entry.enabled)
+    return {name for entry in entries for name in entry.permissions.secrets}
 
 
 def declared_in(places: RootPaths, registry: Registry) -> str:

@@ -19,25 +19,30 @@ from anyio.abc import TaskGroup
 
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.registry_capability import excess_permissions
+from flycore.catalog.snapshot import lowest_minimum
 from flycore.kernel.bus import Bus
 from flycore.kernel.load_state import RootEnvironment
 from flycore.kernel.probe_runner import seal_and_materialise
 from flycore.kernel.refresh import StateRefresher
 from flycore.model.catalog import SidecarView
 from flycore.model.clock import Clock
-from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode, VersionState
+from flycore.model.enums import Kind, Level, PathState, ProbeState, ReasonCode, VersionState
 from flycore.model.events import EventClass
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason
 from flycore.model.upstream import McpToolList, UnreadableTool
+from flycore.pipeline.confine import Confining, StartedProgram, seen_at_own_path, start_confined
 from flycore.pipeline.prepare import Sealed, masks_for, seal_programs
+from flycore.runners.child.confined_start import ConfinedStart
 from flycore.runners.child.spawn import SpawnSpec
 from flycore.runners.mcp.call import McpCall, crash_outcome
 from flycore.runners.mcp.connection_state import ConnectionState, StartError
 from flycore.runners.mcp.session import McpSession, Started
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
 from flycore.runners.output import OnEvent
+from flycore.sandbox.detection import detection
 from flycore.sandbox.environment import child_environment, declared_secrets
+from flycore.sandbox.levels import CONFINING, minimum_level, sandbox_level
 from flycore.sandbox.seals import changed_part, seal_address, seal_by_name
 from flycore.sandbox.secret_masks import Masks
 
@@ -53,6 +58,7 @@ class _OpenSession:
     """An open session."""
 
     entry: SidecarEntry
+    level: Level
     session: McpSession
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     ended: anyio.Event = field(default_factory=anyio.Event)
@@ -112,13 +118,14 @@ class McpServers:
         entries = {} if self._panic_active() else {entry.id: entry for entry in self._wanted_entries()}
         for sidecar, opened in tuple(self._sessions.items()):
             entry = entries.get(sidecar)
-            if entry is None or entry.digest != opened.entry.digest:
+            if entry is None or entry.digest != opened.entry.digest or opened.level is not self._level(entry):
                 # The new session starts when this one has ended: `_keep` calls `review` again.
                 opened.scope.cancel()
         for sidecar, entry in entries.items():
             if sidecar not in self._sessions:
                 record_status = partial(self._record_status, entry)
-                opened = _OpenSession(entry, McpSession(partial(self._start, entry), record_status))
+                session = McpSession(partial(self._start, entry), record_status)
+                opened = _OpenSession(entry, self._level(entry), session)
                 self._sessions[sidecar] = opened
                 self._group.start_soon(self._keep, opened)
 
@@ -182,12 +189,13 @@ class McpServers:
             entry = files.registry.entry(view.id)
             if entry is not None and entry.digest == view.entry.digest and _may_run(view):
                 exceeded = excess_permissions(entry.permissions, files.settings.max_permissions)
-                missing = declared_secrets(entry.permissions, self._environment.environ)[1]
-                found += [entry] if not exceeded and not missing else []
+                missing = declared_secrets(entry.permissions, self._environment.secret_values)[1]
+                allowed = self._may_run_at_level(entry)
+                found += [entry] if allowed and not exceeded and not missing else []
         return found
 
     async def _start(self, entry: SidecarEntry) -> Started:
-        values, _ = declared_secrets(entry.permissions, self._environment.environ)
+        values, _ = declared_secrets(entry.permissions, self._environment.secret_values)
         max_bytes = max(DEFAULT_MAX_OUTPUT_BYTES, entry.max_output_bytes) * 2 + MESSAGE_MARGIN
         if entry.url:
             from flycore.runners.mcp.http import HttpTransport, fill_headers
@@ -195,14 +203,28 @@ class McpServers:
             return Started(
                 HttpTransport(entry.url, fill_headers(entry.headers, values), max_bytes),
                 seal_address(entry).digest,
+                Level.NONE,
             )
         from flycore.runners.mcp.stdio import StdioTransport
 
-        spec, program = await anyio.to_thread.run_sync(self._spawn, entry, values)
+        level = self._level(entry)
+        spec, program = await anyio.to_thread.run_sync(self._spawn, entry, level, values)
         link = StdioTransport(spec, max_bytes, restarts_on_cancel=entry.restarts_on_cancel)
-        return Started(link, program)
+        return Started(link, program, level)
 
-    def _spawn(self, entry: SidecarEntry, values: dict[str, str]) -> tuple[SpawnSpec, str]:
+    def _level(self, entry: SidecarEntry) -> Level:
+        """Return the level at which the entry's server runs here."""
+        bundled = self._environment.bundled(self._refresher.files.programs.get(entry.id))
+        return sandbox_level(entry, self._refresher.root_state.support, bundled=bundled)
+
+    def _may_run_at_level(self, entry: SidecarEntry) -> bool:
+        """Return whether a tool of the entry may run at that level, however its server names it."""
+        bundled = self._environment.bundled(self._refresher.files.programs.get(entry.id))
+        least = minimum_level(entry, bundled=bundled)
+        lowest = lowest_minimum(entry.id, least, self._refresher.files.settings.sandbox_minimum)
+        return self._level(entry).at_least(lowest)
+
+    def _spawn(self, entry: SidecarEntry, level: Level, values: dict[str, str]) -> tuple[SpawnSpec, str]:
         """Return how the server is started, and the digest of its seal. Raises StartError."""
         files = self._refresher.files
         # This runs in a thread after a wait: the files may have been replaced since the session was wanted.
@@ -221,7 +243,9 @@ class McpServers:
             )
         try:
             conditions = self._environment.conditions(files.registry, entry)
-            runs, seal = seal_and_materialise(self._environment, files.registry, entry, program)
+            runs, seal = seal_and_materialise(
+                self._environment, files.registry, entry, program, at_own_path=seen_at_own_path(level)
+            )
         except OSError as fault:
             raise StartError(
                 f"the program cannot be sealed: {fault}", "find out what changes the file"
@@ -237,11 +261,31 @@ class McpServers:
             limits=entry.limits,
             sidecar=entry.id,
             check=partial(changed_part, program, seal, conditions) if seal.partial else None,
+            confine=self._confine(entry, level, StartedProgram(runs, seal)),
         )
         return spec, seal_by_name(entry, program, seal).digest
 
+    def _confine(
+        self, entry: SidecarEntry, level: Level, started: StartedProgram
+    ) -> Callable[[SpawnSpec], ConfinedStart] | None:
+        """Return what confines the server, by its entry alone, since it serves many calls."""
+        if level not in CONFINING:
+            return None
+        confining = Confining(
+            level=level,
+            support=self._refresher.root_state.support,
+            permissions=entry.effective_permissions,
+            programs=(started,),
+            store=self._environment.places.store_dir,
+            app_root=str(self._environment.places.app_root),
+            home=self._environment.environ.get("HOME", ""),
+        )
+        return start_confined(confining, {}, "")
+
     def _record_status(self, entry: SidecarEntry, connection: ConnectionState) -> None:
-        masks = masks_for(self._refresher.root_state, entry, self._environment.environ)
+        if connection.unconfined:
+            detection.expire()  # what worked at the start may be gone: it is tried again
+        masks = masks_for(self._refresher.root_state, entry, self._environment.secret_values)
         listing = None if connection.listing is None else without_secrets(connection.listing, masks)
         self._refresher.record_mcp_status(
             entry.id, entry.digest, finding_of(connection, masks, self._clock.now()), listing

@@ -51,13 +51,12 @@ def probe_spawn(
             job = await anyio.to_thread.run_sync(_job, environment, files(), entry, tool, probe_id)
             if job is None:
                 return ProbeAnswer(ok=False, program_changed=True)
-            with confined(*job) as confined_job:
-                outcome = await probe_sidecar(confined_job, mode, timeout_ms)
+            outcome = await probe_sidecar(confined(*job), mode, timeout_ms)
             if outcome.unconfined:
                 detection.expire()  # the finding makes a new catalog, for which the levels are tried again
         except SealBrokenError as error:
             return ProbeAnswer(ok=False, code=Code.SPAWN, error=str(error), crashed=True)
-        return _answer(outcome, masks_with(declared_secrets(entry.permissions, environment.environ)[0]))
+        return _answer(outcome, masks_with(declared_secrets(entry.permissions, environment.secret_values)[0]))
 
     return spawn
 
@@ -87,7 +86,7 @@ def _job(
     }
     runs = started[COMMAND].program
     delegates: JsonObject = {name: {"argv": list(started[name].program.argv)} for name in found}
-    values, _ = declared_secrets(entry.permissions, environment.environ)
+    values, _ = declared_secrets(entry.permissions, environment.secret_values)
     job = ProcessJsonJob(
         argv=runs.argv,
         env=child_environment(entry, runs, environ=environment.environ, secrets=values, call_id=probe_id),

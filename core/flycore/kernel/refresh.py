@@ -15,7 +15,9 @@ from anyio.abc import TaskGroup
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.audit import events as audit_events
 from flycore.catalog.diff import difference
+from flycore.catalog.missing_permissions import MissingPermissions
 from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober, known_finding
+from flycore.catalog.reasons import permit_digest
 from flycore.catalog.runtime import RuntimeTracker
 from flycore.discovery.scan import Stamps, scan, search_roots, stamps
 from flycore.kernel.accepted_policy import AcceptedPolicy
@@ -40,6 +42,7 @@ from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import TrustItem
+from flycore.model.refusals import Refusals
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.upstream import McpToolList
 from flycore.pipeline.context import CurrentState, RootState
@@ -147,6 +150,7 @@ class StateSources:
     source_watcher: SourceWatcher
     blocks: ToolBlockStore
     runtime: RuntimeTracker
+    lacking: MissingPermissions
 
     def build(
         self,
@@ -162,6 +166,7 @@ class StateSources:
             trusted=effective.trusted,
             probes={**probes, **findings_of(mcp_status, registry)},
             runtime={entry.id: self.runtime.finding(entry.id, now) for entry in registry.entries},
+            lacking={entry.id: self.lacking.of(entry) for entry in registry.entries},
             diagnostics=(*self.registry.diagnostics, *self.blocks.diagnostics),
             described=self.source_watcher.described,
             changed=effective.changed,
@@ -195,7 +200,12 @@ def load_state(
     )  # before the files, so that a change while they are read is noticed
     source_watcher = SourceWatcher(environment.places, environment.environ)
     sources = StateSources(
-        environment, TrustedRegistry(environment), source_watcher, blocks, RuntimeTracker()
+        environment,
+        TrustedRegistry(environment),
+        source_watcher,
+        blocks,
+        RuntimeTracker(),
+        MissingPermissions(),
     )
     source_watcher.read()
     sources.registry.policy.start()
@@ -343,6 +353,7 @@ class StateRefresher:
             self.reload()
             return False
         self._prober.forget(sidecar)
+        self._environment.keyring.forget_missing()
         self._probes_due.add(sidecar)
         self.start_probes()
         return True
@@ -357,6 +368,22 @@ class StateRefresher:
             detection.expire()  # what worked at the start may be gone: it is tried again
         if code == ReasonCode.SANDBOX_UNAVAILABLE or self._runtime.finding(sidecar, now).state is not before:
             self._note_change()
+
+    def record_refusals(self, sidecar: str, tool: str, entry: str, refusals: Refusals | None) -> None:
+        """Record what a call of the tool lacked, or with None that it lacked nothing. The catalog is rebuilt
+        if that is news. `entry` is the digest of its entry."""
+        if self._sources.lacking.note(sidecar, tool, entry, refusals):
+            self._note_change()
+
+    async def permit(self, sidecar: str, shown: str, by: str) -> Outcome:
+        """Add the permissions that the sidecar's calls lacked, as they were shown; `by` is for the log."""
+        entry = self.files.registry.entry(sidecar)
+        found = self._sources.lacking.of(entry).values() if entry is not None else ()
+        refusals = next((item for item in found if entry and permit_digest(entry, item) == shown), None)
+        if entry is None or refusals is None:
+            return Outcome(accepted=False, why_not="what it lacks has changed since it was shown")
+        declared = entry
+        return await self.apply_edit(lambda registry, _: registry.permit(declared, refusals, by))
 
     def record_mcp_status(
         self, sidecar: str, entry: str, found: ProbeFinding, listing: McpToolList | None

@@ -12,6 +12,7 @@ from flycore.approval.tool_definitions import ToolDefinitionStore
 from flycore.approval.trust_store import TrustStore
 from flycore.audit import events as audit_events
 from flycore.catalog.builtin import KNOWN
+from flycore.catalog.reasons import permit_digest, permitted
 from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.effective_entries import EffectiveFiles, effective_files, entry_to_switch
 from flycore.kernel.load_state import RootEnvironment, read_files
@@ -23,10 +24,18 @@ from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Kind, Source
 from flycore.model.json import JsonObject
 from flycore.model.question import TrustItem
+from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.upstream import McpToolList, McpToolOffer
 from flycore.pipeline.prepare import Sealed, accept_programs, seal_programs
-from flycore.registry.edits import add_entry, starter_entries, switch_entry, without_switch, write_starter
+from flycore.registry.edits import (
+    add_entry,
+    permit_entry,
+    starter_entries,
+    switch_entry,
+    without_switch,
+    write_starter,
+)
 from flycore.registry.paths import REGISTRY_FILE
 
 AcceptedEntries = tuple[tuple[str, str], ...]
@@ -239,6 +248,20 @@ class TrustedRegistry:
             Outcome(accepted=True),
             ((audit_events.REGISTRY_EDITED, fields), *self._trust_switched(entry, enabled, now, by)),
         )
+
+    def permit(self, entry: SidecarEntry, refusals: Refusals, by: str) -> EditResult:
+        """Add what a call of the entry was refused to its permissions. The changed entry is not trusted."""
+        self.read()
+        declared = self._declared.registry.entry(entry.id)
+        if declared is None or declared.digest != entry.digest:
+            return EditResult(Outcome(accepted=False, why_not="the entry has changed since it was shown"))
+        edited = permit_entry(self._environment.places, declared, permitted(declared, refusals))
+        if edited.why_not:
+            return EditResult(Outcome(accepted=False, why_not=edited.why_not))
+        self.read()
+        shown = permit_digest(declared, refusals)
+        fields = audit_events.permissions_added(entry.id, declared.position.file, shown, by=by)
+        return EditResult(Outcome(accepted=True), ((audit_events.REGISTRY_EDITED, fields),))
 
     def _trust_switched(self, before: SidecarEntry, enabled: bool, now: float, by: str) -> LogLines:
         """Trust the switched value of a trusted entry."""

@@ -149,8 +149,8 @@ def _rule_lines(entry: SidecarEntry, policy: Policy, taken: dict[str, str]) -> I
         if rule.decision is not Decision.ALLOW:
             continue
         matched = [name for name in _names(entry, rule) if rule.match(PolicyCall(tool=name)) is not Match.NO]
-        held = [name for name in matched if settled.takes_over(name)]
-        free = [name for name in matched if not settled.takes_over(name)]
+        held = [name for name in matched if settled.takes_over(name) or not rule.is_for(entry.origin)]
+        free = [name for name in matched if name not in held]
         if free:
             yield f"the rule at {_quoted(rule.place)} allows {', '.join(map(_quoted, free))}"
         if held:

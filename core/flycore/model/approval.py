@@ -115,6 +115,8 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     tool: str
     sidecar: str
     app_root: str
+    origin: str = ""
+    """`SidecarEntry.origin` of the entry, to which a rule that is made of this request is bound."""
     risk: Risk
     effect: str
     """The capability's sentence with the input's values in it."""
@@ -125,6 +127,8 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     subject: Subject
     subject_digest: str
     reach: tuple[PermissionReport, ...]
+    limits: tuple[PermissionReport, ...] = ()
+    """The resource limits of the call."""
     level: Level
     mechanism: str = ""
     seal: Seal
@@ -282,6 +286,8 @@ class StandingRule(Value, frozen=True, kw_only=True):
     decision: str = ""
     because: str = ""
     caller: str = ""
+    entry: str = ""
+    """The origin of the entry that an allow is bound to; empty for a rule about any entry."""
     when: JsonObject | None = None
     expires: float | None = None
     """Unix time, seconds."""

@@ -9,6 +9,7 @@ from flycore.model.base import Value
 from flycore.model.caller import Caller as Caller
 from flycore.model.enums import Code, Level, Phase, Status
 from flycore.model.json import Json, JsonObject
+from flycore.model.refusals import Refusals
 
 MOST_WIDTH = 320
 MOST_HEIGHT = 200
@@ -79,6 +80,8 @@ class CallRequest(Value, frozen=True, kw_only=True):
     """How long to wait for a console to open, where a person is needed and no console is open."""
     inline_wait_ms: int | None = None
     """How long to wait for a person before the call ends `pending` with a ticket; None waits to the end."""
+    observe: bool = False
+    """Whether the result says what the sandbox refused to the program, also where the call succeeds."""
 
 
 class Progress(Value, frozen=True, kw_only=True):
@@ -132,6 +135,9 @@ class ToolResult(Value, frozen=True, kw_only=True):
     sandbox: Level | None = None
     """The sandbox level that was applied; None where nothing ran."""
     warnings: tuple[str, ...] = ()
+    refusals: Refusals | None = None
+    """What the sandbox refused to the program. None where that is not known, and for a call that succeeded
+    and was not to be observed."""
 
     @property
     def exit_status(self) -> int:

@@ -74,6 +74,8 @@ class FixKind(StrEnum):
     """Probes the sidecar again."""
     INIT = "init"
     """Writes the starter registry."""
+    PERMIT = "permit"
+    """Adds the permissions that a call lacked to the entry, which then asks for trust again."""
 
 
 class Fix(Value, frozen=True, kw_only=True):
@@ -89,6 +91,10 @@ class Fix(Value, frozen=True, kw_only=True):
     """For an EDIT: a path relative to the app root, below the person's home (`~/…`), or absolute."""
     line: int = 0
     """For an EDIT: the line, counted from 1; 0 where no line is meant."""
+    difference: tuple[str, ...] = ()
+    """For a PERMIT: the change of the entry, as lines `- /pointer: before` and `+ /pointer: after`."""
+    digest: str = ""
+    """For a PERMIT: the digest of the entry and of what is added, so that what is added is what was shown."""
 
 
 class CheckState(StrEnum):

@@ -89,10 +89,10 @@ class RuntimeEvidence(Value, frozen=True, kw_only=True):
 
 
 class PermissionReport(Value, frozen=True, kw_only=True):
-    """One declared permission, and whether the operating system enforces it."""
+    """One permission or limit, and whether it is enforced."""
 
     name: str
-    """`network`, `files read`, `files write`, `secrets`, `desktop`, `limits`."""
+    """`network`, `files read`, `files write`, `secrets`, `desktop`; or the name of a limit."""
     declared: str
     enforced: bool
     why: str
@@ -111,6 +111,8 @@ class SandboxReport(Value, frozen=True, kw_only=True):
     level: Level
     mechanism: str
     permissions: tuple[PermissionReport, ...] = ()
+    limits: tuple[PermissionReport, ...] = ()
+    """One row for each resource limit, declared or not."""
 
 
 class GrantedPath(Value, frozen=True, kw_only=True):

@@ -23,7 +23,7 @@ class Status(Value, frozen=True, kw_only=True):
     clients: int
     """Number of connections."""
     agents: int = 0
-    """Number of connections that may call. Consoles and commands such as `status` may not."""
+    """Number of connections of clients that make calls. Consoles and commands such as `status` are none."""
     waiting: int
     running: int
     leases: int

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN
+from flycore.catalog.proposed_entries import undeclared_permissions
 from flycore.catalog.registry_capability import own_schema_findings
 from flycore.discovery.kits import parse_kits
 from flycore.discovery.scan import search_roots, user_kits
@@ -72,6 +73,7 @@ def lint_root(places: RootPaths, check_settings: CheckSettings) -> LintResult:
         *files.registry.diagnostics,
         *(problem for entry in files.registry.entries for problem in entry.problems),
         *(note for entry in files.registry.entries for note in own_schema_findings(entry)),
+        *undeclared_permissions(files.registry.entries),
         *expired_rules(files.policy, time.time()),
         *check_settings(read_settings(places.config_dir)),
     ]
@@ -94,6 +96,7 @@ def lint_file(places: RootPaths, file: Path, kind: str, check_settings: CheckSet
         entries, found = parse_registry(text, shown, Source.PROJECT, frozenset(KNOWN))
         found += tuple(problem for entry in entries or () for problem in entry.problems)
         found += tuple(note for entry in entries or () for note in own_schema_findings(entry))
+        found += undeclared_permissions(entries or ())
     elif kind == "policy":
         project = path == places.app_root / PROJECT_POLICY_FILE
         layer = RuleLayer.PROJECT if project else RuleLayer.USER

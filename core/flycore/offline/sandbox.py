@@ -1,17 +1,25 @@
-"""The limits that a call of a tool would run under, by the files as they are now."""
+"""The limits that a call of a tool would run under, by the files as they are now, and what a call lacked."""
 
 from __future__ import annotations
 
 import os
+from typing import NamedTuple
 
 import msgspec
 
+from flycore.catalog.reasons import permitted
+from flycore.model.call import ToolResult
 from flycore.model.enums import Level, PathState
+from flycore.model.json import JsonObject
+from flycore.model.json_diff import json_difference
+from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import GrantedPath, SandboxExplanation
+from flycore.offline.files import read_registry
 from flycore.offline.policy import read_offline_policy
 from flycore.pipeline.call import Rejection
 from flycore.pipeline.confine import StartedProgram, program_files, seen_at_own_path
 from flycore.pipeline.prepare import seal_programs
+from flycore.registry.edits import permit_entry
 from flycore.registry.paths import RootPaths
 from flycore.sandbox.call_confinement import CallFolders, NotPermitted, confinement_of
 from flycore.sandbox.confinement import Confinement
@@ -59,6 +67,40 @@ def explain_sandbox(places: RootPaths, tool: str) -> SandboxExplanation | None:
         return _with_problem(explanation, str(error))
     declared = (*entry.permissions.read, *entry.permissions.write)
     return _with_paths(explanation, confinement, tuple(path for path in declared if "${" in path))
+
+
+class ProposedPermissions(NamedTuple):
+    """The permissions of an entry with what a call of it was refused."""
+
+    entry: SidecarEntry
+    """The entry as its file has it now."""
+    permissions: JsonObject
+    difference: tuple[str, ...]
+    """The change, as lines `+ /pointer: after`; empty where nothing is proposed."""
+
+
+def propose_permissions(places: RootPaths, result: ToolResult) -> ProposedPermissions | None:
+    """Return the smallest permissions for what that call was refused; None where that is not known, or its
+    entry is gone."""
+    entry = read_registry(places, os.environ).entry(result.sidecar or "")
+    if entry is None or not entry.valid or result.refusals is None:
+        return None
+    after = permitted(entry, result.refusals) if result.refusals.grantable else entry.raw
+    permissions = after.get("permissions")
+    return ProposedPermissions(
+        entry=entry,
+        permissions=permissions if isinstance(permissions, dict) else {},
+        difference=json_difference(entry.raw, after),
+    )
+
+
+def add_permissions(places: RootPaths, result: ToolResult) -> str:
+    """Add to the entry what that call was refused. Return why that was not done, else nothing. The changed
+    entry is not trusted."""
+    found = propose_permissions(places, result)
+    if found is None:
+        return "there is nothing to add"
+    return permit_entry(places, found.entry, {**found.entry.raw, "permissions": found.permissions}).why_not
 
 
 def _with_problem(explanation: SandboxExplanation, problem: str) -> SandboxExplanation:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Hashable
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 
 MOST_SPARE = 64
@@ -13,7 +15,8 @@ MOST_SPARE = 64
 
 class ArtifactFolders:
     """Hands out folders below `parent`. A folder that is still empty after its call is renamed for a later
-    one."""
+    one. The calls that one process may serve have theirs in a folder of their own below it, which is all that
+    a confined process sees."""
 
     # Most calls leave their folder empty, and on a journaling file system removing a folder costs several
     # times what renaming one does.
@@ -21,12 +24,15 @@ class ArtifactFolders:
     def __init__(self, parent: Path) -> None:
         self._parent = os.fspath(parent)
         self._spare: dict[Hashable, list[str]] = {}
+        self._shared: set[str] = set()
+        """The folders of processes."""
         self._count = 0
 
     def take(self, call_id: str, whose: Hashable = None) -> str:
         """An empty folder of that name, with access for this user alone. `whose` is the key of the process
         that may still have it open after the call; None for nobody. Raises OSError."""
-        path = os.path.join(self._parent, call_id)
+        parent = self._parent if whose is None else os.path.join(self._parent, _folder_of(whose))
+        path = os.path.join(parent, call_id)
         while spare := self._pop(whose):
             try:
                 os.rename(spare, path)
@@ -34,6 +40,10 @@ class ArtifactFolders:
                 continue  # somebody else removed it: the next spare one, or a new one
             return path
         os.makedirs(self._parent, stat.S_IRWXU, exist_ok=True)
+        if whose is not None:
+            with suppress(FileExistsError):
+                os.mkdir(parent, stat.S_IRWXU)
+            self._shared.add(parent)
         os.mkdir(path, stat.S_IRWXU)
         return path
 
@@ -56,6 +66,9 @@ class ArtifactFolders:
         for whose in tuple(self._spare):
             while spare := self._pop(whose):
                 self.give_back(spare, settled=False)
+        for folder in self._shared:
+            with suppress(OSError):
+                os.rmdir(folder)  # refused where files of a call are in it
 
     def _pop(self, whose: Hashable) -> str:
         """A spare folder of that key; empty where there is none."""
@@ -67,6 +80,11 @@ class ArtifactFolders:
         if not spares:
             del self._spare[whose]
         return path
+
+
+def _folder_of(whose: Hashable) -> str:
+    """The name of the folder for the calls of one key, which no call's id is."""
+    return f"shared-{sha256(repr(whose).encode()).hexdigest()[:16]}"
 
 
 def _is_new(path: str) -> bool:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from flycore.catalog.reasons import below_minimum, sandbox_unavailable
 from flycore.model.enums import Level, Status
+from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.pipeline.call import Rejection
 from flycore.pipeline.context import RootState
-from flycore.runners.child.spawn import SpawnError, SpawnFailure, not_confined
+from flycore.runners.child.confined_start import ConfinedStart
+from flycore.runners.child.spawn import SpawnError, SpawnFailure, SpawnSpec, not_confined
 from flycore.runners.one_shot import ProcessJsonJob
 from flycore.sandbox.call_confinement import CallFolders, NotPermitted, ProgramFiles, confinement_of
 from flycore.sandbox.confinement import SystemLayout, read_system_layout
@@ -63,6 +64,8 @@ class Confining:
     """The content store, in which the copies of sealed programs lie."""
     app_root: str
     home: str = ""
+    observed: bool = False
+    """Whether an observer notes what the program asks for and was not granted."""
 
 
 def seen_at_own_path(level: Level) -> bool:
@@ -70,27 +73,38 @@ def seen_at_own_path(level: Level) -> bool:
     return level is Level.ENFORCED
 
 
-@contextmanager
-def confined(confining: Confining | None, job: ProcessJsonJob) -> Iterator[ProcessJsonJob]:
-    """The job as it runs at that level, for the block. Without a confinement it stays as it is."""
+def confined(confining: Confining | None, job: ProcessJsonJob) -> ProcessJsonJob:
+    """The job as it runs at that level in a process of its own. Without a confinement it stays as it is."""
     if confining is None:
-        yield job
-    elif confining.level is Level.DEGRADED:
-        # Landlock gives no program a /tmp of its own.
-        with tempfile.TemporaryDirectory(prefix="flytui-", ignore_cleanup_errors=True) as folder:
-            tmp = os.path.realpath(folder)
-            yield replace(job, env={**job.env, "TMPDIR": tmp}, confine=_start(confining, job, tmp))
-    else:
-        yield replace(job, confine=_start(confining, job, ""))
+        return job
+    artifacts = os.path.realpath(job.artifact_dir) if job.artifact_dir else ""
+    return replace(job, confine=start_confined(confining, job.input, artifacts))
 
 
-def _start(confining: Confining, job: ProcessJsonJob, tmp: str) -> Callable[[], Launch]:
-    """What makes the start of the job's program. It raises SpawnError where the call cannot be confined as it
-    is declared."""
+def confined_for_slot(confining: Confining | None, job: ProcessJsonJob) -> ProcessJsonJob:
+    """The job as it runs at that level in a process that serves several calls.
 
-    def start() -> Launch:
+    What the process may reach follows from the entry alone. It may write where the files of all its calls
+    lie, so that the folder of each one is there for it.
+    """
+    if confining is None:
+        return job
+    artifacts = os.path.realpath(os.path.dirname(job.artifact_dir)) if job.artifact_dir else ""
+    return replace(job, confine=start_confined(confining, {}, artifacts))
+
+
+def start_confined(
+    confining: Confining, input: JsonObject, artifacts: str
+) -> Callable[[SpawnSpec], ConfinedStart]:
+    """What makes the confined start of a program. `input` is that of the one call that it serves, empty for a
+    program that serves several, and `artifacts` the folder for the files that it makes.
+
+    The start raises SpawnError where the program cannot be confined as it is declared.
+    """
+
+    def start(spec: SpawnSpec) -> ConfinedStart:
         try:
-            return _launch(confining, job, tmp)
+            return _launch(confining, spec, input, artifacts)
         except NotPermitted as error:
             raise SpawnError(SpawnFailure(f"{error}", error.hint, path=error.path)) from error
         except RuntimeUnknown as error:
@@ -105,22 +119,38 @@ def _start(confining: Confining, job: ProcessJsonJob, tmp: str) -> Callable[[], 
     return start
 
 
-def _launch(confining: Confining, job: ProcessJsonJob, tmp: str) -> Launch:
-    folders = CallFolders(
-        app_root=confining.app_root,
-        cwd=os.path.realpath(job.cwd),
-        artifacts=os.path.realpath(job.artifact_dir) if job.artifact_dir else "",
-        tmp=tmp,
-        home=confining.home,
-    )
+def _launch(confining: Confining, spec: SpawnSpec, input: JsonObject, artifacts: str) -> Launch:
     own_path = seen_at_own_path(confining.level)
     programs = [program_files(item, confining.store, at_own_path=own_path) for item in confining.programs]
-    confinement = confinement_of(confining.permissions, job.input, folders, programs)
-    environment: Mapping[str, str] = {**job.env, "TMPDIR": tmp} if tmp else job.env
-    if confining.level is Level.DEGRADED:
-        return degraded_launch(confinement, _layout(), environment, job.argv)
-    by_descriptor = confining.support.bind_by_descriptor
-    return enforced_launch(confinement, _layout(), environment, job.argv, bind_by_descriptor=by_descriptor)
+    # Landlock gives no program a /tmp of its own.
+    tmp = os.path.realpath(tempfile.mkdtemp(prefix="flytui-")) if confining.level is Level.DEGRADED else ""
+    observed = confining.observed
+    try:
+        folders = CallFolders(
+            app_root=confining.app_root,
+            cwd=os.path.realpath(spec.cwd),
+            artifacts=artifacts,
+            tmp=tmp,
+            home=confining.home,
+        )
+        confinement = confinement_of(confining.permissions, input, folders, programs)
+        if not tmp:
+            by_descriptor = confining.support.bind_by_descriptor
+            return enforced_launch(
+                confinement,
+                _layout(),
+                spec.env,
+                spec.argv,
+                bind_by_descriptor=by_descriptor,
+                observed=observed,
+            )
+        env = {**spec.env, "TMPDIR": tmp}
+        launch = degraded_launch(confinement, _layout(), env, spec.argv, observed=observed)
+        return replace(launch, private_folder=tmp)
+    except BaseException:
+        if tmp:
+            os.rmdir(tmp)
+        raise
 
 
 def program_files(started: StartedProgram, store: Path, *, at_own_path: bool) -> ProgramFiles:

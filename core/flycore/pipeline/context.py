@@ -30,9 +30,11 @@ from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.clock import Clock
 from flycore.model.enums import Risk
 from flycore.model.program import ResolvedProgram
+from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.pipeline.activity import ActivityLog
 from flycore.pipeline.artifacts import ArtifactFolders
+from flycore.pipeline.observed_calls import ObservedCalls
 from flycore.pipeline.targets.window import Desktop, ProtectedWindows
 from flycore.policy.evaluate import Policy
 from flycore.registry.paths import RootPaths
@@ -45,6 +47,7 @@ from flycore.runners.pool import ProcessPool
 from flycore.sandbox.detection import UNTRIED, SandboxSupport
 from flycore.sandbox.digests import PACKAGES
 from flycore.sandbox.environment import working_folder
+from flycore.sandbox.keyring_secrets import KeyringSecrets
 from flycore.sandbox.seals import Distribution, StartConditions, is_bundled
 from flycore.sandbox.secret_masks import Masks
 
@@ -65,6 +68,13 @@ class RootEnvironment:
     """What `conditions` has worked out."""
     seal_order: dict[str, anyio.Lock] = field(default_factory=dict)
     """By sidecar: the order in which calls seal its programs."""
+    keyring: KeyringSecrets = field(default_factory=KeyringSecrets)
+    """What the system's keyring gave for declared secrets that the environment does not have."""
+
+    @property
+    def secret_values(self) -> Mapping[str, str]:
+        """The variables and what the keyring gave, for declared secrets alone."""
+        return self.keyring.over(self.environ)
 
     def resolve(
         self, registry: Registry, entry: SidecarEntry, command: str, args: tuple[str, ...]
@@ -305,6 +315,10 @@ class RunContext:
     protected_windows: Callable[[], ProtectedWindows]
     note_run: Callable[[str, str, str, str], None]
     """Is called with the outcome of each run: sidecar, code (empty for success), message, stderr tail."""
+    observed: ObservedCalls
+    note_refusals: Callable[[str, str, str, Refusals | None], None]
+    """Is called with what a call lacked: sidecar, tool, digest of the entry, refusals; None for a call that
+    succeeded."""
 
 
 @dataclass(frozen=True, slots=True)

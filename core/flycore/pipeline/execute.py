@@ -19,8 +19,15 @@ from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import ResolvedProgram
 from flycore.pipeline.authorize import Authorization
 from flycore.pipeline.call import Call, Rejection, failed, no_descriptors
-from flycore.pipeline.confine import Confining, StartedProgram, confined, seen_at_own_path
+from flycore.pipeline.confine import (
+    Confining,
+    StartedProgram,
+    confined,
+    confined_for_slot,
+    seen_at_own_path,
+)
 from flycore.pipeline.context import RunContext, Slot
+from flycore.pipeline.evidence import call_key, with_refusals
 from flycore.pipeline.prepare import Prepared, allowed_outcome
 from flycore.pipeline.validate import redacted_violations
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
@@ -99,8 +106,10 @@ def build_job(
     )
 
 
-def confining_of(run: RunContext, prepared: Prepared, programs: Programs) -> Confining | None:
-    """How the call is confined; None where it is not."""
+def confining_of(
+    run: RunContext, prepared: Prepared, programs: Programs, *, observed: bool = False
+) -> Confining | None:
+    """How the call is confined; None where it is not. With `observed` it is noted what it is refused."""
     if prepared.sandbox.level not in CONFINING:
         return None
     started = [StartedProgram(programs.program, prepared.seal)]
@@ -113,6 +122,7 @@ def confining_of(run: RunContext, prepared: Prepared, programs: Programs) -> Con
         store=run.root.places.store_dir,
         app_root=str(run.root.places.app_root),
         home=run.root.environ.get("HOME", ""),
+        observed=observed,
     )
 
 
@@ -182,6 +192,7 @@ async def execute(
     if prepared.target.decided:
         _record_start(run, call, prepared, authorization)
         return allowed_outcome(prepared.input)
+    asked = call.request.observe
     try:
         artifacts = run.folders.take(call.request.call_id, slot.key if slot is not None else None)
     except OSError as error:
@@ -194,6 +205,7 @@ async def execute(
             hint,
             path=error.filename,
         )
+    observed = slot is None and _is_observed(run, prepared, asked=asked)
     # False until the run has ended with nobody left: an exception leaves it unknown who may still write
     # there.
     settled = False
@@ -204,17 +216,17 @@ async def execute(
         _record_start(run, call, prepared, authorization)
         job = build_job(run, call.request, prepared, runs, artifacts)
         # A tool that can press keys could press the approving ones: meanwhile no console takes an approval.
-        with (
-            run.desktop_control.call_running() if _controls_desktop(prepared) else nullcontext(),
-            confined(confining_of(run, prepared, runs), job) as confined_job,
-        ):
-            outcome = await _call(run, prepared, slot, confined_job, _on_event(call, prepared))
+        confining = confining_of(run, prepared, runs, observed=observed)
+        job = confined(confining, job) if slot is None else confined_for_slot(confining, job)
+        with run.desktop_control.call_running() if _controls_desktop(prepared) else nullcontext():
+            outcome = await _call(run, prepared, slot, job, _on_event(call, prepared))
         settled = outcome.survivors == 0
     except SealBrokenError as error:
         hint = "make room for its copy, or find out what changes the program; then call again"
         return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
     finally:
         run.folders.give_back(artifacts, settled=settled, whose=slot.key if slot is not None else None)
+    outcome = await with_refusals(run, prepared, outcome, observed=observed, asked=asked)
     # An output that could not be checked on the event loop in time is checked in a worker thread.
     schema, output = prepared.target.capability.output_schema, outcome.output
     aside = is_large(output) or (bool(schema) and needs_process(schema, output))
@@ -240,6 +252,14 @@ async def _call(
     await materialise_programs(run, prepared)
     again = await slot.call(job, on_event)
     return again.with_warnings((f"{outcome.message}; it only reads, so it ran again in a new process",))
+
+
+def _is_observed(run: RunContext, prepared: Prepared, *, asked: bool) -> bool:
+    """Whether it is noted what the call is refused."""
+    # A process that serves several calls would say of each what it was refused in another one.
+    if prepared.target.entry.kind is not Kind.PROCESS_JSON or run.observed.why_not:
+        return False
+    return asked or run.observed.wanted(call_key(prepared))
 
 
 def _controls_desktop(prepared: Prepared) -> bool:

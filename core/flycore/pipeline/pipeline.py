@@ -55,6 +55,7 @@ from flycore.pipeline.call import (
     record_call,
 )
 from flycore.pipeline.context import PipelineContext, Slot
+from flycore.pipeline.evidence import note_refusals
 from flycore.pipeline.execute import execute
 from flycore.pipeline.prepare import Prepared, Target, accept_programs, masks_for, prepare, resolve
 from flycore.pipeline.result import completed, record_result, rejected, with_warning
@@ -310,6 +311,7 @@ class _ToolRun:
         message = result.error.message if result.error is not None else ""
         if prepared.target.sidecar is not None:
             context.run.note_run(prepared.target.sidecar, outcome.code, message, result.stderr_tail)
+            note_refusals(context.run, prepared, outcome)
         if call.edited:
             shown = canonical_json(prepared.masks.json(prepared.input))
             return with_warning(result, f"a person changed the input before approving it: {shown}")
@@ -323,7 +325,7 @@ class _ToolRun:
         self.sidecar = view.sidecar if view is not None else None
         entry = root_state.entries.get(self.sidecar or "")
         # The masks are set even where the tool may not be called: the rejection and the log quote the input.
-        self.masks = masks_for(root_state, entry, judge.root.environ)
+        self.masks = masks_for(root_state, entry, judge.root.secret_values)
         return resolve(root_state, tool, judge.blocks)
 
     async def _validated(self, target: Target | Rejection, input: JsonObject) -> JsonObject | Rejection:

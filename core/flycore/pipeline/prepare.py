@@ -16,7 +16,7 @@ import msgspec
 
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.catalog.builtin import AGENT_ACTIONS, AGENT_ITSELF, EDIT, agent_actions, agent_entry
-from flycore.catalog.reasons import blocked
+from flycore.catalog.reasons import blocked, secret_remedy
 from flycore.model.approval import Preview, Subject, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller, CallRequest
@@ -416,7 +416,7 @@ async def prepare(
     sealed = agent_program(entry) if target.decided else await seal_entry(context.root, root_state, target)
     if isinstance(sealed, Rejection):
         return sealed
-    secrets, missing = declared_secrets(entry.permissions, context.root.environ)
+    secrets, missing = declared_secrets(entry.permissions, context.root.secret_values)
     sandbox = _secret_missing(missing) if missing else _report(root_state, target, sealed.seal)
     if isinstance(sandbox, Rejection):
         return sandbox
@@ -568,5 +568,5 @@ def _secret_missing(missing: dict[str, str]) -> Rejection:
         status=Status.UNAVAILABLE,
         code=ReasonCode.SECRET_MISSING,
         message=f"declared secrets are not there: {names}",
-        hint="set them in the environment that you start flytui from",
+        hint=secret_remedy(missing),
     )

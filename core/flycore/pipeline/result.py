@@ -10,6 +10,7 @@ from flycore.model.call import Artifact, CallError, ToolResult
 from flycore.model.enums import Code, Level, ReasonCode, Status
 from flycore.model.json import JsonObject
 from flycore.model.large_values import is_large, run_aside
+from flycore.model.refusals import Refusals
 from flycore.pipeline.call import Call, Rejection
 from flycore.pipeline.prepare import Prepared
 from flycore.runners.one_shot import RunOutcome
@@ -67,6 +68,26 @@ def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult
         stderr_tail=masks.text(outcome.stderr_tail, cut=True),
         sandbox=Level.DENIED if outcome.unconfined else prepared.sandbox.level,
         warnings=tuple(masks.text(warning) for warning in outcome.warnings),
+        refusals=None if outcome.refusals is None else _masked_refusals(outcome.refusals, masks),
+    )
+
+
+def _masked_refusals(refusals: Refusals, masks: Masks) -> Refusals:
+    """The refusals with secrets masked in the paths, which the tool chose."""
+    paths = (
+        msgspec.structs.replace(item, path=masks.text(item.path), grant=masks.text(item.grant))
+        for item in refusals.paths
+    )
+
+    def masked(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(masks.text(text) for text in texts)
+
+    return msgspec.structs.replace(
+        refusals,
+        paths=tuple(paths),
+        read=masked(refusals.read),
+        write=masked(refusals.write),
+        listed=masked(refusals.listed),
     )
 
 

@@ -107,7 +107,12 @@ async def _take_process_slot(
 def mcp_call_of(prepared: Prepared) -> McpCall:
     """The call to the MCP server, with the digests of what was approved."""
     capability = prepared.target.capability
-    return McpCall(tool=capability.upstream, definition=capability.definition, program=prepared.seal.digest)
+    return McpCall(
+        tool=capability.upstream,
+        definition=capability.definition,
+        program=prepared.seal.digest,
+        level=prepared.sandbox.level,
+    )
 
 
 def uses_persistent_process(prepared: Prepared) -> bool:
@@ -138,8 +143,10 @@ def instance_key(prepared: Prepared) -> ProcessKey:
 
 
 def key_is_current(root_state: RootState, key: ProcessKey) -> bool:
-    """Whether a process of that key may serve another call: its entry is unchanged, enabled and trusted."""
-    entry = root_state.entries.get(key.sidecar)
-    return (
-        entry is not None and entry.enabled and entry.digest == key.entry and entry.id in root_state.trusted
-    )
+    """Whether a process of that key may serve another call: its entry is unchanged, enabled and trusted, and
+    its level is still the one of new processes."""
+    entry, view = root_state.entries.get(key.sidecar), root_state.catalog.sidecar(key.sidecar)
+    if entry is None or not entry.enabled or entry.digest != key.entry:
+        return False
+    confined = view.stability.evidence.sandbox if view is not None else None
+    return entry.id in root_state.trusted and confined is not None and confined.level == key.level

@@ -101,7 +101,7 @@ class _PlanRun:
         """Check the whole plan, then run its steps. Raises AuditUnwritable."""
         context, call = self._context, self._call
         root_state = context.judge.state.latest
-        self.masks = _masks(root_state, call.request.tool, context.judge.root.environ)
+        self.masks = _masks(root_state, call.request.tool, context.judge.root.secret_values)
         # In the order of the steps of a call: validate, record, policy, admit, quota, slot.
         stop = await self._checked(root_state)
         self._arrival = await record_call(context.audit, call, self._input, self.masks, "")

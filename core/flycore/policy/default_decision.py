@@ -23,6 +23,8 @@ class CallFacts(Value, frozen=True, kw_only=True):
     """The sandbox level that the call would run at."""
     bundled_unmodified: bool
     """Whether the program is one of this distribution, as it was installed."""
+    unsealed: str = ""
+    """Why the program may not be what it was when a person last decided; empty where it is."""
 
 
 def default_rule(capability: Capability, entry: SidecarEntry, facts: CallFacts) -> MatchedRule:
@@ -42,6 +44,8 @@ def objections(capability: Capability, entry: SidecarEntry, facts: CallFacts) ->
     permissions = entry.effective_permissions
     believed = capability.known or entry.source is Source.USER
     rated = capability.known or facts.user_risk is not None
+    # A sandbox limits what a changed program reaches; that nobody has looked at the change remains.
+    confined = facts.level is Level.ENFORCED and not facts.unsealed
     trusted_program = facts.bundled_unmodified and not entry.delegates
     conditions = (
         (capability.read_only and believed, "it is not known to be read-only"),
@@ -50,7 +54,7 @@ def objections(capability: Capability, entry: SidecarEntry, facts: CallFacts) ->
         (not permissions.write, "it may write files"),
         (not permissions.secrets, "it is given secrets"),
         (_plain_environment(entry), "its entry sets environment variables, which may change what runs"),
-        (facts.level is Level.ENFORCED or trusted_program, _program_objection(facts)),
+        (confined or trusted_program, _program_objection(facts)),
     )
     return tuple(sentence for holds, sentence in conditions if not holds)
 
@@ -64,4 +68,6 @@ def _plain_environment(entry: SidecarEntry) -> bool:
 def _program_objection(facts: CallFacts) -> str:
     if facts.bundled_unmodified:
         return "it may start a delegate outside a sandbox"
+    if facts.level is Level.ENFORCED:
+        return facts.unsealed
     return "its program is not part of flytui and runs outside a sandbox"

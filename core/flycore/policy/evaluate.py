@@ -7,6 +7,7 @@ count, and a deny asks.
 
 from __future__ import annotations
 
+import json
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -20,7 +21,7 @@ from flycore.model.base import Value
 from flycore.model.call import Caller
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.model.enums import Decision, Level, Risk
+from flycore.model.enums import Decision, Level, Risk, Source
 from flycore.model.json import JsonObject, digest
 from flycore.model.sidecar import SidecarEntry
 from flycore.policy.conditions import Match, PolicyCall
@@ -172,12 +173,14 @@ def evaluate(
     facts = CallFacts(
         risk=risk,
         user_risk=user_risk,
-        # A sandbox limits what a changed program reaches; that nobody has looked at the change remains.
-        level=Level.NONE if unsealed else level,
+        level=level,
         bundled_unmodified=bundled_unmodified and not unsealed,
+        unsealed=unsealed,
     )
-    default = default_rule(capability, entry, facts)
-    rules = effective_rules(matches)
+    # What was said of one entry's tool is not said of another one that takes its name.
+    elsewhere = tuple(item for item in matches if not item.rule.is_for(entry.origin))
+    default = _mention_other_entries(default_rule(capability, entry, facts), elsewhere, entry)
+    rules = effective_rules(tuple(item for item in matches if item not in elsewhere))
     if unsealed:
         rules = tuple(_ask_for_allow(rule, unsealed) for rule in rules)
     if taken:
@@ -254,6 +257,19 @@ def expired_rules(policy: Policy, now: float) -> tuple[Diagnostic, ...]:
         for rule in policy.rules
         if rule.expires is not None and now >= rule.expires
     )
+
+
+def _mention_other_entries(
+    default: MatchedRule, elsewhere: tuple[RuleMatch, ...], entry: SidecarEntry
+) -> MatchedRule:
+    """Return the default with the rules named that would have decided, but were made for other entries."""
+    owner = "your own registry" if entry.source is Source.USER else "the project's registry"
+    reasons = [
+        f"the allow at {item.rule.place} was made for another entry {json.dumps(item.rule.entry_id)}, and the"
+        f" tool comes from {json.dumps(entry.id)} of {owner} now"
+        for item in elsewhere
+    ]
+    return msgspec.structs.replace(default, because="; ".join((default.because, *reasons)))
 
 
 def _as_ask(rule: Rule) -> MatchedRule:

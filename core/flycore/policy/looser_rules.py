@@ -48,6 +48,7 @@ def rule_text(rule: Rule) -> str:
     parts = (
         f"{rule.decision.value} {rule.tool}",
         f"caller {rule.caller}" if rule.caller else "",
+        f"entry {rule.entry}" if rule.entry else "",
         f"when {when}" if when else "",
         "until it expires" if rule.expires is not None else "",
         f"“{rule.because}”",
@@ -110,6 +111,7 @@ def _covers(wide: Rule, narrow: Rule) -> bool:
         and (wide.decision is Decision.ALLOW) is (narrow.decision is Decision.ALLOW)
         and wide.decision.rank >= narrow.decision.rank
         and wide.caller in ("", narrow.caller)
+        and wide.entry in ("", narrow.entry)
         and (wide.when is None or wide.when == narrow.when)
         and (wide.expires is None or wide.expires == narrow.expires)
     )

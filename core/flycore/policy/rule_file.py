@@ -239,6 +239,7 @@ def _user_rule(place: _RulePosition, rule: Rule | None) -> StandingRule:
         decision=str(raw.get("decision", "")),
         because=str(raw.get("because", "")),
         caller=str(raw.get("caller", "")),
+        entry=str(raw.get("entry", "")),
         when=when if isinstance(when, dict) else None,
         expires=rule.expires if rule is not None else None,
         note=note,
@@ -319,6 +320,9 @@ def write_rule(
     if terms.caller:
         rule["caller"] = terms.caller
         example["caller"] = request.caller.executable or request.caller.program
+    if request.origin and terms.decision is Decision.ALLOW:
+        # Another program that takes the tool's name must not inherit what was said of this one.
+        rule["entry"] = request.origin
     if terms.when is not None:
         rule["when"] = terms.when
         example["input"] = request.subject.input

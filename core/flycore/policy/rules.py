@@ -6,6 +6,7 @@ in the file never lets more through than the person wrote.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
@@ -31,9 +32,10 @@ from flycore.policy.conditions import (
     schema_faults,
 )
 
-KEYS = ("tool", "caller", "when", "decision", "because", "match", "not_match", "expires")
+KEYS = ("tool", "caller", "entry", "when", "decision", "because", "match", "not_match", "expires")
 EXAMPLE_KEYS = ("tool", "input", "caller")
 MAX_EXAMPLES = 100
+_ORIGIN = re.compile(r"[a-z0-9._-]{1,64}@[0-9a-f]{16}")
 _EXAMPLE = 'write {"input": {…}}, and "tool" or "caller" where they matter'
 MAX_RULES = 10_000
 FAULTY = "a rule of the policy file is faulty"
@@ -60,6 +62,8 @@ class Rule(Value, frozen=True, kw_only=True):
     column: int = 1
     caller: str = ""
     """Pattern over the caller's program or, with a slash, its executable; empty for every caller."""
+    entry: str = ""
+    """For an allow: `SidecarEntry.origin` of the only entry for whose tools it counts; empty for any."""
     when: JsonObject | None = None
     """JSON Schema that the input has to meet; None for every input."""
     expires: float | None = None
@@ -82,7 +86,17 @@ class Rule(Value, frozen=True, kw_only=True):
 
     def digest_value(self) -> list[Json]:
         """Return everything of the rule that the policy's version depends on."""
-        return [self.tool, self.decision.value, self.because, self.caller, self.when, self.expires]
+        bound: list[Json] = [self.entry] if self.entry else []
+        return [self.tool, self.decision.value, self.because, self.caller, self.when, self.expires, *bound]
+
+    @property
+    def entry_id(self) -> str:
+        """The id of the entry that an allow is bound to; empty for one that is not."""
+        return self.entry.partition("@")[0]
+
+    def is_for(self, origin: str) -> bool:
+        """Return whether the rule counts for the tools of the entry with that origin."""
+        return self.decision is not Decision.ALLOW or self.entry in ("", origin)
 
     def matched(self) -> MatchedRule:
         """Return the rule as a verdict and the card show it."""
@@ -146,6 +160,7 @@ def _without_faults(item: JsonObject, pointer: str, origin: RuleSource) -> Rule:
         line=position.line if position is not None else 1,
         column=position.column if position is not None else 1,
         caller=str(item.get("caller", "")),
+        entry=str(item.get("entry", "")),
         when=when if isinstance(when, dict) else None,
         expires=read_expiry(item.get("expires")),
     )
@@ -264,6 +279,12 @@ def _condition_faults(item: JsonObject, pointer: str) -> Iterator[Fault]:
     if "caller" in item and not is_pattern(item["caller"]):
         remedy = 'write a program\'s name such as "claude", or a path such as "/usr/bin/*"'
         yield Fault(f"{pointer}/caller", "`caller` is not a pattern", remedy)
+    bound = item.get("entry", "")
+    if bound and item.get("decision") != Decision.ALLOW:
+        yield Fault(f"{pointer}/entry", "only an allow is bound to an entry", "leave `entry` out")
+    elif "entry" in item and not (isinstance(bound, str) and _ORIGIN.fullmatch(bound)):
+        remedy = 'copy it from a rule that a card wrote, such as "notes@0123456789abcdef", or leave it out'
+        yield Fault(f"{pointer}/entry", "`entry` is not the origin of an entry", remedy)
     if "expires" in item and read_expiry(item["expires"]) is None:
         remedy = 'write date, time and zone, such as "2030-01-31T18:00:00+01:00"'
         yield Fault(f"{pointer}/expires", "`expires` is not a date and time with a time zone", remedy)

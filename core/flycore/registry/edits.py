@@ -7,6 +7,7 @@ replaces the file. Where anything is in doubt the edit is refused, and nothing i
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -75,25 +76,58 @@ def switch_in_text(text: str, sidecar: str, enabled: bool, reason: str, shown: s
     """
     if len(reason) > MOST_REASON:
         return EntryEdit(why_not=f"the reason is longer than {MOST_REASON} characters")
-    value, problem = parse_jsonc(text, shown)
-    if problem is not None:
-        return EntryEdit(why_not=f"correct the file first: {problem.position} {problem.message}")
-    sidecars = value.get("sidecars") if isinstance(value, dict) else None
-    entry = sidecars.get(sidecar) if isinstance(sidecars, dict) else None
-    index = scan(text)
-    pointer = pointer_join(SIDECARS, sidecar)
-    if not isinstance(value, dict) or not isinstance(sidecars, dict) or not isinstance(entry, dict):
-        span = index.value(pointer)
-        line, column = index.position(span.start if span else 0)
-        what = "is not an object" if span else "is not in this file"
-        return EntryEdit(why_not=f"{shown}:{line}:{column}: {sidecar} {what}")
+    entry = _entry_in(text, sidecar, shown)
+    if isinstance(entry, EntryEdit):
+        return entry
     kept = "" if enabled else reason
     if entry.get("enabled", True) is enabled and entry.get("disabledReason", "") == kept:
         return EntryEdit(why_not=f"{sidecar} is {'enabled' if enabled else 'disabled'} already")
     members: dict[str, Json] = {"enabled": enabled}
     if kept or "disabledReason" in entry:
         members["disabledReason"] = kept
-    changes = set_members(index, pointer, members, behind="enabled")
+    return _with_members(text, sidecar, members, shown, behind="enabled")
+
+
+def permit_in_text(text: str, sidecar: str, before: JsonObject, after: JsonObject, shown: str) -> EntryEdit:
+    """Return the text with the `permissions` that the entry has in `after`; nothing else in it changes.
+
+    The edit is refused where the entry is not `before`. `shown` is the file's name in reasons.
+    """
+    entry = _entry_in(text, sidecar, shown)
+    if isinstance(entry, EntryEdit):
+        return entry
+    if entry != before:
+        return EntryEdit(why_not=f"{sidecar} has changed since it was shown")
+    return _with_members(text, sidecar, {"permissions": after["permissions"]}, shown, behind="tools")
+
+
+def _entry_in(text: str, sidecar: str, shown: str) -> JsonObject | EntryEdit:
+    """The entry as the text has it, or why it cannot be edited."""
+    value, problem = parse_jsonc(text, shown)
+    if problem is not None:
+        return EntryEdit(why_not=f"correct the file first: {problem.position} {problem.message}")
+    sidecars = value.get("sidecars") if isinstance(value, dict) else None
+    entry = sidecars.get(sidecar) if isinstance(sidecars, dict) else None
+    if isinstance(entry, dict):
+        return entry
+    index = scan(text)
+    span = index.value(pointer_join(SIDECARS, sidecar))
+    line, column = index.position(span.start if span else 0)
+    what = "is not an object" if span else "is not in this file"
+    return EntryEdit(why_not=f"{shown}:{line}:{column}: {sidecar} {what}")
+
+
+def _with_members(
+    text: str, sidecar: str, members: Mapping[str, Json], shown: str, *, behind: str
+) -> EntryEdit:
+    """The text in which the entry has these members."""
+    index = scan(text)
+    changes = set_members(index, pointer_join(SIDECARS, sidecar), members, behind=behind)
+    value, _ = parse_jsonc(text, shown)
+    sidecars = value.get("sidecars") if isinstance(value, dict) else None
+    entry = sidecars.get(sidecar) if isinstance(sidecars, dict) else None
+    if not isinstance(value, dict) or not isinstance(sidecars, dict) or not isinstance(entry, dict):
+        return _outcome(None, shown)
     wanted: JsonObject = {**value, "sidecars": {**sidecars, sidecar: {**entry, **members}}}
     return _outcome(edited(text, changes, wanted), shown)
 
@@ -127,6 +161,24 @@ def switch_entry(
     The edit is refused where the file cannot be read or written, or changed in the meantime; nothing is
     raised.
     """
+    return _edit_file(
+        places, source, shown, lambda text: switch_in_text(text, sidecar, enabled, reason, shown)
+    )
+
+
+def permit_entry(places: RootPaths, entry: SidecarEntry, after: JsonObject) -> EntryEdit:
+    """Give the entry the `permissions` that it has in `after`, in the file that declares it.
+
+    The edit is refused as that of `switch_entry`, and where the file has another entry by now.
+    """
+    shown = entry.position.file
+    return _edit_file(
+        places, entry.source, shown, lambda text: permit_in_text(text, entry.id, entry.raw, after, shown)
+    )
+
+
+def _edit_file(places: RootPaths, source: Source, shown: str, edit: Callable[[str], EntryEdit]) -> EntryEdit:
+    """Edit the registry file of that source."""
     anchor = places.config_dir if source is Source.USER else places.app_root
     relative = REGISTRY_FILE
     text, data, problem = read_text(anchor, relative, shown)
@@ -135,8 +187,7 @@ def switch_entry(
         text, data, problem = read_text(anchor, relative, shown)
     if text is None or problem is not None:
         return EntryEdit(why_not=problem.message if problem else f"{shown} no longer exists")
-    made = switch_in_text(text, sidecar, enabled, reason, shown)
-    return _written(anchor, relative, shown, text, data, made)
+    return _written(anchor, relative, shown, text, data, edit(text))
 
 
 def _outcome(text: str | None, shown: str) -> EntryEdit:

@@ -251,6 +251,7 @@ def _limits(value: dict[str, Any]) -> Limits:
         memory_bytes=value.get("memoryBytes"),
         file_bytes=value.get("fileBytes"),
         open_files=value.get("openFiles"),
+        processes=value.get("processes"),
     )
 
 

@@ -86,8 +86,11 @@ def load_registry(
     ]
     diagnostics = tuple(found for layer in layers for found in _add_file_findings(layer, previous))
     entries, replaced = _merged(layers, previous)
+    app_root = str(places.app_root)
+    entries = tuple(entry.with_origin(app_root) for entry in entries)
+    replaced = tuple(entry.with_origin(app_root) for entry in replaced)
     return Registry(
-        app_root=str(places.app_root),
+        app_root=app_root,
         config_dir=str(places.config_dir),
         workspace=str(places.workspace),
         entries=mark_conflicts(entries),

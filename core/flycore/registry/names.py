@@ -28,3 +28,8 @@ def looks_secret(name: str) -> bool:
 def is_builtin(tool: str) -> bool:
     """Return whether the name belongs to a tool of the kernel."""
     return tool.startswith(BUILTIN_PREFIXES)
+
+
+def free_id(sidecar: str) -> str:
+    """Return another id for an MCP server's entry, below which no tool of the kernel has its name."""
+    return f"mcp-{sidecar}"[:64].rstrip("-._")

@@ -82,7 +82,7 @@ def _frame_problems(value: Json, file: SourceText) -> Iterator[Diagnostic]:
         problem = "schemaVersion is missing" if version is None else "schemaVersion must be 1 or 2"
         yield _frame_finding(file, "/schemaVersion", "schema-version", problem, remedy)
     if not isinstance(value.get("sidecars", {}), dict):
-        remedy = 'write "sidecars": {"some.id": {"command": "…"}}'
+        remedy = 'write "sidecars": {"some.id": {"command": "…", "permissions": {}}}'
         yield _frame_finding(file, "/sidecars", "schema", "sidecars must be an object", remedy)
     if file.source is Source.PROJECT:
         yield from _too_many(value, file)

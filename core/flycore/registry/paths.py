@@ -21,6 +21,7 @@ DEFINITIONS_FILE = "upstream.json"
 BLOCKS_FILE = "blocks.json"
 NESTED_ROOTS_FILE = "nested_roots.json"
 SEALS_FILE = "seals.json"
+OBSERVED_FILE = "observed.json"
 POLICY_RULES_FILE = "policy-rules.json"
 PANIC_FILE = "panic.json"
 TICKETS_FILE = "tickets.jsonl"
@@ -95,6 +96,11 @@ class RootPaths:
     def policy_rules_file(self) -> Path:
         """The file of the person's policy rules that counted in the last kernel."""
         return self.state_dir / POLICY_RULES_FILE
+
+    @property
+    def observed_file(self) -> Path:
+        """The file of the calls that succeeded and are not observed any more."""
+        return self.state_dir / OBSERVED_FILE
 
     @property
     def audit_dir(self) -> Path:

@@ -16,6 +16,8 @@ from flysafe.atomic import private_folder
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 SHORTEST_SECRET = 8
 """How many characters a secret must have. A shorter one cannot be masked without masking ordinary text."""
+LONGEST_SECRET = 65_536
+"""How many characters a secret may have. Linux starts no program with a variable of more than 128 KiB."""
 _PASSED = ("HOME", "LANG", "TZ")
 _PASSED_TO_DESKTOP = ("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")
 
@@ -66,13 +68,20 @@ def search_path(program: ResolvedProgram) -> str:
 def declared_secrets(
     permissions: Permissions, environ: Mapping[str, str]
 ) -> tuple[dict[str, str], dict[str, str]]:
-    """The values of the declared secrets by name, and the reason for each one that is missing by name."""
+    """The values of the declared secrets by name, and the reason for each one that is missing by name.
+
+    `environ` holds the kernel's variables, and what the keyring gave.
+    """
     values: dict[str, str] = {}
     missing: dict[str, str] = {}
     for name in permissions.secrets:
         value = environ.get(name, "")
         if not value:
             missing[name] = "not set"
+        elif "\0" in value:
+            missing[name] = "holds a NUL, which no variable can"
+        elif len(value) > LONGEST_SECRET:
+            missing[name] = f"longer than {LONGEST_SECRET} characters"
         elif len(value) < SHORTEST_SECRET:
             missing[name] = f"shorter than {SHORTEST_SECRET} characters, so it cannot be masked"
         else:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import platform
+import shutil
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from flycore.model.program import ConfinementReport
+from flycore.model.enums import Level
+from flycore.model.program import ConfinementReport, ObserverOrder
 from flycore.sandbox import bubblewrap
 from flycore.sandbox.confinement import Confinement, IfMissing, Mount, SystemLayout
+from flycore.sandbox.observation import observer_order
 from flycore.sandbox.seccomp import Architecture, address_families, filter_bytes
 from flysafe.beneath import open_anchor, open_beneath
 
@@ -40,6 +43,10 @@ class Launch:
     """The end of a pipe on which the command reports in JSON, a line each; its owner closes it."""
     keeps_watch: bool = False
     """Whether the command stays, and the program is a child of it that ends when it does."""
+    private_folder: str = ""
+    """A folder that was made for this program alone, and is removed after it."""
+    observer: ObserverOrder | None = None
+    """What is noted of the program; its owner closes the file of the notes. None where nothing is."""
 
     def close(self) -> None:
         """Close the descriptors that were for the process."""
@@ -49,6 +56,11 @@ class Launch:
     def report(self, written: bytes) -> ConfinementReport:
         """Return what the command has written to `status` by its end."""
         return read_report(written)
+
+    def clean_up(self) -> None:
+        """Remove the private folder."""
+        if self.private_folder:
+            shutil.rmtree(self.private_folder, ignore_errors=True)
 
 
 _SIGNALS = range(129, 129 + 64)
@@ -81,14 +93,16 @@ def enforced_launch(
     argv: tuple[str, ...],
     *,
     bind_by_descriptor: bool = True,
+    observed: bool = False,
 ) -> Launch:
-    """Return the launch of a program under bubblewrap.
+    """Return the launch of a program under bubblewrap. With `observed`, an observer notes what it asks for
+    and was not granted.
 
     Raises OSError where a mount cannot be opened, OutsideAnchor where it leads out of its anchor,
     ArchitectureUnknown, and NulInLaunch.
     """
     _refuse_nul(confinement, environment, argv)
-    program = _filter_of(confinement)
+    program = _filter_of(confinement, observed=observed)
     with _Descriptors() as opened:
         mounts = opened.mounts(confinement)
         seccomp = opened.keep(_memory_file("seccomp", program))
@@ -106,12 +120,14 @@ def enforced_launch(
         )
         listed = _memory_file("arguments", b"".join(os.fsencode(a) + b"\0" for a in arguments))
         opened.keep(listed)
+        observer = _observer(confinement, layout, Level.ENFORCED) if observed else None
         return Launch(
             argv=(bubblewrap.PROGRAM, "--args", str(listed), "--", *argv),
             environment=_OUTER_ENVIRONMENT,
             descriptors=opened.handed_over(),
             status=reader,
             keeps_watch=True,
+            observer=observer,
         )
 
 
@@ -120,11 +136,13 @@ def degraded_launch(
     layout: SystemLayout,
     environment: Mapping[str, str],
     argv: tuple[str, ...],
+    *,
+    observed: bool = False,
 ) -> Launch:
     """Return the launch of a program that gives up its rights itself before it runs, by Landlock and the
-    filter of system calls. Raises what `enforced_launch` raises."""
+    filter of system calls. `observed` and what is raised are as for `enforced_launch`."""
     _refuse_nul(confinement, environment, argv)
-    program = _filter_of(confinement)
+    program = _filter_of(confinement, observed=observed)
     with _Descriptors() as opened:
         mounts = opened.mounts(confinement)
         reader, writer = opened.pipe()
@@ -146,11 +164,13 @@ def degraded_launch(
             "opened": list(mounts.values()),
         }
         listed = opened.keep(_memory_file("order", json.dumps(order).encode()))
+        observer = _observer(confinement, layout, Level.DEGRADED) if observed else None
         return Launch(
             argv=(sys.executable, "-I", "-m", "flycore.sandbox.degraded_launcher", str(listed)),
             environment=_OUTER_ENVIRONMENT,
             descriptors=opened.handed_over(),
             status=reader,
+            observer=observer,
         )
 
 
@@ -238,13 +258,23 @@ def _make_folders(anchor: int, relative: str) -> None:
             os.close(above)
 
 
-def _filter_of(confinement: Confinement) -> bytes:
+def _filter_of(confinement: Confinement, *, observed: bool) -> bytes:
+    # A refusal of this filter is not noted, because it comes before the observer's. So the observer refuses
+    # the sockets of an observed program: its filter lets none of them pass without its answer.
+    network, unix = confinement.network or observed, confinement.unix_sockets or observed
+    return filter_bytes(_architecture(), address_families(network=network, unix=unix))
+
+
+def _architecture() -> Architecture:
     try:
-        architecture = Architecture(platform.machine())
+        return Architecture(platform.machine())
     except ValueError:
         raise ArchitectureUnknown(platform.machine()) from None
-    families = address_families(network=confinement.network, unix=confinement.unix_sockets)
-    return filter_bytes(architecture, families)
+
+
+def _observer(confinement: Confinement, layout: SystemLayout, level: Level) -> ObserverOrder:
+    notes = os.memfd_create("notes", os.MFD_CLOEXEC)
+    return observer_order(_architecture(), confinement, layout, level, notes)
 
 
 def _memory_file(name: str, content: bytes) -> int:

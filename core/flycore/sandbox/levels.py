@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from flycore.model.catalog import Catalog
-from flycore.model.enums import Kind, Level
-from flycore.model.sidecar import Limits, Permissions, SidecarEntry
+from flycore.model.enums import Level
+from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport
 from flycore.sandbox.detection import SandboxSupport
+from flycore.sandbox.limit_report import limit_rows
 
 CONFINING = (Level.ENFORCED, Level.DEGRADED)
 """The levels at which a program is started confined."""
@@ -24,8 +25,7 @@ MECHANISMS = {
     ),
 }
 NOT_ENFORCED = "not enforced"
-UNDECLARED = f'{NOT_ENFORCED}: the entry has no "permissions", so nothing says what it may reach'
-STAYS = f"{NOT_ENFORCED} yet for a program that serves more than one call"
+ELSEWHERE = f"{NOT_ENFORCED}: the server runs on another machine, or was started by somebody else"
 NOTHING_WORKS = f"{NOT_ENFORCED}: no sandbox works on this machine"
 ON_THE_DESKTOP = "cannot be: a tool that works on the desktop cannot be kept from it"
 _CONTROLS = f"{NOT_ENFORCED}: it controls programs outside a sandbox, and reaches what they reach"
@@ -45,14 +45,13 @@ def sandbox_level(entry: SidecarEntry, support: SandboxSupport, *, bundled: bool
 def minimum_level(entry: SidecarEntry, *, bundled: bool) -> Level:
     """Return the weakest level at which the entry's tools may run, as long as the user's settings name no
     other for a tool."""
-    # What no sandbox can hold yet has no minimum, else it could not run at all; each card shows that.
+    # What no sandbox can hold has no minimum, else it could not run at all; each card shows that.
     return Level.DEGRADED if is_confinable(entry, bundled=bundled) and not bundled else Level.NONE
 
 
 def is_confinable(entry: SidecarEntry, *, bundled: bool) -> bool:
     """Whether the entry's programs run in the sandbox where this machine has one."""
-    declares = "permissions" in entry.raw
-    return declares and entry.kind is Kind.PROCESS_JSON and not controls_host(entry, bundled=bundled)
+    return not entry.url and not controls_host(entry, bundled=bundled)
 
 
 def controls_host(entry: SidecarEntry, *, bundled: bool) -> bool:
@@ -67,7 +66,7 @@ def report(entry: SidecarEntry, support: SandboxSupport, *, bundled: bool) -> Sa
     """Return the level of the entry's calls, and for each permission and limit whether it is enforced."""
     level = sandbox_level(entry, support, bundled=bundled)
     open_because = "" if level in CONFINING else _why_open(entry, level, bundled=bundled)
-    return _report(entry.effective_permissions, entry.limits, level, open_because)
+    return _report(entry.effective_permissions, limit_rows(entry), level, open_because)
 
 
 def sandbox_in_words(catalog: Catalog) -> str:
@@ -78,42 +77,38 @@ def sandbox_in_words(catalog: Catalog) -> str:
     return ", ".join(parts) or NOT_ENFORCED
 
 
-def undeclared(entry: SidecarEntry) -> bool:
-    """Whether the entry could be confined if it declared what it needs."""
-    return entry.valid and entry.kind is Kind.PROCESS_JSON and "permissions" not in entry.raw
-
-
 def _why_open(entry: SidecarEntry, level: Level, *, bundled: bool) -> str:
     own = _OWN if bundled else ""
     if level is Level.HOST_CONTROL:
         return _CONTROLS + own
-    if entry.kind is not Kind.PROCESS_JSON:
-        return STAYS + own
-    return (NOTHING_WORKS if is_confinable(entry, bundled=bundled) else UNDECLARED) + own
+    if entry.url:
+        return ELSEWHERE
+    return NOTHING_WORKS + own
 
 
 @lru_cache(maxsize=1_024)
-def _report(permissions: Permissions, limits: Limits, level: Level, open_because: str) -> SandboxReport:
+def _report(
+    permissions: Permissions, limits: tuple[PermissionReport, ...], level: Level, open_because: str
+) -> SandboxReport:
     mechanism = MECHANISMS.get(level, MECHANISM)
     return SandboxReport(
         level=level,
         mechanism=mechanism,
-        permissions=tuple(_rows(permissions, limits, open_because, mechanism)),
+        permissions=tuple(_rows(permissions, open_because, mechanism)),
+        limits=limits,
     )
 
 
-def _rows(
-    permissions: Permissions, limits: Limits, open_because: str, mechanism: str
-) -> Iterator[PermissionReport]:
+def _rows(permissions: Permissions, open_because: str, mechanism: str) -> Iterator[PermissionReport]:
     enforced, why = not open_because, open_because or mechanism
     network = "this machine's whole network" if permissions.network else "none"
     yield PermissionReport(name="network", declared=network, enforced=enforced, why=why)
     for name, paths in (("files read", permissions.read), ("files write", permissions.write)):
-        declared = ", ".join(paths) or "none"
+        declared = _names(paths)
         yield PermissionReport(name=name, declared=declared, enforced=enforced, why=why)
     yield PermissionReport(
         name="secrets",
-        declared=", ".join(permissions.secrets) or "none",
+        declared=_names(permissions.secrets),
         enforced=True,
         why="its environment holds the declared ones and no other",
     )
@@ -121,22 +116,8 @@ def _rows(
         yield PermissionReport(
             name="desktop", declared="sees and controls the screen", enforced=False, why=ON_THE_DESKTOP
         )
-    declared_limits = ", ".join(_limit_words(limits))
-    if declared_limits:
-        yield PermissionReport(
-            name="limits",
-            declared=declared_limits,
-            enforced=True,
-            why="resource limits of each process, set before it starts",
-        )
 
 
-def _limit_words(limits: Limits) -> Iterator[str]:
-    for value, words in (
-        (limits.cpu_seconds, "s cpu"),
-        (limits.memory_bytes, "bytes memory"),
-        (limits.file_bytes, "bytes a file"),
-        (limits.open_files, "open files"),
-    ):
-        if value is not None:
-            yield f"{value} {words}"
+def _names(names: tuple[str, ...]) -> str:
+    # A folder may be called none: written plainly it would read as no permission at all.
+    return ", ".join("“none”" if name == "none" else name for name in names) or "none"

@@ -13,9 +13,10 @@ import ctypes
 import errno
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 
 _LOAD_WORD = 0x20  # BPF_LD | BPF_W | BPF_ABS
 _JUMP_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
@@ -25,6 +26,7 @@ _RETURN = 0x06  # BPF_RET | BPF_K
 
 _ALLOW = 0x7FFF0000
 _ERRNO = 0x00050000
+_ASK_LISTENER = 0x7FC00000  # SECCOMP_RET_USER_NOTIF
 _KILL_PROCESS = 0x80000000
 
 # Offsets in `struct seccomp_data`. Arguments have 64 bits, and both machines are little-endian: the word at
@@ -162,9 +164,44 @@ def assemble(architecture: Architecture, families: tuple[int, ...]) -> tuple[Ins
     )
 
 
+def assemble_observing(
+    architecture: Architecture, calls: Iterable[int], families: tuple[int, ...]
+) -> tuple[Instruction, ...]:
+    """Return the filter whose `calls`, and sockets of these families, wait for an observer's answer.
+
+    It is put in force outside the filter of `assemble`, whose refusals come first. Calls of another
+    architecture are left to that filter.
+    """
+    numbers = _NUMBERS[architecture]
+    notified = (Instruction(_JUMP_EQUAL, number, otherwise=1) for number in sorted(calls))
+    refused = (Instruction(_JUMP_EQUAL, family, otherwise=1) for family in families)
+    return (
+        Instruction(_LOAD_WORD, _ARCHITECTURE),
+        Instruction(_JUMP_EQUAL, numbers.audit, then=1),
+        Instruction(_RETURN, _ALLOW),
+        Instruction(_LOAD_WORD, _NUMBER),
+        *(step for jump in notified for step in (jump, _ask())),
+        *_with_argument(
+            numbers.socket, _FIRST_ARGUMENT, tuple(step for jump in refused for step in (jump, _ask()))
+        ),
+        Instruction(_RETURN, _ALLOW),
+    )
+
+
+def socket_call(architecture: Architecture) -> int:
+    """Return the number of `socket`."""
+    return _NUMBERS[architecture].socket
+
+
+@lru_cache(maxsize=16)
 def filter_bytes(architecture: Architecture, families: tuple[int, ...]) -> bytes:
     """Return the filter as the bytes that `bwrap --seccomp` and the `seccomp` system call take."""
-    return b"".join(instruction.packed() for instruction in assemble(architecture, families))
+    return packed(assemble(architecture, families))
+
+
+def packed(program: Iterable[Instruction]) -> bytes:
+    """Return the instructions as the bytes that the kernel takes."""
+    return b"".join(instruction.packed() for instruction in program)
 
 
 def restrict_this_process(program: bytes) -> None:
@@ -187,6 +224,10 @@ def restrict_this_process(program: bytes) -> None:
 
 def _error(number: int) -> Instruction:
     return Instruction(_RETURN, _ERRNO | number)
+
+
+def _ask() -> Instruction:
+    return Instruction(_RETURN, _ASK_LISTENER)
 
 
 def _refuse_x32(numbers: _Numbers) -> Iterator[Instruction]:

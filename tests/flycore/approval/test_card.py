@@ -17,11 +17,12 @@ from flycore.model.json import canonical_json
 from flycore.model.program import Seal, SealedDelegate
 from flycore.model.sidecar import Permissions
 from flycore.model.stability import PermissionReport
-from flycore.sandbox.detection import UNTRIED, LevelCheck, SandboxSupport
-from flycore.sandbox.levels import MECHANISMS, report
+from flycore.sandbox.detection import UNTRIED
+from flycore.sandbox.levels import report
 from flysafe.text import strict_text
-from flytui.text.card import LABEL_CELLS, MIN_TEXT_CELLS, NETWORK_REMARK, CardStyle, card_keys, render_card
+from flytui.text.card import LABEL_CELLS, MIN_TEXT_CELLS, CardStyle, card_keys, render_card
 from flytui.text.input_view import input_lines, input_segments
+from flytui.text.reach import NETWORK_REMARK
 from flytui.text.wrap import cell_width, wrap_exact, wrap_words
 
 PAYLOADS = [
@@ -238,41 +239,6 @@ def test_a_page_is_drawn_as_text_from_outside(
     start = [line.label for line in drawn].index("THERE")
     assert [line.text for line in drawn[start : start + len(lines)]] == lines
     assert drawn[start + len(lines)].label == "REACH"
-
-
-@pytest.mark.parametrize(
-    ("permissions", "line"),
-    [
-        (Permissions(), "no network · reads no files · writes no files · no secrets · "),
-        (
-            Permissions(network=True, read=(".",), write=("notes", "out\u202e"), secrets=("KEY",)),
-            "this machine's whole network · reads this folder · writes notes, out⟦U+202E⟧ · secrets KEY · ",
-        ),
-    ],
-)
-@pytest.mark.parametrize("level", [Level.ENFORCED, Level.DEGRADED])
-def test_where_all_is_enforced_reach_is_one_line(
-    make_request, make_entry, permissions: Permissions, line: str, level: Level
-) -> None:
-    support = SandboxSupport((LevelCheck(level, works=True),))
-    sandbox = report(make_entry(permissions=permissions, raw={"permissions": {}}), support, bundled=False)
-    request = make_request(level=sandbox.level, reach=sandbox.permissions, mechanism=sandbox.mechanism)
-    drawn = render_card(request, 400)
-    start = [line.label for line in drawn].index("REACH")
-    end = "enforced" if level is Level.ENFORCED else f"degraded: {MECHANISMS[level]}"
-    assert (drawn[start].text, drawn[start].style) == (line + end, CardStyle.REACH_OK)
-    assert drawn[start + 1].label == "SEAL"
-
-
-def test_one_permission_that_is_open_is_said_for_itself(make_request) -> None:
-    reach = (
-        PermissionReport(name="network", declared="none", enforced=True, why="w"),
-        PermissionReport(name="files read", declared=".", enforced=False, why="it cannot be"),
-    )
-    drawn = render_card(make_request(level=Level.ENFORCED, reach=reach), 400)
-    start = [line.label for line in drawn].index("REACH")
-    assert [line.style for line in drawn[start : start + 3]] == ["reach-open", "reach-ok", "reach-open"]
-    assert drawn[start + 2].text == "files read: . · not enforced here · it cannot be"
 
 
 def test_one_reason_and_one_program_are_said_once(make_request, make_entry) -> None:

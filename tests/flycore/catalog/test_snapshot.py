@@ -143,7 +143,13 @@ PLACES = {
 
 
 def test_every_code_has_a_case() -> None:
-    elsewhere = {"not-configured", "delegate-missing", "quota-limited", "dialect-unknown"}
+    elsewhere = {
+        "not-configured",
+        "delegate-missing",
+        "quota-limited",
+        "dialect-unknown",
+        "permission-missing",
+    }
     assert set(PLACES) | elsewhere == set(ReasonCode)
 
 

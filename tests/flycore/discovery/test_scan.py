@@ -218,7 +218,11 @@ def test_a_servers_secrets_never_show_and_are_declared_instead(world: World) -> 
         "args": ["-y", "server-github"],
         "env": {"LANG": "C"},
         "passEnv": ["FROM"],
-        "permissions": {"network": True, "secrets": ["GITHUB_TOKEN", "HARMLESS"]},
+        "permissions": {
+            "network": True,
+            "fs": {"write": ["~/.npm"]},
+            "secrets": ["GITHUB_TOKEN", "HARMLESS"],
+        },
     }
     assert any("GITHUB_TOKEN" in note for note in offer.notes)
     remote = found["remote"].offer
@@ -334,3 +338,35 @@ def test_an_offer_says_which_variables_it_sets(name: str) -> None:
     raw: dict[str, Any] = {"command": "server", "env": {name: "./x", "PASSED": "${PASSED}"}}
     (note,) = [it for it in import_proposal("one", raw, "/app", frozenset()).notes if "variables" in it]
     assert note.endswith(f"which may change what runs: {', '.join(sorted((name, 'PASSED')))}")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("git", "mcp-git"), ("Shell", "mcp-shell"), ("github", "github")]
+)
+def test_an_import_takes_another_id_where_the_kernel_keeps_the_names(name: str, expected: str) -> None:
+    found = import_proposal(name, {"command": "server"}, "/app", frozenset())
+    assert found.id == expected
+    assert any("belong to the kernel's tools" in note for note in found.notes) is (name != expected)
+
+
+def test_an_import_proposes_what_a_runner_and_its_arguments_need(world: World) -> None:
+    found = world.servers(
+        fetched={"command": "uvx", "args": ["mcp-server-git", "--repository=/srv/shop"]},
+        own={
+            "command": "serve",
+            "args": ["~/notes", "/", "~", "./docs", "../up", "/srv/../etc", "-v", "plain"],
+        },
+        plain={"command": "serve"},
+    )
+    offers = {name: described.offer for name, described in found.items()}
+    proposed = {name: offer.entry["permissions"] for name, offer in offers.items() if offer is not None}
+    assert proposed == {
+        "fetched": {
+            "network": True,
+            "fs": {"read": ["/srv/shop"], "write": ["~/.cache/uv", "~/.local/share/uv"]},
+        },
+        "own": {"fs": {"read": ["~/notes", "./docs"]}},
+        "plain": {},
+    }
+    assert offers["own"] is not None
+    assert any("~/notes, ./docs" in note for note in offers["own"].notes)

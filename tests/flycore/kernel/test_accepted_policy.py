@@ -10,8 +10,10 @@ import pytest
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.questions import ACCEPT
 from flycore.model.diagnostics import CheckState
-from flycore.model.enums import Decision, QuestionKind, Status
+from flycore.model.enums import Decision, KernelRole, QuestionKind, Status
 from flycore.model.question import Question
+from flycore.offline.permissions import read_permissions, remove_rule
+from flycore.offline.root import hold_root
 from kits.kernel import ECHO, Root, approver_of, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
@@ -69,6 +71,20 @@ async def test_an_allow_that_another_program_writes_counts_only_once_a_person_ac
         assert questions(kernel) == []
         assert kernel.status().waiting_rules == 0
     assert rule_lines(root) == [("waits", "planted"), ("accepted", "planted")]
+
+
+async def test_a_deny_that_a_command_removed_while_no_kernel_ran_is_in_the_log_once(root: Root) -> None:
+    root.policy(DENY, MARK)
+    async with kernel_of(root):
+        pass
+    [rule] = [rule for rule in read_permissions(root.places).rules if rule.because == "never"]
+    free = hold_root(root.places, KernelRole.GRANTS, ask_to_yield=lambda: None, on_wait=lambda _: None)
+    with free as held:
+        assert remove_rule(held, rule).accepted
+    async with kernel_of(root) as kernel:
+        assert decision(kernel, "echo.other") is Decision.ASK
+        assert decision(kernel, "mark.do") is Decision.DENY
+    assert rule_lines(root) == [("removed", "never")]
 
 
 @pytest.mark.parametrize("gone", ["rule", "file", "narrower"])

@@ -79,7 +79,7 @@ async def test_the_trusted_value_goes_on_while_the_changed_one_waits(root: Root)
         trusted = own(kernel).entry.digest
         root.sidecars["own"] = turned(
             root,
-            permissions={"network": True, "fs": {"write": ["."]}},
+            permissions={"network": True, "fs": {"write": [str(root.base), "."]}},
             delegates={"more": {"command": "./tools/bin-evil/run"}},
         )
         root.write()
@@ -89,12 +89,12 @@ async def test_the_trusted_value_goes_on_while_the_changed_one_waits(root: Root)
             '- /command: "./tools/bin-own/run"',
             '+ /command: "./tools/bin-evil/run"',
             '+ /delegates/more/command: "./tools/bin-evil/run"',
-            '+ /permissions/fs/write/0: "."',
+            '+ /permissions/fs/write/1: "."',
             "+ /permissions/network: true",
         )
         view = own(kernel)
         assert (view.trusted, view.changed, view.entry.digest) == (True, item.difference, trusted)
-        assert view.entry.permissions.write == ()
+        assert view.entry.permissions.write == (str(root.base),)
         assert view.stability.effective is Effective.AVAILABLE
         (note,) = view.entry.problems
         assert "last trusted value is in force" in note.message

@@ -19,16 +19,17 @@ from flycore.pipeline.execute import LONGEST_WITH_PROGRESS_MS
 from flycore.runners.mcp import stdio
 from flycore.runners.mcp.call import _Progress
 from flycore.runners.one_shot import ProcessJsonJob
-from kits.kernel import Root, kernel_of, request, until
+from kits.kernel import Root, kernel_of, processes_of, request, until
 from kits.mcp_servers import connected, server_of
 
 pytestmark = pytest.mark.anyio
 SERVER = """
-import json, os, sys, threading, time
+import json, os, secrets, sys, threading, time
 from pathlib import Path
 
 BASE = Path(%r)
 LOCK = threading.Lock()
+BORN = secrets.token_hex(8)
 COUNT = 0
 
 
@@ -60,7 +61,7 @@ def work(number, name, params):
             say({"method": "notifications/progress", "params": {"progressToken": token, "progress": step}})
     else:
         COUNT += 1
-    text = json.dumps({"count": COUNT, "pid": os.getpid(), "meta": sorted(params.get("_meta", {}))})
+    text = json.dumps({"count": COUNT, "born": BORN, "meta": sorted(params.get("_meta", {}))})
     say({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
     log(name + " answered")
 
@@ -103,12 +104,12 @@ def log_of(root: Root) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
 
-async def count(kernel: Kernel) -> tuple[int, int]:
-    """The server's state, and its process."""
+async def count(kernel: Kernel) -> tuple[int, str]:
+    """The server's state, and the mark of its process."""
     result = await kernel.call(request(kernel, "state.count"))
     assert isinstance(result.output, dict), result
     assert result.output["meta"] == ["progressToken"], "flytui's own mark must not reach the server"
-    return int(str(result.output["count"])), int(str(result.output["pid"]))
+    return int(str(result.output["count"])), str(result.output["born"])
 
 
 async def cancelled_call(kernel: Kernel, root: Root) -> ToolResult:
@@ -167,10 +168,10 @@ async def test_the_entry_or_a_person_restarts_it(tmp_path: Path) -> None:
     root.write()
     async with kernel_of(root) as kernel:
         await connected(kernel, "state")
-        first = await count(kernel)
         await cancelled_call(kernel, root)
+        [first] = processes_of(root)
         kernel.probe("state")
-        await until(lambda: not os.path.exists(f"/proc/{first[1]}"))
+        await until(lambda: set(processes_of(root)) - {first})
         assert (await count(kernel))[0] == 1
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from flycore.kernel.kernel import Kernel
-from flycore.model.approval import Ask
+from flycore.model.approval import Answer, Ask, RuleTerms
 from flycore.model.catalog import CapabilityView
-from flycore.model.enums import Decision, Effective, Risk, Source, Status
+from flycore.model.enums import Choice, Decision, Effective, Risk, Source, Status
 from flycore.offline.catalog import read_catalog
 from flycore.offline.files import set_enabled
 from flycore.offline.trust import read_pending_trust
@@ -225,3 +225,89 @@ async def test_tools_of_the_users_mcp_server_stay_until_the_project_is_trusted(
         look = capability(kernel, "notes.look")
         assert look is not None
         assert (look.source, look.decision) == ("registry:project", Decision.ASK)
+
+
+async def made_rule(kernel: Kernel, name: str) -> None:
+    """Allow the tool by a rule that a person makes on the card of a call."""
+
+    async def decide(ask: Ask) -> None:
+        terms = RuleTerms(decision=Decision.ALLOW, tool=name, because="mine")
+        answer = Answer(choice=Choice.RULE, rule=terms)
+        outcome = await approver_of(kernel).decide(ask.request.id, ask.request.subject_digest, answer)
+        assert outcome.accepted, outcome.why_not
+
+    assert (await answered_call(kernel, decide, name)).status is Status.SUCCESS
+    assert (await kernel.call(request(kernel, name))).status is Status.SUCCESS
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Root:
+    """A root whose user has an entry `notes`, and no rules."""
+    made = Root(tmp_path)
+    write_users(made, notes={"tools": [tool("notes.do", "high")]})
+    return made
+
+
+@pytest.mark.parametrize("sidecar", ["notes", "other"])
+async def test_a_rule_made_for_the_users_entry_does_not_answer_for_a_projects(
+    bare: Root, sidecar: str
+) -> None:
+    async with kernel_of(bare) as kernel:
+        await made_rule(kernel, "notes.do")
+    # The user's entry is gone, so that nothing is taken over: the tool's name is all that is the same.
+    write_users(bare)
+    clone(bare, sidecar)
+    bare.sidecars[sidecar]["tools"] = [tool("notes.do", "high")]
+    bare.write()
+    async with kernel_of(bare, trusted=False) as kernel:
+        assert 'would not count, so that you are asked, for "notes.do"' in lines_of(kernel, sidecar)
+    async with kernel_of(bare) as kernel:
+        shown: list[Ask] = []
+
+        async def note(ask: Ask) -> None:
+            shown.append(ask)
+            await approve(kernel, ask)
+
+        assert (await answered_call(kernel, note, "notes.do")).output == {"by": "clone"}
+        why = "; ".join(rule.because for rule in shown[0].request.why)
+        assert 'was made for another entry "notes"' in why
+        assert f'comes from "{sidecar}" of the project' in why
+        # The old rule is in nobody's way: a new one is made for the entry as it is now.
+        await made_rule(kernel, "notes.do")
+
+
+@pytest.mark.parametrize("change", ["args", "command", "id", "kind"])
+async def test_a_rule_ends_with_the_command_it_was_made_for(bare: Root, change: str) -> None:
+    async with kernel_of(bare) as kernel:
+        await made_rule(kernel, "notes.do")
+    tools = {"tools": [tool("notes.do", "high")]}
+    if change == "args":
+        write_users(bare, notes={**tools, "args": ["--more"]})
+    elif change == "command":
+        write_users(bare, notes={**tools, "command": "./bin-other/run"}, other={"tools": []})
+    elif change == "id":
+        write_users(bare, renamed=tools)
+    else:
+        write_users(bare, notes={**tools, "kind": "process-json-persistent"})
+    async with kernel_of(bare) as kernel:
+        assert notes(kernel).decision is Decision.ASK
+
+
+async def test_a_rule_outlives_what_does_not_change_who_answers(bare: Root) -> None:
+    async with kernel_of(bare) as kernel:
+        await made_rule(kernel, "notes.do")
+    write_users(bare, notes={"tools": [tool("notes.do", "high"), tool("notes.more")], "timeoutMs": 5_000})
+    async with kernel_of(bare) as kernel:
+        assert notes(kernel).decision is Decision.ALLOW
+
+
+async def test_a_rule_of_one_project_does_not_answer_in_its_copy(tmp_path: Path) -> None:
+    first, copy = Root(tmp_path / "first"), Root(tmp_path / "copy")
+    for made in (first, copy):
+        made.environ = first.environ
+        made.sidecar("notes", SAYS.format(name="project"), tool("notes.do", "high"))
+    async with kernel_of(first) as kernel:
+        await made_rule(kernel, "notes.do")
+        assert notes(kernel).decision is Decision.ALLOW
+    async with kernel_of(copy) as kernel:
+        assert notes(kernel).decision is Decision.ASK

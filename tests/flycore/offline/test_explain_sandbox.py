@@ -41,10 +41,10 @@ def test_a_confined_tool_has_its_declared_paths_and_its_sealed_program(root: Roo
 
 
 def test_what_is_not_confined_has_no_paths(root: Root) -> None:
-    root.sidecar("bare", ECHO)
-    found = explain_sandbox(root.places, "bare.do")
+    root.sidecar("open", ECHO, permissions={"desktop": True})
+    found = explain_sandbox(root.places, "open.do")
     assert found is not None
-    assert (found.report.level, found.least, found.paths) == (Level.NONE, Level.NONE, ())
+    assert (found.report.level, found.least, found.paths) == (Level.HOST_CONTROL, Level.NONE, ())
 
 
 def test_what_cannot_be_granted_is_told(root: Root) -> None:

@@ -9,7 +9,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,9 @@ from flycore.sandbox import bubblewrap, landlock
 from flycore.sandbox.detection import INSTALL_BUBBLEWRAP, detection
 from flysafe.procfs import environment_value, process_table
 from kits.kernel import Root, answered_call, approve, kernel_of, request, tool, until, waiting_ask
-from kits.programs import needs, needs_bubblewrap
+from kits.programs import needs, needs_bubblewrap, needs_landlock
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("tried_anew")]
 
 TRIES = """#!/usr/bin/env python3
 import json, os, resource, socket, sys
@@ -80,32 +79,6 @@ ALLOW = {"tool": "*", "decision": "allow", "because": "test"}
 @pytest.fixture
 def root(tmp_path: Path) -> Root:
     return Root(tmp_path)
-
-
-@pytest.fixture(autouse=True)
-def tried_anew() -> Iterator[None]:
-    """Whatever a test does to bwrap, the next one tries it again."""
-    detection.expire()
-    yield
-    detection.expire()
-
-
-@pytest.fixture(params=[Level.ENFORCED, Level.DEGRADED])
-def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Level:
-    """Each level that confines, where this machine has what it needs."""
-    wanted: Level = request.param
-    if wanted is Level.ENFORCED:
-        needs_bubblewrap()
-    else:
-        needs_landlock()
-        monkeypatch.setattr(bubblewrap, "PROGRAM", str(tmp_path / "no-bwrap"))
-    return wanted
-
-
-def needs_landlock() -> None:
-    """Skip the test where this kernel has no Landlock."""
-    if not landlock.version():
-        pytest.skip("this kernel has no Landlock")
 
 
 def own_bwrap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
@@ -196,19 +169,25 @@ async def test_the_level_is_on_the_card_and_in_the_result(root: Root, level: Lev
     assert (result.status, result.sandbox, marks(root)) == (Status.SUCCESS, level, 1)
 
 
-async def test_an_entry_without_permissions_runs_as_before_and_is_said_to(root: Root) -> None:
-    root.sidecar("it", MARK)
-    (root.folder / "out").mkdir()
-
-    async with kernel_of(root) as kernel:
-
-        async def look_then_approve(ask: Ask) -> None:
-            assert ask.request.level is Level.NONE
-            assert not any(row.enforced for row in ask.request.reach if row.name != "secrets")
-            await approve(kernel, ask)
-
-        result = await answered_call(kernel, look_then_approve, "it.do")
-    assert (result.status, result.sandbox, marks(root)) == (Status.SUCCESS, Level.NONE, 1)
+async def test_an_entry_without_permissions_runs_with_none_granted(root: Root, level: Level) -> None:
+    for folder in ("docs", "private", "out"):
+        (root.folder / folder).mkdir()
+        (root.folder / folder / "file").write_text("x")
+    (root.base / "secret").write_text("x")
+    root.sidecar("none", TRIES, permissions={})
+    root.sidecar("bare", TRIES)
+    del root.sidecars["bare"]["permissions"]
+    root.write()
+    root.policy(ALLOW)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        async with kernel_of(root) as kernel:
+            none, bare = await tries(kernel, "none.do", port), await tries(kernel, "bare.do", port)
+            reports = [view.stability.evidence.sandbox for view in kernel.catalog().sidecars]
+    assert [name for name, found in bare.items() if found == "open"] == ["artifact", "temporary"]
+    assert {**bare, "path": ""} == {**none, "path": ""}
+    assert reports[0] == reports[1]
+    assert levels(root) == [level.value] * 2
 
 
 async def test_an_input_names_a_folder_in_the_project_only(root: Root, level: Level) -> None:

@@ -71,7 +71,11 @@ def root(tmp_path: Path) -> Iterator[Root]:
     write_registry(
         root,
         {
-            "in.shell": {"command": program(root, "sh", SHELL), "tools": [described("sh.count")]},
+            "in.shell": {
+                "command": program(root, "sh", SHELL),
+                "permissions": {"fs": {"read": ["."]}},
+                "tools": [described("sh.count")],
+            },
             "in.node": {
                 "command": program(root, "node", NODE),
                 "config": {"least": 4},

@@ -28,6 +28,8 @@ CALLS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "words.mjs": ("text.words", {"text": "one two\nthree"}, {"words": 3, "lines": 2}),
 }
 """Program to its tool, an input, and what the second call answers."""
+READS = {"lines.py": ["notes"]}
+"""What a program reads of the project, as its entry has to declare."""
 STAYING = ("recall.py", "repeat.py", "tally.mjs", "uptime.sh")
 
 
@@ -48,6 +50,7 @@ async def test_a_program_of_the_page(tmp_path: Path, name: str) -> None:
     file.chmod(0o755)
     root.sidecars["of.the.page"] = {
         "command": f"./tools/bin/{name}",
+        "permissions": {"fs": {"read": READS.get(name, [])}},
         "probe": {"mode": "request"},
         "tools": [tool(called)],
         **(STAY if name in STAYING else {}),

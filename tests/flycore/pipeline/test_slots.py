@@ -15,14 +15,24 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Effective, Status
 from flysafe.procfs import read_process
-from kits.kernel import Root, a_caller, approved_call, approver_of, kernel_of, request, tool, until
+from kits.kernel import (
+    Root,
+    a_caller,
+    approved_call,
+    approver_of,
+    kernel_of,
+    processes_of,
+    request,
+    tool,
+    until,
+)
 from kits.programs import needs
 
 pytestmark = pytest.mark.anyio
 
 PROGRAM = """#!/usr/bin/env python3
-import json, os, sys
-said = "SAID"
+import json, os, secrets, sys
+said, born = "SAID", secrets.token_hex(8)
 for line in sys.stdin:
     request = json.loads(line)
     if "cancel" in request:
@@ -31,7 +41,8 @@ for line in sys.stdin:
     if given.get("die") and not os.path.exists(given["die"]):
         open(given["die"], "w").close()
         os.kill(os.getpid(), 9)
-    answer = {"ok": True, "pid": os.getpid(), "said": said, "stays": request.get("persistent", False)}
+    stays = request.get("persistent", False)
+    answer = {"ok": True, "said": said, "born": born, "stays": stays}
     print(json.dumps({**answer, "requestId": request["requestId"]}), flush=True)
 """
 KIND = "process-json-persistent"
@@ -52,14 +63,20 @@ async def call(kernel: Kernel, name: str = "stay.do", input: Any = None, **more:
     return await kernel.call(request(kernel, name, input, **more))
 
 
-async def pid(kernel: Kernel, **more: Any) -> int:
+async def born(kernel: Kernel, **more: Any) -> str:
+    """The mark of the process that answers: by its id in a namespace of its own, each is alike."""
     result = await call(kernel, **more)
     assert result.status is Status.SUCCESS, result.error
     assert isinstance(result.output, dict)
     assert "requestId" not in result.output
-    found = result.output["pid"]
-    assert isinstance(found, int)
-    return found
+    return str(result.output["born"])
+
+
+async def the_process(kernel: Kernel, root: Root) -> int:
+    """The process that answered a call, the only one of the root."""
+    await born(kernel)
+    [process] = processes_of(root)
+    return process
 
 
 async def ended(process: int) -> None:
@@ -69,12 +86,12 @@ async def ended(process: int) -> None:
 async def test_calls_of_one_caller_share_a_process_and_two_callers_never_do(root: Root) -> None:
     async with kernel_of(root) as kernel:
         assert kernel.catalog().sidecars[0].stability.effective is Effective.AVAILABLE
-        one = {await pid(kernel) for _ in range(3)}
-        two = {await pid(kernel, caller=a_caller("other", 77)) for _ in range(3)}
+        one = {await born(kernel) for _ in range(3)}
+        two = {await born(kernel, caller=a_caller("other", 77)) for _ in range(3)}
         assert (len(one), len(two)) == (1, 1)
         assert one.isdisjoint(two)
-    for process in one | two:
-        assert read_process(process) is None
+        assert len(processes_of(root)) == 2
+    assert processes_of(root) == []
 
 
 async def test_an_approved_call_runs_in_a_process_of_what_was_approved(root: Root) -> None:
@@ -83,13 +100,13 @@ async def test_an_approved_call_runs_in_a_process_of_what_was_approved(root: Roo
         first = await approved_call(kernel, "stay.do")
         second = await approved_call(kernel, "stay.do")
         assert first.output == second.output
+        [process] = processes_of(root)
         program = root.folder / "tools" / "bin-stay" / "run"
         program.write_text(PROGRAM.replace("SAID", "other"))
         third = await approved_call(kernel, "stay.do")
-        assert isinstance(first.output, dict)
         assert isinstance(third.output, dict)
         assert third.output["said"] == "other"
-        await ended(int(str(first.output["pid"])))
+        await ended(process)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +126,14 @@ async def test_what_must_not_outlive_a_call_gets_a_process_of_its_own(
     async with kernel_of(root) as kernel:
         results = [await call(kernel, "alone.do", {"folder": "x"}) for _ in range(2)]
     outputs = [result.output for result in results if isinstance(result.output, dict)]
-    assert len({output["pid"] for output in outputs}) == 2
+    assert len({output["born"] for output in outputs}) == 2
     assert [output["stays"] for output in outputs] == [False, False]
 
 
 @pytest.mark.parametrize("how", ["edited", "disabled", "revoked", "removed"])
 async def test_an_entry_that_holds_no_longer_ends_its_process(root: Root, how: str) -> None:
     async with kernel_of(root) as kernel:
-        process = await pid(kernel)
+        process = await the_process(kernel, root)
         if how == "revoked":
             await kernel.revoke_trust("a test")
         else:
@@ -133,7 +150,7 @@ async def test_an_entry_that_holds_no_longer_ends_its_process(root: Root, how: s
 
 async def test_stopping_everything_ends_what_stays(root: Root) -> None:
     async with kernel_of(root) as kernel:
-        process = await pid(kernel)
+        process = await the_process(kernel, root)
         await kernel.panic("a test")
         assert read_process(process) is None
 
@@ -156,17 +173,18 @@ async def test_a_death_is_told_and_only_what_reads_is_asked_again(root: Root, tm
 
 async def test_killed_between_two_calls_the_next_one_gets_a_new_process(root: Root) -> None:
     async with kernel_of(root) as kernel:
-        process = await pid(kernel)
+        process = await the_process(kernel, root)
         os.kill(process, signal.SIGKILL)
         await ended(process)
-        assert await pid(kernel) != process
+        assert await the_process(kernel, root) != process
 
 
 async def test_it_is_ended_for_idleness(root: Root) -> None:
     root.sidecars["stay"]["idleMs"] = 1
     root.write()
     async with kernel_of(root) as kernel:
-        await ended(await pid(kernel))
+        await born(kernel)
+        await until(lambda: not processes_of(root))
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ made. What a thread can swap at any moment is in `tests/flycore/sandbox/test_swa
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -239,7 +240,9 @@ async def test_nothing_runs_but_what_the_last_approved_card_showed(
     root = Root(tmp_path)
     config = tmp_path / "config" / "flytui"
     config.mkdir(parents=True)
-    (config / "config.jsonc").write_text('{"quota": {"highRiskPerSession": 10000}}')
+    # One of the levels that a scene pretends is below the minimum of a program that is not flytui's own.
+    settings = {"quota": {"highRiskPerSession": 10000}, "sandbox": {"minimum": {"it.do": "none"}}}
+    (config / "config.jsonc").write_text(json.dumps(settings))
     stage = Stage(root, monkeypatch)
     scene(stage)
     played: list[Round] = []

@@ -10,14 +10,13 @@ import pytest
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import Effective, Status
 from flycore.model.json import JsonObject
-from flysafe.procfs import read_process
-from kits.kernel import Root, a_caller, kernel_of, request, until
+from kits.kernel import Root, a_caller, kernel_of, processes_of, request, until
 
 pytestmark = pytest.mark.anyio
 TOOL = "task.background"
 TICKS = """
 import os, sys, time
-print(os.getppid(), flush=True)
+print("begun", flush=True)
 ticks = open("ticks", "ab", 0)
 while not os.path.exists("go"):
     ticks.write(b".")
@@ -66,34 +65,29 @@ async def start(kernel: Kernel, text: str) -> str:
     return str((await ask(kernel, action="start", command=["python3", "-c", text]))["id"])
 
 
-def ups(root: Root) -> list[int]:
-    return [int(file.name[3:]) for file in root.folder.glob("up-*")]
-
-
 async def test_it_is_not_idle_while_a_task_runs_and_readable_when_it_is_gone(root: Root) -> None:
     async with kernel_of(root) as kernel:
         name = await start(kernel, TICKS)
         ticks = root.folder / "ticks"
         await until(lambda: ticks.exists() and ticks.stat().st_size > 50)
         said = await ask(kernel, action="output", id=name)
-        assert said["state"] == "running"
-        sidecar = int(str(said["output"]))
-        assert read_process(sidecar) is not None
+        assert (said["state"], said["output"]) == ("running", "begun\n")
+        assert processes_of(root)
         (root.folder / "go").touch()
-        await until(lambda: read_process(sidecar) is None)
+        await until(lambda: not processes_of(root))
         said = await ask(kernel, "another", action="output", id=name)
-        assert (said["state"], said["exitCode"], said["output"]) == ("exited", 0, f"{sidecar}\ndone\n")
+        assert (said["state"], said["exitCode"], said["output"]) == ("exited", 0, "begun\ndone\n")
 
 
 @pytest.mark.parametrize("how", ["leaves", "panics"])
 async def test_no_task_survives_the_kernel(root: Root, how: str) -> None:
     async with kernel_of(root) as kernel:
         name = await start(kernel, HIDES)
-        await until(lambda: len(ups(root)) == 2)
+        await until(lambda: len(list(root.folder.glob("up-*"))) == 2)
         if how == "panics":
             await kernel.panic("a test")
-            assert not any(read_process(pid) for pid in ups(root))
-    assert not any(read_process(pid) for pid in ups(root))
+            assert not processes_of(root)
+    assert not processes_of(root)
     assert (root.folder / ".flyflor" / "tasks" / name / "record.json").exists()
 
 

@@ -84,6 +84,28 @@ def test_the_catalog_s_word_counts_declared_delegates(make_capability, make_entr
     assert "delegate" in verdict.rules[0].because
 
 
+def test_a_partial_seal_asks_in_the_sandbox_too_and_is_the_reason_that_is_said(
+    make_capability, make_entry
+) -> None:
+    partial = "the seal is partial: it reads its folder"
+
+    def judged(unsealed: str, *, bundled: bool) -> tuple[Decision, str]:
+        verdict = evaluate(
+            Policy(),
+            make_capability(),
+            make_entry(),
+            input={},
+            level=Level.ENFORCED,
+            bundled_unmodified=bundled,
+            unsealed=unsealed,
+        ).verdict
+        return verdict.decision, verdict.rules[0].because
+
+    for bundled in BOOLS:
+        assert judged("", bundled=bundled)[0] is Decision.ALLOW
+        assert judged(partial, bundled=bundled) == (Decision.ASK, f"no rule matches, and {partial}")
+
+
 def test_judged_together_tools_get_what_each_would_get_alone(make_capability, make_entry) -> None:
     """Whatever the default looks at, and rules about some of the tools."""
     rules = (Rule(tool="web.*", decision=Decision.DENY, because="no web", file="p", line=1),)

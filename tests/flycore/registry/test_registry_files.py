@@ -265,7 +265,8 @@ def test_all_keys_arrive(root: Root) -> None:
       "probe": {"mode": "command", "timeoutMs": 9},
       "permissions": {"network": true, "fs": {"read": ["."], "write": ["d", "${input.outputDir}"]},
         "secrets": ["BRAVE_API_KEY"], "desktop": true},
-      "limits": {"cpuSeconds": 60, "memoryBytes": 1073741824, "fileBytes": 1, "openFiles": 256},
+      "limits": {"cpuSeconds": 60, "memoryBytes": 1073741824, "fileBytes": 1, "openFiles": 256,
+        "processes": 64},
       "seal": "in-place", "tools": ["web.search"]}}}"""
     (entry,) = root.load(text).entries
     assert entry.problems == ()

@@ -152,8 +152,8 @@ async def _page_target(
 
 
 async def _run_snapshot(job: ProcessJsonJob, kind: Kind, confining: Confining | None) -> RunOutcome:
-    with confined(confining, job) as confined_job:
-        return await (call_alone(confined_job) if kind is Kind.PERSISTENT else call_sidecar(confined_job))
+    job = confined(confining, job)
+    return await (call_alone(job) if kind is Kind.PERSISTENT else call_sidecar(job))
 
 
 def read_page(answer: Json, *, element: bool) -> PageTarget | str:

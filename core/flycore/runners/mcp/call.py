@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from flycore.model.enums import Code, Status
+from flycore.model.enums import Code, Level, Status
 from flycore.model.large_values import LARGE_BYTES, is_large, run_aside
 from flycore.runners.mcp.results import LONGEST_ERROR, outcome_of_result
 from flycore.runners.mcp.transport import McpTransport
-from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
+from flycore.runners.one_shot import PROCESS_HINT, ProcessJsonJob, RunOutcome
 from flycore.runners.output import EventBudget, OnEvent, SidecarEvent, exit_words
 
 if TYPE_CHECKING:
@@ -37,11 +37,13 @@ CLOSING_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpCall:
-    """The tool to call, by the server's own name for it, with the digests of what was approved."""
+    """The tool to call, by the server's own name for it, with the digests of what was approved and the
+    level of the sandbox at which it was."""
 
     tool: str
     definition: str
     program: str
+    level: Level
 
 
 async def call_tool(
@@ -143,6 +145,8 @@ async def _error(link: McpTransport, error: Any) -> RunOutcome:
     if error.code == CONNECTION_CLOSED and link.ended.is_set():
         with anyio.move_on_after(CLOSING_S):
             await link.closed.wait()
+        if link.process_limit:
+            return _process_limited(link.process_limit)
         how = link.fault if link.fault not in ("", "was left", "has left") else "has left"
         if link.exit_code is not None and how == "has left":
             how = exit_words(link.exit_code)
@@ -166,6 +170,16 @@ def crash_outcome(how: str, exit_code: int | None) -> RunOutcome:
         message=f"the server {how} before it answered",
         hint=f"{hint}; it may have acted in part",
         exit_code=exit_code,
+    )
+
+
+def _process_limited(most: int) -> RunOutcome:
+    return RunOutcome(
+        status=Status.FAILED,
+        code=Code.PROCESS_LIMIT,
+        message=f"the server had more than {most} processes at once, so that all of them were ended",
+        hint=PROCESS_HINT,
+        details={"processes": most},
     )
 
 

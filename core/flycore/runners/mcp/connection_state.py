@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flycore.model.upstream import McpToolList
-from flycore.runners.child.spawn import SpawnError
+from flycore.runners.child.spawn import NOT_CONFINED, SpawnError, not_confined
 from flycore.runners.mcp.transport import McpTransport
 from flycore.runners.output import exit_words
 from flysafe.text import strict_text
@@ -40,6 +40,8 @@ class ConnectionState:
     fault: str = ""
     remedy: str = ""
     stderr_tail: str = ""
+    unconfined: bool = False
+    """Whether the server did not run, because it could not be confined as it was to be."""
 
 
 def server_label(client: Client) -> str:
@@ -67,10 +69,14 @@ def connection_loss(
     if isinstance(leaf, StartError):
         return ConnectionState(fault=leaf.message, remedy=leaf.remedy)
     if isinstance(leaf, SpawnError):
-        return ConnectionState(fault=leaf.failure.message, remedy=leaf.failure.hint)
+        unconfined = leaf.failure.fault == NOT_CONFINED
+        return ConnectionState(fault=leaf.failure.message, remedy=leaf.failure.hint, unconfined=unconfined)
     remedy = "flytui inspect shows what the server wrote; flytui connects to it again by itself"
     if link is None:
         return ConnectionState(fault=_words(leaf), remedy=remedy)
+    if link.unconfined:
+        failure = not_confined((link.stderr_tail.strip().splitlines() or ["it was ended before it ran"])[-1])
+        return ConnectionState(fault=failure.message, remedy=failure.hint, unconfined=True)
     how = link.fault if link.fault != "was left" else ""
     if isinstance(leaf, TimeoutError):
         how = f"did not answer within {connect_s:g} s"

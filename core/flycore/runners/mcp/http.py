@@ -18,7 +18,8 @@ import anyio.to_thread
 import httpcore2
 import httpx2
 
-from flycore.model.json import StrictJsonError, check_counts
+from flycore.model.json import MAX_MESSAGE_VALUES, StrictJsonError, check_counts
+from flycore.model.large_values import is_large_text, run_aside
 from flycore.registry.mcp_checks import SECRET_REFERENCE
 from flysafe.addresses import Address, parse_address
 from flysafe.pinned_dns import (
@@ -112,17 +113,17 @@ class _Body(httpx2.AsyncByteStream):
             ends = [found.end() for found in _EVENT_END.finditer(message, scanned)] if self._events else []
             if ends:
                 # All of them at once: a server that sends small events without end costs no more for it.
-                yield self._checked(bytes(message[: ends[-1]]))
+                yield await self._checked(bytes(message[: ends[-1]]))
                 del message[: ends[-1]]
             if len(message) > self._most:
                 self._refuse(f"sent more than {self._most} bytes in one message")
             scanned = max(0, len(message) - _LONGEST_EVENT_END)
         if message:
-            yield self._checked(bytes(message))
+            yield await self._checked(bytes(message))
 
-    def _checked(self, message: bytes) -> bytes:
+    async def _checked(self, message: bytes) -> bytes:
         try:
-            check_counts(message)
+            await run_aside(is_large_text(message), check_counts, message, MAX_MESSAGE_VALUES)
         except StrictJsonError as reason:
             self._refuse(f"sent a message that {reason}")
         return message
@@ -204,13 +205,14 @@ class HttpTransport:
     stderr_tail = ""
     exit_code: int | None = None
     survivors = 0
+    process_limit = 0
 
     def __init__(self, url: str, headers: dict[str, str], most: int) -> None:
         self._url, self._headers, self._most = url, headers, most
         self.fault = ""
         self.last_failure = ""
         """Why the last request failed, as a sentence without its subject."""
-        self.in_doubt = False
+        self.in_doubt = self.unconfined = False
         self.ended, self.closed = anyio.Event(), anyio.Event()
 
     def note_failure(self, what: str) -> None:

@@ -11,11 +11,13 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.to_thread
 
-from flycore.model.enums import Code, Status
+from flycore.model.enums import Code, Level, Status
 from flycore.model.upstream import McpToolList
 from flycore.runners.mcp.call import CALL_NOT_CANCELLED, McpCall, call_tool, crash_outcome
 from flycore.runners.mcp.connection_state import ITSELF, ConnectionState, connection_loss, server_label
@@ -50,10 +52,16 @@ _SILENT = logging.NullHandler()
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A transport to the server, with the digest of the program that runs there."""
+    """A transport to the server, with the digest of the program that runs there, and its level of the
+    sandbox."""
 
     link: McpTransport
     program: str
+    level: Level
+
+    def is_for(self, asked: McpCall) -> bool:
+        """Whether the call was approved for this program at this level."""
+        return (self.program, self.level) == (asked.program, asked.level)
 
 
 Start = Callable[[], Awaitable[Started]]
@@ -135,9 +143,9 @@ class McpSession:
 
     async def call(self, job: ProcessJsonJob, asked: McpCall, on_event: OnEvent | None) -> RunOutcome:
         """Run the call; every end is an outcome. `call_tool` says what a cancellation does."""
-        # The approval is for the program as it is now: a server that runs an older one is ended, and `run`
-        # starts the present one.
-        if self._started is not None and self._started.program != asked.program:
+        # The approval is for the program as it is now: a server that runs an older one, or at another level,
+        # is ended, and `run` starts the present one.
+        if self._started is not None and not self._started.is_for(asked):
             self._again = True
             self._started.link.abort("was another program")
             await self._started.link.closed.wait()
@@ -152,7 +160,7 @@ class McpSession:
         if client is None or started is None or listing is None:
             return crash_outcome("is not connected", None)
         definition = next((tool for tool in listing.tools if tool.name == asked.tool), None)
-        if started.program != asked.program or definition is None or definition.digest() != asked.definition:
+        if not started.is_for(asked) or definition is None or definition.digest() != asked.definition:
             return _changed("the server describes the tool differently now, and nobody has approved that")
         self._calls += 1
         try:
@@ -184,6 +192,8 @@ class McpSession:
         return connection_loss(link, None, self._connect_s)
 
     async def _serve(self, started: Started) -> None:
+        # In a worker thread: on the event loop it would hold up every caller for a second.
+        await anyio.to_thread.run_sync(import_sdk)
         from mcp import Client
         from mcp_types import Implementation
 
@@ -295,3 +305,9 @@ def _changed(message: str) -> RunOutcome:
 async def _leave_when_ended(link: McpTransport, scope: anyio.CancelScope) -> None:
     await link.ended.wait()
     scope.cancel()
+
+
+def import_sdk() -> None:
+    """Import what a session uses of the MCP SDK."""
+    for name in ("mcp.client.streamable_http", "mcp_types.jsonrpc"):
+        import_module(name)

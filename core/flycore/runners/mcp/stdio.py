@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.lowlevel
 
-from flycore.model.json import StrictJsonError, check_counts
+from flycore.model.json import MAX_MESSAGE_VALUES, StrictJsonError, check_counts
+from flycore.model.large_values import is_large_text, run_aside
 from flycore.runners.child.pipes import CHUNK, PipeReader, TailBuffer, epoll_reader_of
 from flycore.runners.child.process_tree import ProcessTree, become_subreaper, end_tree, forget, register
 from flycore.runners.child.run import LEFTOVER_GRACE_S, TERM_GRACE_S
 from flycore.runners.child.spawn import Child, SpawnSpec, spawn
+from flycore.runners.child.tree_watch import tree_watch_of
 from flycore.runners.output import EventBudget
 from flysafe.procfs import ticks_now
 
@@ -62,6 +64,7 @@ class StdioTransport:
     raises SpawnError."""
 
     in_doubt = False
+    unconfined = False
 
     def __init__(self, spec: SpawnSpec, most: int, *, restarts_on_cancel: bool = False) -> None:
         self._spec, self._most = spec, most
@@ -70,6 +73,8 @@ class StdioTransport:
         self.ended, self.closed = anyio.Event(), anyio.Event()
         self.exit_code: int | None = None
         self.survivors = 0
+        self.process_limit = 0
+        """The limit of processes that the server has exceeded; 0 where it has not."""
         self._tail = TailBuffer()
         self._garbage = self._asked = self._after_cancel = 0
         self._slots = itertools.count(1)
@@ -134,8 +139,15 @@ class StdioTransport:
         mark = ticks_now()
         child = spawn(self._spec)
         tree = register(
-            child.process.pid, self._spec.call_id, mark, persistent=True, sidecar=self._spec.sidecar
+            child.process.pid,
+            self._spec.call_id,
+            mark,
+            persistent=True,
+            sidecar=self._spec.sidecar,
+            watched=child.watched,
         )
+        watch = tree_watch_of(asyncio.get_running_loop())
+        watch.watch(tree, self._spec.limits.most_processes, self._on_excess)
         errors = PipeReader(epoll_reader_of(asyncio.get_running_loop()), child.stderr, self._take_error)
         os.set_blocking(child.stdin, False)
         os.set_blocking(child.stdout, False)
@@ -154,12 +166,17 @@ class StdioTransport:
                     for stream in (incoming, read, write, outgoing):
                         stream.close()
         finally:
+            watch.forget(tree)
             try:
                 with anyio.CancelScope(shield=True):
                     await self._end(child, tree, errors)
             finally:
                 self.abort("was left")
                 self.closed.set()
+
+    def _on_excess(self) -> None:
+        self.process_limit = self._spec.limits.most_processes
+        self.abort(f"had more than {self.process_limit} processes at once")
 
     def _take_error(self, data: bytes) -> bool:
         return self._tail.take(data)
@@ -170,10 +187,12 @@ class StdioTransport:
             # The end of stdin tells a server to exit by itself, as the protocol has it.
             os.close(child.stdin)
             left = False
-            with anyio.move_on_after(LEAVE_GRACE_S):
+            # A server that starts processes without end gets no time for more.
+            with anyio.move_on_after(0 if self.process_limit else LEAVE_GRACE_S):
                 await anyio.wait_readable(child.pidfd)
                 left = True
-            self.survivors = (await end_tree(tree, LEFTOVER_GRACE_S if left else TERM_GRACE_S)).survivors
+            grace_s = LEFTOVER_GRACE_S if left else TERM_GRACE_S
+            self.survivors = (await end_tree(tree, 0.0 if self.process_limit else grace_s)).survivors
         finally:
             errors.drain()
             errors.close()
@@ -182,6 +201,11 @@ class StdioTransport:
             child.process.poll()
             self.exit_code = child.process.returncode
             forget(tree)
+            if child.confined is not None:
+                report = child.confined.close()
+                # A command that was ended by a signal leaves no report of its end.
+                self.unconfined = not report.confined and (self.exit_code or 0) > 0
+                self.exit_code = self.exit_code if report.exit_code is None else report.exit_code
 
     async def _watch(self, pidfd: int) -> None:
         await anyio.wait_readable(pidfd)
@@ -207,7 +231,7 @@ class StdioTransport:
                     one = bytes(line[:end])
                     del line[: end + 1]
                     scanned = 0
-                    message = self._parse_line(one)
+                    message = await self._parse_line(one)
                     if message is not None:
                         try:
                             await incoming.send(message)
@@ -221,7 +245,7 @@ class StdioTransport:
                 if self.ended.is_set():
                     return None
 
-    def _parse_line(self, line: bytes) -> SessionMessage | None:
+    async def _parse_line(self, line: bytes) -> SessionMessage | None:
         """The message in the line. A line that is no message is counted and dropped."""
         from mcp.shared.message import SessionMessage
         from mcp_types.jsonrpc import JSONRPCRequest, jsonrpc_message_adapter
@@ -231,7 +255,7 @@ class StdioTransport:
             return None
         try:
             # Before the SDK sees it, which keeps many times its size and walks through it several times.
-            check_counts(line)
+            await run_aside(is_large_text(line), check_counts, line, MAX_MESSAGE_VALUES)
         except StrictJsonError as reason:
             self.abort(f"sent a message that {reason}")
             return None

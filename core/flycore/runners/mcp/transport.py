@@ -25,6 +25,9 @@ class McpTransport(Protocol):
     restarts_on_cancel: bool
     """Whether a server that does not end a cancelled call is ended itself, as its entry says."""
 
+    unconfined: bool
+    """Whether the server did not run, because it could not be confined as it was to be."""
+
     def transport(self) -> AbstractAsyncContextManager[TransportStreams]:
         """The streams to and from the server, while the block runs. Whatever it started has ended when it
         closes."""
@@ -64,6 +67,11 @@ class McpTransport(Protocol):
     def exit_code(self) -> int | None:
         """The exit code of the server's process, negative for a signal; None where it runs or there is
         none."""
+        ...
+
+    @property
+    def process_limit(self) -> int:
+        """The limit of processes that the server has exceeded; 0 where it has not."""
         ...
 
     @property

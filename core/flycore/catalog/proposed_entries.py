@@ -1,0 +1,97 @@
+"""Registry entries and permissions as flytui proposes them.
+
+What flytui's own programs need stands in one place, the starter registry: remedies and findings take it from
+there, so that no text offers an entry without its permissions.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from functools import cache, lru_cache
+
+from flycore.catalog.builtin import BUNDLED_TOOLS, KNOWN
+from flycore.model.catalog import Capability
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.json import Json, JsonObject, escape_key
+from flycore.model.sidecar import OWN_PROGRAM, SidecarEntry
+
+RULE = "no-permissions"
+_NOT_PRINTED = frozenset({"enabled", "disabledReason", "config", "tools"})
+"""Keys of a starter entry that a printed one leaves out: the person who adds it wants it switched on, and its
+config is an example."""
+
+
+def printed_entry(capability: Capability) -> str:
+    """Return the text of an entry that offers the tool, with its permissions, for a registry file."""
+    name = capability.name
+    starter = _starter().get(name) if name in BUNDLED_TOOLS else None
+    if starter is not None:
+        kept = {key: value for key, value in starter.raw.items() if key not in _NOT_PRINTED}
+        return member_text(starter.id, {**kept, "tools": [name]})
+    own = name.replace(".", "-")
+    permissions: JsonObject = {"network": True} if "network" in capability.approval_class else {}
+    entry: JsonObject = {"command": f"./tools/packages/{own}/bin/{own}", "permissions": permissions}
+    return member_text(name, {**entry, "tools": [name]})
+
+
+def member_text(key: str, value: Json) -> str:
+    """Return the line of a registry file that holds the member."""
+    return f"{json.dumps(key, ensure_ascii=False)}: {json.dumps(value, ensure_ascii=False)}"
+
+
+def proposed_permissions(entry: SidecarEntry) -> JsonObject:
+    """Return the permissions that the entry's tools need where its program is one of flytui's own, and none
+    where it is not known what the program needs."""
+    if entry.command.rpartition("/")[2] != OWN_PROGRAM:
+        return {}
+    return _united(entry.tool_names)
+
+
+def undeclared_permissions(entries: Iterable[SidecarEntry]) -> tuple[Diagnostic, ...]:
+    """Return a finding for each valid entry that starts a program and has no key `permissions`."""
+    return tuple(
+        Diagnostic(
+            severity=Severity.WARNING,
+            rule=RULE,
+            message=f'{entry.id}: has no "permissions", so none are granted: no network, no secrets, and no '
+            "files but its own program, its artifact folder and a private /tmp",
+            remedy=f"add this line to the entry: {member_text('permissions', proposed_permissions(entry))},"
+            f"{_what_to_write(entry)}",
+            pointer=f"/sidecars/{escape_key(entry.id)}",
+            position=entry.position,
+            sidecar=entry.id,
+        )
+        for entry in entries
+        if entry.valid and entry.command and "permissions" not in entry.raw
+    )
+
+
+def _what_to_write(entry: SidecarEntry) -> str:
+    known = bool(proposed_permissions(entry))
+    return "" if known else " and write what the tool needs into it (docs/sandbox.md)"
+
+
+@cache
+def _starter() -> dict[str, SidecarEntry]:
+    """The entries of the starter registry by the tools that they offer."""
+    # The editor of registry files is loaded only where an entry is printed.
+    from flycore.registry.edits import starter_entries
+
+    return {name: entry for entry in starter_entries(frozenset(KNOWN)) for name in entry.tool_names}
+
+
+@lru_cache(maxsize=64)
+def _united(tools: tuple[str, ...]) -> JsonObject:
+    """What the starter's entries for these tools declare, together."""
+    declared = [_starter()[name].permissions for name in tools if name in _starter()]
+    fs: JsonObject = {}
+    for key in ("read", "write"):
+        paths = dict.fromkeys(path for item in declared for path in getattr(item, key))
+        if paths:
+            fs[key] = [*paths]
+    united: JsonObject = {"fs": fs} if fs else {}
+    for key in ("network", "desktop"):
+        if any(getattr(item, key) for item in declared):
+            united[key] = True
+    return united

@@ -1,0 +1,81 @@
+"""The report of resource limits: one row for each, declared or not, with what enforces it or why nothing
+does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from flycore.model.sidecar import (
+    DEFAULT_MAX_OUTPUT_BYTES,
+    DEFAULT_MEMORY_BYTES,
+    DEFAULT_PROCESSES,
+    DEFAULT_TIMEOUT_MS,
+    Limits,
+    SidecarEntry,
+)
+from flycore.model.stability import PermissionReport
+
+NO_DEFAULT = "not enforced: the entry declares none, and there is no default"
+NOT_STARTED = "not enforced: the program was not started here"
+_SET = "limit of each process, set before it starts"
+_MEMORY = (
+    "of what each process writes to (RLIMIT_DATA){space}, set before it starts; not of the call's processes"
+    " together, because no control group is used"
+)
+_SPACE = (
+    " and of its address space (RLIMIT_AS), but not for node, bun, deno, java and Chromium, which reserve far"
+    " more than they use"
+)
+_COUNTED = "processes of a call are counted four times a second, and one with more is ended"
+
+
+def limit_rows(entry: SidecarEntry) -> tuple[PermissionReport, ...]:
+    """Return the rows of the entry's limits, in a fixed order."""
+    return tuple(_rows(entry.limits, entry.max_output_bytes, entry.timeout_ms, elsewhere=bool(entry.url)))
+
+
+@lru_cache(maxsize=1_024)
+def _rows(
+    limits: Limits, output_bytes: int, timeout_ms: int, *, elsewhere: bool
+) -> tuple[PermissionReport, ...]:
+    of_processes = _of_processes(limits)
+    if elsewhere:
+        of_processes = (_row(row.name, row.declared, NOT_STARTED, enforced=False) for row in of_processes)
+    return (
+        *of_processes,
+        _row(
+            "output",
+            f"{output_bytes} bytes{_default(output_bytes, DEFAULT_MAX_OUTPUT_BYTES)}",
+            "flytui ends the call",
+        ),
+        _row("time", f"{timeout_ms} ms{_default(timeout_ms, DEFAULT_TIMEOUT_MS)}", "flytui ends the call"),
+    )
+
+
+def _of_processes(limits: Limits) -> Iterator[PermissionReport]:
+    yield _optional("cpu", limits.cpu_seconds, "s", f"RLIMIT_CPU, {_SET}")
+    if limits.memory_bytes is None:
+        memory, space = f"{DEFAULT_MEMORY_BYTES} bytes (the default)", ""
+    else:
+        memory, space = f"{limits.memory_bytes} bytes", _SPACE
+    yield _row("memory", memory, _MEMORY.format(space=space))
+    yield _optional("file size", limits.file_bytes, "bytes a file", f"RLIMIT_FSIZE, {_SET}")
+    files = "as flytui was started with (the default)" if not limits.open_files else str(limits.open_files)
+    yield _row("open files", files, f"RLIMIT_NOFILE, {_SET}")
+    count = f"{DEFAULT_PROCESSES} (the default)" if limits.processes is None else str(limits.processes)
+    yield _row("processes", count, _COUNTED)
+
+
+def _default(value: int, default: int) -> str:
+    return " (the default)" if value == default else ""
+
+
+def _optional(name: str, value: int | None, unit: str, by: str) -> PermissionReport:
+    if value is None:
+        return _row(name, "not declared", NO_DEFAULT, enforced=False)
+    return _row(name, f"{value} {unit}", by)
+
+
+def _row(name: str, declared: str, why: str, *, enforced: bool = True) -> PermissionReport:
+    return PermissionReport(name=name, declared=declared, enforced=enforced, why=why)

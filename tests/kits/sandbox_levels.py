@@ -1,0 +1,81 @@
+"""The levels of the sandbox, each one held still: what is stronger than the wanted one counts as missing."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from flycore.model.enums import Level
+from flycore.runners.child.spawn import SpawnSpec
+from flycore.sandbox import bubblewrap, landlock
+from flycore.sandbox.confinement import Confinement, Mount, SystemLayout, read_system_layout
+from flycore.sandbox.detection import detection
+from flycore.sandbox.launch import Launch, degraded_launch, enforced_launch
+from kits.command_line import Desk
+from kits.programs import needs_bubblewrap
+
+LEVELS = (Level.NONE, Level.DEGRADED, Level.ENFORCED)
+NOWHERE = "/nonexistent/bwrap"
+_PATCH = """
+import sys
+from flycore.sandbox import bubblewrap, landlock
+if {level!r} != "enforced":
+    bubblewrap.PROGRAM = {nowhere!r}
+if {level!r} == "none":
+    landlock.version = lambda: 0
+sys.argv[0] = "flytui"
+from flytui.cli.main import main
+sys.exit(main())
+"""
+
+
+def needs_level(level: Level) -> None:
+    """Skip the test, loudly, where this machine does not have the level."""
+    if level is Level.ENFORCED:
+        needs_bubblewrap()
+    elif level is Level.DEGRADED and not landlock.version():
+        pytest.skip("NOT TESTED, this kernel has no Landlock")
+
+
+def hold_level(level: Level, patch: pytest.MonkeyPatch) -> None:
+    """Let this process have no stronger level than that one."""
+    needs_level(level)
+    if level is not Level.ENFORCED:
+        patch.setattr(bubblewrap, "PROGRAM", NOWHERE)
+    if level is Level.NONE:
+        patch.setattr(landlock, "version", lambda: 0)
+    detection.expire()
+
+
+@dataclass(frozen=True)
+class LevelDesk(Desk):
+    """A root whose commands have no stronger level than that one."""
+
+    level: Level = Level.ENFORCED
+
+    def argv(self, *words: str) -> list[str]:
+        """As that of `Desk`."""
+        code = _PATCH.format(level=self.level.value, nowhere=NOWHERE)
+        return [sys.executable, "-c", code, "--root", str(self.root), *words]
+
+
+def python_confined(level: Level, folder: Path) -> Callable[[SpawnSpec], Launch]:
+    """Makes the start of a Python program that writes into the folder and reaches nothing else."""
+    roots = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parents[1])}
+    mounts = (*(Mount(root) for root in sorted(roots)), Mount(str(folder), writable=True))
+    make = enforced_launch if level is Level.ENFORCED else degraded_launch
+
+    def start(spec: SpawnSpec) -> Launch:
+        return make(Confinement(mounts=mounts, cwd=str(folder)), _layout(), spec.env, spec.argv)
+
+    return start
+
+
+@cache
+def _layout() -> SystemLayout:
+    return read_system_layout()
