@@ -97,6 +97,8 @@ def test_stops_around_paints_and_storms_of_signals_approve_nothing() -> None:
     chance = random.Random(7)
     with pty_console() as console:
         console.ask()
+        # A card does not open by itself where a key was pressed just before it.
+        console.wait_report("a card", lambda report: report["screen"] == "RequestScreen")
         for _ in range(40 if FULL else 3):
             time.sleep(chance.random() * 0.3)  # a stop at any moment of a paint; nothing waits for it
             for _ in range(20):

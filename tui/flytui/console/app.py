@@ -9,6 +9,7 @@ from rich.console import RenderableType
 from textual import events, on
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome
 from textual.notifications import SeverityLevel
@@ -139,6 +140,7 @@ class FlytuiApp(App[None]):
     def on_mount(self) -> None:
         """Set theme and keys, and start to fetch once the first frame has been drawn."""
         watch_terminal(self, self.state)
+        self.app_resume_signal.subscribe(self, lambda _: self._notices.write_title())
         self.register_theme(THEME)
         self.register_theme(LIGHT)
         self.theme = self.state.settings.theme or THEME.name
@@ -274,6 +276,13 @@ class FlytuiApp(App[None]):
         """Open a kernel here, where the previous one has gone."""
         self.connection.take_root()
 
+    def action_command_palette(self) -> None:
+        """Open the list of all commands, where it is not open already."""
+        # Without the id that Textual gives it: one that was just closed may not be removed yet, and a second
+        # widget of the same id ends the application.
+        if not isinstance(self.screen, CommandPalette):
+            self.push_screen(CommandPalette())
+
     def action_help(self) -> None:
         """Open the help, the keys of the focused pane first."""
         self.push_screen(help_screen(self.state, active_sections(self.screen)))
@@ -316,7 +325,6 @@ class FlytuiApp(App[None]):
         if self.state.play_demo is None:
             self._notices.show("run  flytui demo  in another terminal: an approval without any risk")
         elif not self.state.suspended:
-            self._notices.forget_title()
             self.run_worker(
                 suspend_for(self, self.state, self.state.play_demo, self._on_changed), group="demo"
             )

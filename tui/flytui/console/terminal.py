@@ -1,5 +1,6 @@
 """The driver of the terminal: output without ever blocking the event loop, input that ends nothing, the
-times at which the console stood still, and the lending of the terminal to another program.
+times at which the console stood still, and the terminal that another program has: one to which it is lent, or
+a shell that has stopped the console or runs it in the background.
 
 Textual writes from a thread of its own, which has a short queue. If that thread ended with an error, or
 waited for a stalled connection, the queue would fill and the next write would block the event loop and the
@@ -15,10 +16,13 @@ from __future__ import annotations
 import asyncio
 import os
 import selectors
+import signal
+import termios
 import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Protocol, TextIO, cast, runtime_checkable
 
@@ -29,10 +33,12 @@ from textual.drivers.linux_driver import LinuxDriver
 from textual.geometry import Size
 from textual.message import Message
 
+from flytui.console.controllers.terminal_title import PUSH_TITLE
 from flytui.console.state import ALL_TOPICS, ConsoleState, Topic
 from flytui.console.terminal_guard import find_key_risk, terminal_intruder
 from flytui.console.terminal_input import SYNCHRONIZED_OUTPUT, InputCounts, InputParser, drawable_size
 from flytui.console.terminal_pauses import GAP_S, TICK_S, Heartbeat, Receipts
+from flytui.supervisor.terminal_modes import RESTORE
 
 MAX_BUFFERED = 4 * 1024 * 1024
 """The most characters that are kept for a terminal that does not read."""
@@ -40,6 +46,8 @@ CLOSE_TIMEOUT_S = 2.0
 """Seconds that the application waits at its end for the terminal to read what was written last."""
 READ_BYTES = 4096
 """The most bytes that are read from the terminal at once."""
+INPUT_ENDS_S = 1.0
+"""Seconds that the thread which reads the terminal may take to end."""
 QUESTION = "\x1b[5n"
 """Asks a terminal whether it is well. It answers once it has read everything before the question."""
 
@@ -145,7 +153,13 @@ class NonBlockingDriver(LinuxDriver):
         self._stalled = False
         self._in_use = False
         """Whether the terminal is this console's, between the start and the stop of application mode."""
-        self._suspended = False
+        self._away = False
+        """Whether another process group has the terminal, so that this console waits for it: a shell that has
+        stopped the console, or that runs it in the background."""
+        self._attributes: list[Any] | None = None
+        """The attributes of the terminal, as this console has set them."""
+        self._stopping = self._continued = False
+        """Whether this process is about to stop, or was stopped and goes on since the last beat."""
         self._good_size = (80, 25)
         self._missed_size: tuple[int, int] | None = None
         """The size that the terminal had at the last beat, where the application did not have it."""
@@ -157,21 +171,37 @@ class NonBlockingDriver(LinuxDriver):
     @property
     def unread(self) -> bool:
         """Whether the terminal has not yet read everything that was drawn, or input of a pause is left."""
-        return self._backlog or (self._output is not None and self._output.unread)
+        return self._away or self._backlog or (self._output is not None and self._output.unread)
+
+    def write(self, data: str) -> None:
+        """Write to the terminal, unless another process group has it."""
+        if not self._away:
+            super().write(data)
 
     def start_application_mode(self) -> None:
-        """Take the terminal, ask whether it tells what it has read, and begin to watch for pauses."""
+        """Take the terminal, or wait for it where another process group has it, and begin to watch for
+        pauses."""
+        self._away = not in_foreground(self.fileno)
+        if not self._away:
+            self._take()
+        self._watch_loop()
+
+    def _take(self) -> None:
+        """Take the terminal, and ask whether it tells what it has read."""
+        self._away = False
         self._parser = InputParser(self.input_counts)
         self._parser.expect_mode(SYNCHRONIZED_OUTPUT)
         self.receipts = Receipts(self._ask)
+        self._writer_thread = None
         super().start_application_mode()  # type: ignore[no-untyped-call] # Textual declares no return type
-        # Textual returns early where the process has no right to write to the terminal.
+        # Textual returns early where the process has no right to write to the terminal, or it is gone.
         self._in_use = self._writer_thread is not None
+        self._away = not self._in_use
+        self._attributes = attributes_of(self.fileno)
         self.receipts.request()
         self._loop_beat, self._backlog, self._stalled = Heartbeat(), False, False
         # After ctrl+z, or another program that had the terminal, nothing on it is what was drawn before.
         self._rearm()
-        self._watch_loop()
 
     @property
     def in_use(self) -> bool:
@@ -179,11 +209,83 @@ class NonBlockingDriver(LinuxDriver):
         return self._in_use
 
     def stop_application_mode(self) -> None:
-        """Give the terminal back."""
-        self._in_use = False
+        """Give the terminal back, where it is this console's."""
         if self._timer is not None:
             self._timer.cancel()
-        super().stop_application_mode()
+        if self._in_use:
+            super().stop_application_mode()
+        self._in_use = False
+
+    # Another process group.
+
+    def _note_owner(self) -> None:
+        """Give the terminal up where another process group has it now. Take it again where it is back, and
+        where somebody else may have changed its modes meanwhile."""
+        continued, self._continued = self._continued, False
+        mine = in_foreground(self.fileno)
+        if self._in_use and not mine:
+            self._give_up()
+        elif self._in_use and (continued or self._modes_changed()):
+            # A shell restores some modes and changes others: all of them are set again.
+            changed = self._modes_changed()
+            self._give_up()
+            self._take_back(flush=changed)
+        elif self._away and mine:
+            self._take_back(flush=True)
+
+    def _modes_changed(self) -> bool:
+        found = attributes_of(self.fileno)
+        return found is not None and found != self._attributes
+
+    def _give_up(self) -> None:
+        """Leave the terminal to the process group that has it, with an ordinary screen. Its attributes are
+        those of that group already, and stay."""
+        self.write(RESTORE)
+        self._in_use, self._away = False, True
+        self.exit_event.set()
+        if self._key_thread is not None:
+            self._key_thread.join(INPUT_ENDS_S)
+        self.exit_event.clear()
+        if self._writer_thread is not None:
+            self._writer_thread.stop()
+        self._rearm()
+
+    def _take_back(self, *, flush: bool) -> None:
+        """Take the terminal again and draw everything. With `flush`, drop what was typed and not read yet: it
+        was not meant for this console."""
+        with suppress(termios.error):
+            if flush:
+                termios.tcflush(self.fileno, termios.TCIFLUSH)
+            if self.attrs_before is not None and not self._modes_changed():
+                # Some shells bring this console's own modes back. They are not what it has to leave behind.
+                termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)
+        self._must_signal_resume = True
+        self._take()
+        self.write(PUSH_TITLE)
+        self._app.refresh(layout=True)
+
+    def _sigtstp_application(self, *_: object) -> None:
+        """Stop this process, after the terminal is an ordinary one again."""
+        # Not within the handler of the signal: it may have interrupted a write, which holds a lock.
+        if not self._stopping:
+            self._stopping = True
+            self._call_loop(self._stop_process)
+
+    def _stop_process(self) -> None:
+        if self._in_use:
+            attributes = self.attrs_before if in_foreground(self.fileno) else None
+            self._give_up()
+            if self._output is not None:
+                self._output.drain()
+            if attributes is not None:
+                with suppress(termios.error):
+                    termios.tcsetattr(self.fileno, termios.TCSANOW, attributes)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        self._stopping = False
+
+    def _sigcont_application(self, *_: object) -> None:
+        """Note that this process was stopped and goes on. The next beat looks who has the terminal."""
+        self._continued = True
 
     def close(self) -> None:
         """Close the driver, and wait at most `CLOSE_TIMEOUT_S` for the terminal to read what is left."""
@@ -202,13 +304,15 @@ class NonBlockingDriver(LinuxDriver):
     def _ask(self) -> None:
         """Ask the terminal, unless another program has it: the short queue of a writer that has ended would
         fill, and the next text would block the event loop."""
-        if self._in_use:
+        # The answer would reach the shell that has the terminal, which no beat may have noticed yet.
+        if self._in_use and in_foreground(self.fileno):
             self.write(QUESTION)
 
     def _watch_loop(self) -> None:
         # Set first: the watch must go on, whatever a screen does while it is armed anew.
         self._timer = self._loop.call_later(TICK_S, self._watch_loop)
         self.note_loop()
+        self._note_owner()
         self._note_size()
 
     def _note_size(self) -> None:
@@ -242,7 +346,9 @@ class NonBlockingDriver(LinuxDriver):
                     self._call_loop(self._set_backlog, True)
                 elif not ready and self._backlog:
                     self._call_loop(self._set_backlog, False)
-                if ready and not self._read():
+                if ready and not in_foreground(self.fileno):
+                    self.exit_event.wait(TICK_S)  # the keys are those of another process group
+                elif ready and not self._read():
                     # The terminal is gone, and `select` would report that without end.
                     selector.unregister(self.fileno)
                 self._send(self._parser.tick())
@@ -285,18 +391,22 @@ class NonBlockingDriver(LinuxDriver):
         # Called by the writing thread, and possibly after the application has ended.
         self._call_loop(lambda: cast(None, self._app.refresh(layout=True)))
 
-    def suspend_application_mode(self) -> None:
-        """Give the terminal back until `resume_application_mode`."""
-        self._suspended = True
-        super().suspend_application_mode()
 
-    def resume_application_mode(self) -> None:
-        """Take the terminal again, where it was given back."""
-        # Textual calls this on SIGCONT, which also comes when a terminal closes. Without the check a second
-        # thread would start to read the terminal, and nothing would ever end it.
-        if self._suspended:
-            self._suspended = False
-            super().resume_application_mode()
+def in_foreground(terminal: int) -> bool:
+    """Whether this process group may read that terminal. A terminal that is not the controlling one cannot be
+    given to another group."""
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:
+        return True
+
+
+def attributes_of(terminal: int) -> list[Any] | None:
+    """The attributes of the terminal; None where there are none."""
+    try:
+        return termios.tcgetattr(terminal)
+    except termios.error:
+        return None
 
 
 def non_blocking_driver(found: type[Driver]) -> type[Driver]:

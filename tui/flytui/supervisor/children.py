@@ -72,6 +72,14 @@ class Child:
             return CRASHED
         return os.waitstatus_to_exitcode(status) if pid else None
 
+    def stopped(self) -> bool:
+        """Return whether the child is stopped, or has ended."""
+        try:
+            wanted = os.WSTOPPED | os.WEXITED | os.WNOHANG | os.WNOWAIT
+            return os.waitid(os.P_PID, self.pid, wanted) is not None
+        except ChildProcessError:
+            return True
+
     def signal(self, number: int) -> None:
         """Send a signal to the child, which has not been reaped yet."""
         with suppress(ProcessLookupError):

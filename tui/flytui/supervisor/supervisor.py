@@ -45,6 +45,8 @@ KERNEL_ENDS_S = 60.0
 """Seconds that a kernel may take to end its calls and itself. It has limits of its own, which are shorter."""
 SERVES_WITHIN_S = 10.0
 """Seconds that a kernel may take to go on alone."""
+STOPS_WITHIN_S = 2.0
+"""Seconds that a console may take to make the terminal an ordinary one, before the supervisor is stopped."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FAILED = 1
 
@@ -103,6 +105,8 @@ class _Supervisor:
         self._kill_at: dict[int, float] = {}
         """When a child that was asked to end is killed, by process id."""
         self._signalled: list[int] = []
+        self._stop_at: float | None = None
+        """When this process stops at the latest, once it was asked to."""
         self._handlers: dict[signal.Signals, Any] = {}
         self._wake, self._wake_writer = os.pipe()
 
@@ -115,6 +119,7 @@ class _Supervisor:
                 self._start_what_is_missing()
                 self._wait()
                 self._handle_signals()
+                self._stop_after_console()
                 self._handle_console()
                 self._handle_kernel()
                 self._kill_what_is_late()
@@ -168,10 +173,12 @@ class _Supervisor:
         for end in (self._wake, self._wake_writer):
             os.set_blocking(end, False)
         signal.set_wakeup_fd(self._wake_writer, warn_on_full_buffer=False)
-        for number in (signal.SIGCHLD, signal.SIGQUIT, signal.SIGTTOU, *ENDING_SIGNALS):
+        job_signals = (signal.SIGTSTP, signal.SIGCONT)
+        for number in (signal.SIGCHLD, signal.SIGQUIT, signal.SIGTTOU, *job_signals, *ENDING_SIGNALS):
             before = signal.getsignal(number)
-            # nohup starts a program with HUP ignored, and it has to stay ignored.
-            if number == signal.SIGHUP and before == signal.SIG_IGN:
+            # nohup starts a program with HUP ignored, and a shell without jobs one with TSTP ignored. Both
+            # have to stay ignored.
+            if number in (signal.SIGHUP, signal.SIGTSTP) and before == signal.SIG_IGN:
                 continue
             self._handlers[number] = before
             # QUIT and TTOU: a key that is meant for an editor on this terminal, and the restoring of the
@@ -179,12 +186,15 @@ class _Supervisor:
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, number: int, frame: object) -> None:
-        if number in ENDING_SIGNALS:
+        if number in (signal.SIGTSTP, signal.SIGCONT, *ENDING_SIGNALS):
             self._signalled.append(number)
 
     def _handle_signals(self) -> None:
         while self._signalled:
             number = self._signalled.pop(0)
+            if number in (signal.SIGTSTP, signal.SIGCONT):
+                self._pass_on_job_signal(number)
+                continue
             # The console takes the signal as a person's wish to leave, or leaves it to a program that it has
             # lent the terminal to: ctrl+c in an editor comes to every process of the terminal.
             if self._console is not None:
@@ -195,6 +205,23 @@ class _Supervisor:
                 self._restart_notice = None
                 self._leave(128 + number)
 
+    def _pass_on_job_signal(self, number: int) -> None:
+        """Stop the console, or let it go on. A shell sends these signals to all processes of the job; others
+        send them to this one alone."""
+        if self._console is not None:
+            self._console.signal(number)
+        if number == signal.SIGTSTP:
+            self._stop_at = time.monotonic() + STOPS_WITHIN_S
+
+    def _stop_after_console(self) -> None:
+        """Stop this process, where it was asked to and the console has stopped. The shell takes the terminal
+        as soon as this process is stopped, and the console has to restore it before."""
+        if self._stop_at is None:
+            return
+        if self._console is None or self._console.stopped() or self._stop_at <= time.monotonic():
+            self._stop_at = None
+            os.kill(os.getpid(), signal.SIGSTOP)
+
     # Waiting.
 
     def _wait(self) -> None:
@@ -204,7 +231,8 @@ class _Supervisor:
         for descriptor in watched:
             if descriptor >= 0:
                 poll.register(descriptor, select.POLLIN)
-        until = min(self._kill_at.values(), default=None)
+        deadlines = [*self._kill_at.values(), *([] if self._stop_at is None else [self._stop_at])]
+        until = min(deadlines, default=None)
         wait_ms = None if until is None else max(0, int((until - time.monotonic()) * 1000) + 1)
         for descriptor, _ in poll.poll(wait_ms):
             if descriptor == self._wake:

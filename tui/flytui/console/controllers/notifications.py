@@ -65,9 +65,10 @@ class Notifications:
             if problem:
                 self.show(problem)
 
-    def forget_title(self) -> None:
-        """Have the title written again at the next update, because another program had the terminal."""
+    def write_title(self) -> None:
+        """Write the title again, because another program had the terminal."""
         self._title = ""
+        self.update()
 
     def ring_for_requests(self) -> None:
         """Ring for new requests. Where the terminal does not have the focus, send it a notice, too."""

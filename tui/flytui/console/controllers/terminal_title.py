@@ -12,7 +12,7 @@ from flytui.console.state import ConsoleState
 from flytui.text.lines import span
 
 MAX_TITLE_CHARACTERS = 80
-_PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
+PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 """XTWINOPS: the terminal keeps its title on a stack. One that has no stack ignores both."""
 
 
@@ -50,7 +50,7 @@ def restored_title(stream: TextIO | None) -> Iterator[None]:
     if stream is None or not stream.isatty():
         yield
         return
-    _write(stream, _PUSH_TITLE)
+    _write(stream, PUSH_TITLE)
     try:
         yield
     finally:
