@@ -24,8 +24,8 @@ from kits.kernel import in_project
 
 WAIT_TOOL = """#!/bin/sh
 read -r request
-touch tools/slow/started
-while [ ! -e tools/slow/go ]; do sleep 0.05; done
+touch slow.started
+while [ ! -e slow.go ]; do sleep 0.05; done
 printf '{"ok": true}\\n'
 """
 
@@ -72,6 +72,7 @@ def make_bare(desk: BareDesk) -> BareDesk:
     waits = {
         "command": "./tools/slow/run",
         "cwd": "empty",
+        "permissions": {"fs": {"write": ["."]}},
         "tools": [{**REGISTRY["sidecars"]["try.local"]["tools"][0]}],
     }
     waits["tools"][0]["name"] = "slow.do"
@@ -190,15 +191,14 @@ def test_a_console_takes_the_root_of_an_agents_server_that_has_another_environme
 def test_a_console_that_waits_names_the_process_that_has_the_root(bare: BareDesk) -> None:
     bare.trust()
     calling = bare.start("call", "slow.do")
-    slow = bare.root / "tools" / "slow"
     try:
-        until("the call runs", (slow / "started").exists)
+        until("the call runs", (bare.root / "slow.started").exists)
         with bare.in_session.terminal() as shown:
             shown.until(f"flytui call, pid {calling.pid}")
-            (slow / "go").touch()
+            (bare.root / "slow.go").touch()
             shown.until("policy ok")
     finally:
-        (slow / "go").touch()
+        (bare.root / "slow.go").touch()
         calling.communicate(timeout=LONGEST)
     assert calling.returncode == 0
 

@@ -57,7 +57,7 @@ def test_filter_speaks_the_console_s_language(settled: Desk) -> None:
         ("state:avail !tool:x !sidecar:try", None),
         ("state:avail !sidecar:try", ["file.hash"]),
         ("sidecar:try,utility risk:low,med", ["file.hash", "try.echo"]),
-        ("policy:allow", ["file.hash", "try.echo"]),
+        ("policy:allow", ["file.hash", "try.echo", "vision.ocr"]),
         ("policy:lease", []),
         ("flhsh", ["file.hash"]),
     ):

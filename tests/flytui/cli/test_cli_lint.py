@@ -9,6 +9,7 @@ import pytest
 
 from flycore.offline.lint import kind_of
 from flytui.cli.commands.schema import schema_of
+from kits.command_line import REGISTRY as COMMON
 from kits.command_line import Desk
 
 REGISTRY = """{
@@ -69,6 +70,8 @@ def test_all_files_are_looked_at_and_every_finding_has_its_line(desk: Desk) -> N
 
 
 def test_a_well_written_root_has_nothing_to_say(desk: Desk) -> None:
+    declared = {name: {"permissions": {}, **entry} for name, entry in COMMON["sidecars"].items()}
+    desk.write({"schemaVersion": 2, "sidecars": declared})
     done = desk.run("lint")
     assert done.returncode == 0, done.stdout
     assert done.stdout.startswith("0 errors, 0 warnings in registry ")
@@ -115,3 +118,32 @@ def test_kinds() -> None:
     assert kind_of("x", '{"rules": []}') == "policy"
     assert kind_of("x", '{"sidecars": {}}') == "registry"
     assert kind_of("x", "[1") == "settings"
+
+
+UNDECLARED = """{
+  "schemaVersion": 2,
+  "sidecars": {
+    "one.open": {"command": "flytui-sidecar", "args": ["utility.local"], "tools": ["file.hash"]},
+    "two.declared": {"command": "flytui-sidecar", "args": ["web.search"],
+      "permissions": {"network": true}, "tools": ["web.fetch"]}
+  }
+}
+"""
+
+
+def test_an_entry_without_permissions_is_named_with_the_line_to_add(desk: Desk) -> None:
+    desk.write(UNDECLARED)
+    place, line = "tools/external.tools.jsonc:4:5", '"permissions": {"fs": {"read": ["."]}},'
+    linted = desk.run("lint")
+    assert linted.returncode == 0
+    assert f"{place}: warning: one.open: has no" in linted.stdout
+    assert "[no-permissions]" in linted.stdout
+    assert f"add this line to the entry: {line}" in linted.stdout
+    assert "two.declared" not in linted.stdout
+    alone = desk.run("lint", str(desk.root / "tools" / "external.tools.jsonc"))
+    assert alone.stdout.count("[no-permissions]") == 1
+    checks = desk.document("doctor")["checks"]
+    (found,) = [check for check in checks if check["name"] == "permissions"]
+    assert found["message"].startswith(f"{place}: no-permissions: one.open: has no")
+    assert line in found["fix"]
+    assert (found["state"], found["sidecar"]) == ("warn", "one.open")

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import stat
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from flycore.registry.paths import find_paths
 from kits.command_line import Desk, until
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
@@ -76,7 +83,6 @@ def test_beside_a_kernel_that_does_not_answer_it_stops_the_next_one_and_says_so(
     from pathlib import Path
 
     from flycore.kernel.lock import RootLock
-    from flycore.registry.paths import find_paths
     from flytui.cli.commands import panic
     from flytui.cli.invocation import Invocation
 
@@ -112,6 +118,54 @@ def test_a_kernel_that_does_not_answer_is_named_and_ended_by_signal(
     kernel.communicate(timeout=60)
     assert json.loads(trusted.run(*CALL).stdout)["error"]["code"] == "panic"
     assert trusted.document("status")["heldBy"] is None
+
+
+CROWD = """
+import socket, sys
+held = []
+try:
+    for _ in range(60):
+        one = socket.socket(socket.AF_UNIX)
+        one.connect(sys.argv[1])
+        one.send(b"GET /ws HTTP/1.1\\r\\n")
+        held.append(one)
+except OSError:
+    pass
+print("full", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_crowd_that_takes_every_descriptor_leaves_some_to_the_persons_commands(trusted: Desk) -> None:
+    places = find_paths(str(trusted.root), None, trusted.environ, Path.cwd())
+    desk = replace(trusted, forked=False)
+    with ExitStack() as stack:
+        kernel = desk.start("serve")
+        stack.callback(kernel.communicate, timeout=60)
+        stack.callback(kernel.kill)
+        until("the kernel runs", places.socket.exists)
+        desk.document("status")
+        highest = max(map(int, os.listdir(f"/proc/{kernel.pid}/fd")))
+        resource.prlimit(kernel.pid, resource.RLIMIT_NOFILE, (highest + 30, highest + 30))
+        crowds = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [sys.executable, "-I", "-S", "-c", CROWD, str(places.socket)],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            for _ in range(3)
+        ]
+        for crowd in crowds:
+            assert crowd.stdout is not None
+            assert crowd.stdout.readline() == b"full\n"
+        until("no descriptor is left", lambda: len(os.listdir(f"/proc/{kernel.pid}/fd")) >= highest)
+        assert desk.document("status")["running"]
+        done = desk.document("panic")
+        assert (done["kernel"], done["stopped"]) == (True, True)
+        for crowd in crowds:
+            crowd.kill()
 
 
 @pytest.mark.parametrize("text", ['{"at": 1, "by": "\\u001b[2J\\u202e"}'])

@@ -26,6 +26,7 @@ COMMANDS = (
     "grants",
     "panic",
     "token",
+    "secrets",
     "policy",
     "status",
     "serve",

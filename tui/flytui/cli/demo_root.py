@@ -68,7 +68,12 @@ def registry() -> JsonObject:
         }
         for name, (risk, words) in TOOLS.items()
     ]
-    entry: JsonObject = {"command": "flytui-sidecar", "args": ["mock.echo"], "tools": tools}
+    entry: JsonObject = {
+        "command": "flytui-sidecar",
+        "args": ["mock.echo"],
+        "permissions": {},
+        "tools": tools,
+    }
     return {"schemaVersion": 2, "sidecars": {SIDECAR: entry}}
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from flycore.model.approval import Ask, Lease, MatchedRule, StandingRule
 from flycore.model.audit import ApprovalReport, Metrics, ToolMetrics, Verification
 from flycore.model.base import Value
-from flycore.model.call import Activity
+from flycore.model.call import Activity, ToolResult
 from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.described import Described, Import
 from flycore.model.diagnostics import Check, Diagnostic
@@ -241,6 +241,8 @@ class ExplainedRule(Value, frozen=True, kw_only=True):
     counts: Match
     """`yes`, `unknown` (it depends on the input or the caller) or `expired`."""
     caller: str = ""
+    entry: str = ""
+    """The origin of the entry that an allow is bound to."""
     when: JsonObject | None = None
     expires: float | None = None
     """Unix time, seconds."""
@@ -405,6 +407,23 @@ class SandboxExplainDocument(Document, frozen=True, kw_only=True, tag="flytui.sa
     explanation: SandboxExplanation
 
 
+class SandboxLearnDocument(Document, frozen=True, kw_only=True, tag="flytui.sandbox-learn/1"):
+    """What a call of a tool was refused, and the smallest permissions that would grant it."""
+
+    tool: str
+    result: ToolResult
+    """The result of the call; `refusals` in it is null where what was refused is not known."""
+    sidecar: str = ""
+    file: str = ""
+    """The file of the entry."""
+    permissions: JsonObject | None = None
+    """The whole `permissions` of the entry with what is proposed."""
+    difference: tuple[str, ...] = ()
+    """The change of the entry, as lines `+ /pointer: after`; empty where nothing is proposed."""
+    applied: bool = False
+    message: str = ""
+
+
 class MetricsDocument(Document, frozen=True, kw_only=True, tag="flytui.metrics/1"):
     """The metrics of every tool in the log, and how much a person was asked."""
 
@@ -440,6 +459,23 @@ class TokenDocument(Document, frozen=True, kw_only=True, tag="flytui.token/1"):
     """`listed`, `made`, `revoked` or `refused`."""
     token: str = ""
     """The new token, which cannot be shown again."""
+    message: str = ""
+
+
+class ListedSecret(Value, frozen=True, kw_only=True):
+    """A secret that entries declare. Its value is in no document."""
+
+    name: str
+    found_in: str
+    """`environment`, `keyring`, or empty where it is missing."""
+    sidecars: tuple[str, ...]
+    """The entries that declare it."""
+
+
+class SecretsDocument(Document, frozen=True, kw_only=True, tag="flytui.secrets/1"):
+    """The declared secrets, and what the command did."""
+
+    secrets: tuple[ListedSecret, ...]
     message: str = ""
 
 

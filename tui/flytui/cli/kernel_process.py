@@ -91,8 +91,7 @@ class KernelProcess:
                 self._places, on_wait=on_wait, role=KernelRole.CONSOLE, consoles=self._ends.consoles
             )
             async with opening as kernel:
-                gc.freeze()  # modules and the first state stay: no later collection looks through them
-                gc.enable()
+                gc.enable()  # what was imported and built was frozen once the kernel was open
                 self.report("ready")
                 await left_alone.wait()
                 await self._serve(kernel)

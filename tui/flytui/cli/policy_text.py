@@ -61,6 +61,7 @@ def _explained_rule(item: RuleMatch) -> ExplainedRule:
         tool=rule.tool,
         counts=item.match,
         caller=rule.caller,
+        entry=rule.entry,
         when=rule.when,
         expires=rule.expires,
     )
@@ -104,6 +105,8 @@ def _because(rule: ExplainedRule) -> str:
     conditions = [f"tool {rule.tool}"]
     if rule.caller:
         conditions.append(f"caller {rule.caller}")
+    if rule.entry:
+        conditions.append(f"entry {rule.entry}")
     if rule.when is not None:
         conditions.append("input as in `when`")
     if rule.expires is not None:

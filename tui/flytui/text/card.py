@@ -1,7 +1,7 @@
 """The card of a request: everything that a person needs to judge one call, as plain lines.
 
 The lines are made from the request alone. Text from outside is drawn through `strict_text`, and nothing is
-cut, collapsed or left out.
+cut, collapsed or left out, but for long lists of usual paths that are enforced, which are counted.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from enum import StrEnum
 from flycore.approval.requests import choices
 from flycore.model.approval import ApprovalRequest, MatchedRule, Preview
 from flycore.model.base import Value
-from flycore.model.enums import Choice, Level, Risk
+from flycore.model.enums import Choice, Risk
 from flycore.model.program import Seal
-from flycore.model.stability import PermissionReport, group_equal_reports
 from flysafe.text import strict_text
 from flytui.text.input_view import field_beginnings, input_lines, input_segments, input_size
+from flytui.text.reach import short_reach
 from flytui.text.wrap import wrap_exact, wrap_words
 
 LABEL_CELLS = 9
@@ -29,9 +29,6 @@ OFTEN = 3
 """After so many approvals of the same call today, the card offers the lease first."""
 UNCHECKED = "not checked: on Wayland it acts on whatever window has the focus by then, the console's own, too"
 EDITED = "edited by you: the caller sent another input; its result will say so"
-NETWORK_REMARK = "network means this machine's whole network"
-_NOTHING = frozenset({"", "none", "no", "false"})
-_NOT_ENFORCED = "not enforced"
 
 
 class CardStyle(StrEnum):
@@ -75,8 +72,11 @@ class KeyHint(Value, frozen=True, kw_only=True):
     words: str
 
 
-def render_card(request: ApprovalRequest, width: int, *, reveal: bool = False) -> tuple[CardLine, ...]:
+def render_card(
+    request: ApprovalRequest, width: int, *, reveal: bool = False, whole_reach: bool = False
+) -> tuple[CardLine, ...]:
     """The lines of the whole card for `width` cells, label column included. `reveal` shows masked fields.
+    `whole_reach` names every path also where there are many, for a place that has no key to do it.
 
     The order is caller, effect, exact input, target, reach, seals, rules, checks and differences, and last
     the caller's own claims, which nobody has verified.
@@ -92,7 +92,7 @@ def render_card(request: ApprovalRequest, width: int, *, reveal: bool = False) -
         ),
         *_input(request, room, reveal=reveal),
         *_target(request, room),
-        *_reach(request, room),
+        *_reach(request, room, whole=whole_reach),
         *_seals(request, room),
         *_why(request, room),
         *_checks(request, room),
@@ -237,65 +237,10 @@ def _page(preview: Preview, title: str, room: int) -> Iterator[CardLine]:
     yield from _lines("" if preview.ref else "THERE", page, CardStyle.PLAIN, room)
 
 
-def _reach(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
-    enforced = bool(request.reach) and all(report.enforced for report in request.reach)
-    if enforced and request.level in _CONFINING:
-        yield from _lines("REACH", _all_enforced(request), CardStyle.REACH_OK, room)
-        return
-    style = CardStyle.REACH_OK if enforced else CardStyle.REACH_OPEN
-    level = f"level {request.level.value}"
-    if request.mechanism:
-        level += f" · {strict_text(request.mechanism)}"
-    yield from _lines("REACH", level, style, room)
-    for group in group_equal_reports(request.reach):
-        style = CardStyle.REACH_OK if group[0].enforced else CardStyle.REACH_OPEN
-        yield from _lines("", _permissions(group), style, room)
-
-
-_CONFINING = (Level.ENFORCED, Level.DEGRADED)
-_THIS_FOLDER = "."
-
-
-def _all_enforced(request: ApprovalRequest) -> str:
-    """What a confined tool can reach, as one line, with how it is confined where that leaves gaps."""
-    parts = [_in_words(report) for report in request.reach]
-    level = request.level.value
-    if request.level is not Level.ENFORCED:
-        level += f": {strict_text(request.mechanism)}"
-    return " · ".join([*parts, level])
-
-
-def _in_words(report: PermissionReport) -> str:
-    declared = strict_text(report.declared)
-    nothing = report.declared.casefold() in _NOTHING
-    match report.name:
-        case "network":
-            return "no network" if nothing else declared
-        case "files read" | "files write":
-            verb = "reads" if report.name == "files read" else "writes"
-            folder = "this folder" if report.declared == _THIS_FOLDER else declared
-            return f"{verb} no files" if nothing else f"{verb} {folder}"
-        case "secrets":
-            return "no secrets" if nothing else f"secrets {declared}"
-        case _:
-            return f"{strict_text(report.name)} {declared}"
-
-
-def _permissions(group: tuple[PermissionReport, ...]) -> str:
-    """Permissions that share one reason, followed by the reason."""
-    enforced, why = group[0].enforced, group[0].why
-    parts = [f"{strict_text(report.name)}: {strict_text(report.declared)}" for report in group]
-    if enforced or not why.startswith(_NOT_ENFORCED):
-        parts.append("✓ enforced" if enforced else f"{_NOT_ENFORCED} here")
-    if why:
-        parts.append(strict_text(why))
-    if any(report.name == "network" and not _harmless(report) for report in group):
-        parts.append(NETWORK_REMARK)
-    return " · ".join(parts)
-
-
-def _harmless(report: PermissionReport) -> bool:
-    return report.enforced and report.declared.casefold() in _NOTHING
+def _reach(request: ApprovalRequest, room: int, *, whole: bool) -> Iterator[CardLine]:
+    for index, one in enumerate(short_reach(request, whole=whole)):
+        style = CardStyle.REACH_OPEN if one.warns else CardStyle.REACH_OK
+        yield from _lines("" if index else "REACH", one.text, style, room)
 
 
 def _seals(request: ApprovalRequest, room: int) -> Iterator[CardLine]:

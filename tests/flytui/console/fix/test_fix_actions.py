@@ -32,6 +32,13 @@ NASTY = Fix(
 EDIT = Fix(kind=FixKind.EDIT, words="correct it", file="tools/external.tools.jsonc", line=7)
 ENABLE = Fix(kind=FixKind.ENABLE, words="switch it on")
 PROBE = Fix(kind=FixKind.PROBE, words="ask again")
+PERMIT = Fix(
+    kind=FixKind.PERMIT,
+    words="add it",
+    file="tools/external.tools.jsonc",
+    difference=('+ /permissions/fs/read/0: "a\u202eb"',),
+    digest="d" * 64,
+)
 TRUST = Fix(kind=FixKind.TRUST, words="decide")
 
 
@@ -187,6 +194,21 @@ async def test_what_is_off_is_switched_on_by_the_fix() -> None:
         await press(pilot, "a")
         await until(pilot, lambda: place.switched and isinstance(app.screen, MainScreen))
         assert place.switched == [("one.local", True, "")]
+
+
+async def test_a_permission_is_added_once_its_difference_was_shown() -> None:
+    clock, place = HandClock(), with_fix(PERMIT)
+    async with console(place, clock) as (app, pilot):
+        await shown(app, pilot)
+        text = drawn(app, "#card")
+        assert '+ /permissions/fs/read/0: "a⟦U+202E⟧b"' in text
+        assert "tools/external.tools.jsonc" in text
+        await press(pilot, "a")
+        assert place.permitted == []
+        clock.advance(1)
+        await press(pilot, "a")
+        await until(pilot, lambda: place.permitted and isinstance(app.screen, MainScreen))
+        assert place.permitted == [("one.local", "d" * 64)]
 
 
 async def test_a_refusal_is_said_and_nothing_leaves_the_screen() -> None:

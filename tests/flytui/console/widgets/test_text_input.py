@@ -82,3 +82,27 @@ async def test_marks_that_arrive_one_by_one_are_as_few_as_in_one_piece() -> None
         for character in marks:
             field.insert_text_at_cursor(character)
         assert field.value == safe_text(marks)
+
+
+class LateScreen(DenyReasonScreen):
+    """A screen that gets an event on its way to the screen below at the very moment of its first look."""
+
+    looks = 0
+
+    def _focus_field(self) -> None:
+        self.looks += 1
+        if self.looks == 1:
+            self.app.screen_stack[0].post_message(events.Key("x", "x"))
+        super()._focus_field()
+
+
+async def test_a_screen_that_waits_for_the_ones_below_lets_them_handle_their_events() -> None:
+    given: list[str | None] = []
+    async with console(world(), HandClock()) as (app, pilot):
+        screen = LateScreen("file.hash")
+        app.push_screen(screen, given.append)
+        burst(app, "typed at once")
+        app.post_message(events.Key("enter", "\r"))
+        await until(pilot, lambda: given)
+    assert screen.looks > 1
+    assert given == ["typed at once"]

@@ -64,7 +64,7 @@ def show(invocation: Invocation, request_id: str) -> int:
         return EXIT_UNKNOWN
     for ask in found:
         print_line(f"{ask.request.id}  {ask.request.risk.value}  {_outcome_text(ask)}")
-        for line in render_card(ask.request, min(terminal_width(), WIDEST_CARD)):
+        for line in render_card(ask.request, min(terminal_width(), WIDEST_CARD), whole_reach=True):
             print_line(f"{line.label:<{LABEL_CELLS}}{line.text}".rstrip())
     return 0
 

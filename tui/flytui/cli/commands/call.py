@@ -62,10 +62,43 @@ def call(
     The exit code says how the call ended: 0 success, 1 failed, 2 wrong input, 3 unavailable, 4 denied,
     6 out of time, 7 outcome not known, 8 not decided yet.
     """
+    from flytui.cli.call_text import print_result
+
+    result, interrupted = call_tool(
+        invocation,
+        tool,
+        words,
+        option,
+        timeout_ms=timeout_ms,
+        said=said,
+        wait_approver=wait_approver,
+        no_wait=no_wait,
+    )
+    if invocation.as_json:
+        print_json(result)
+    else:
+        print_result(result)
+    return interrupted or result.exit_status
+
+
+def call_tool(
+    invocation: Invocation,
+    tool: str,
+    words: tuple[str, ...],
+    option: str | None,
+    *,
+    timeout_ms: int | None = None,
+    said: str = "",
+    wait_approver: float = 0.0,
+    no_wait: bool = False,
+    observe: bool = False,
+) -> tuple[ToolResult, int]:
+    """Calls the tool with the input of the command line. Returns its result, and the exit code of a signal
+    that interrupted it, else 0."""
     from flycore.model.errors import ConnectionLost
     from flytui.cli.call_input import CallInputError, read_input_words, refuse_undecodable
     from flytui.cli.call_progress import progress_display, show_progress
-    from flytui.cli.call_text import cancelled_result, lost_result, print_result
+    from flytui.cli.call_text import cancelled_result, lost_result
 
     try:
         refuse_undecodable(tool, said)
@@ -90,6 +123,7 @@ def call(
                 timeout_ms=timeout_ms,
                 purpose=said,
                 inline_wait_ms=0 if no_wait else TO_THE_END_MS,
+                observe=observe,
                 on_progress=on_progress,
             )
             ended.append(result)
@@ -101,12 +135,7 @@ def call(
         interrupted = stop.exit_code
     except ConnectionLost:
         ended = ended or [lost_result(tool)]
-    result = ended[0] if ended else cancelled_result(tool)
-    if invocation.as_json:
-        print_json(result)
-    else:
-        print_result(result)
-    return interrupted or result.exit_status
+    return (ended[0] if ended else cancelled_result(tool)), interrupted
 
 
 async def _finished_input(client: Client, tool: str, entered_input: JsonObject | Pairs) -> JsonObject:

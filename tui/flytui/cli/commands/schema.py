@@ -30,6 +30,7 @@ NAMES = (
     "grants",
     "panic",
     "token",
+    "secrets",
     "policy-check",
     "policy-explain",
     "policy-replay",

@@ -147,7 +147,7 @@ def _entry_title(place: int, ask: Ask, width: int) -> list[StyledLine]:
 
 def _entry_cards(ask: Ask, width: int) -> Sequence[CardLine]:
     """The lines of one request's effect, of its whole input, and of what the call could reach."""
-    return _relevant_lines(render_card(ask.request, width - 3))
+    return _relevant_lines(render_card(ask.request, width - 3, whole_reach=True))
 
 
 def _relevant_lines(cards: Sequence[CardLine]) -> Sequence[CardLine]:

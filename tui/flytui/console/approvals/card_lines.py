@@ -26,6 +26,7 @@ from flytui.text.lines import (
     wrap,
     wrapped,
 )
+from flytui.text.reach import whole_reach
 
 LEAST_ROWS, MOST_ROWS = 5, 14
 """The least and the most lines of one picture, whatever room there is."""
@@ -201,7 +202,8 @@ def _block_lines(frame: CardFrame, width: int) -> list[StyledLine]:
 
 
 def why_lines(request: ApprovalRequest, width: int) -> list[StyledLine]:
-    """The page that names each rule that matched, its file and line, and its reason."""
+    """The page that names each rule that matched, its file and line, and its reason; then what the call could
+    reach, each permission and limit for itself."""
     rows: list[StyledLine] = [line(span("Why this is asked", Tone.STRONG)), ()]
     for rule in request.why:
         rows.append(
@@ -215,6 +217,8 @@ def why_lines(request: ApprovalRequest, width: int) -> list[StyledLine]:
     if not request.why:
         rows.append(line(span("No rule matched: the default asks.")))
     rows += [(), line(span("The strictest matching rule decides. Agents never see this page.", Tone.DIM))]
+    rows += [(), line(span("What the call could reach", Tone.STRONG)), ()]
+    rows += [line(span(one.text, Tone.WARN if one.warns else Tone.PLAIN)) for one in whole_reach(request)]
     return wrapped(rows, width, indent=4)
 
 

@@ -405,6 +405,7 @@ class RuleScreen(TermsScreen):
             line(span("Decision  ", Tone.DIM), span(f"{terms.decision}: such calls {verb}", Tone.STRONG)),
             line(span("Tool      ", Tone.DIM), span(of, Tone.STRONG)),
             line(span("Caller    ", Tone.DIM), span(caller, Tone.PLAIN if terms.caller else Tone.WARN)),
+            *self._bound_lines(allowed),
             *condition_lines(self._request, self._form.pinned),
             line(span("Holds     ", Tone.DIM), span(until, Tone.PLAIN if terms.expires else Tone.WARN)),
             line(span("Because   ", Tone.DIM), span(terms.because)),
@@ -412,6 +413,13 @@ class RuleScreen(TermsScreen):
         now = "This call is approved with it." if allowed else "This call is denied with it."
         notes = [line(span(f"Written to your own policy.jsonc. {now}", Tone.DIM))]
         return [*wrapped(facts, width, 10), (), *wrapped(notes, width)]
+
+    def _bound_lines(self, allowed: bool) -> list[StyledLine]:
+        """Say that an allow counts for the program of this entry only."""
+        if not allowed or not self._request.origin:
+            return []
+        only = f"only of the entry {self._request.sidecar}, as long as it runs the same command"
+        return [line(span("Entry     ", Tone.DIM), span(only))]
 
 
 def _tool_patterns(tool: str) -> tuple[str, ...]:

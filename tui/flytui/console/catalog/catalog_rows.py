@@ -114,6 +114,7 @@ _FIX_KEYS = {
     FixKind.TRUST: "T",
     FixKind.PROBE: "R",
     FixKind.INIT: "i",
+    FixKind.PERMIT: "F",
 }
 """The key of the Catalog for each kind of fix."""
 _FIX_WORDS = {FixKind.ENABLE: "enable", FixKind.TRUST: "trust", FixKind.PROBE: "probe again"}

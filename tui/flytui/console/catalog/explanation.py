@@ -127,6 +127,7 @@ def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
             report = evidence.sandbox
             yield f"level {report.level.value}{', ' + report.mechanism if report.mechanism else ''}"
             yield from (_permissions(group) for group in group_equal_reports(report.permissions))
+            yield from (_permissions((row,)) for row in report.limits)
         case _:
             pass
 

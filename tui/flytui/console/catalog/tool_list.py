@@ -37,6 +37,7 @@ _FIRST_REGISTRY = (
     "",
     '  {"schemaVersion": 2, "sidecars": {"utility.local": {',
     '    "command": "flytui-sidecar", "args": ["utility.local"],',
+    '    "permissions": {"fs": {"read": ["."]}},',
     '    "tools": ["file.hash"]}}}',
     "",
 )

@@ -84,6 +84,20 @@ def switch_lines(sidecar: str, file: str, width: int) -> list[StyledLine]:
     ]
 
 
+def permit_lines(sidecar: str, fix: Fix, width: int) -> list[StyledLine]:
+    """The lines that show the change of an entry's permissions."""
+    head = f"changes {strict_text(sidecar)} in {strict_text(fix.file)}; nothing else in the file changes"
+    rows = [*wrap(line(StyledText(" "), StyledText(head)), width, 1), ()]
+    for change in fix.difference:
+        tone = Tone.WARN if change.startswith("+") else Tone.DIM
+        rows += wrap(line(StyledText("   "), StyledText(strict_text(change), tone)), width, 5)
+    after = (
+        "The program chose what it asked for: add it only if the tool should have it. The changed entry asks"
+        " for trust again, and until then the tool runs as before."
+    )
+    return [*rows, (), *wrap(line(StyledText(" "), span(after, Tone.DIM)), width, 1)]
+
+
 class FixActions(Vertical):
     """A view from which a person can run a program on the terminal, open the trust screen, probe a sidecar,
     or write a first registry. A subclass sets `_state`."""
@@ -219,6 +233,8 @@ class CatalogFixActions(FixActions):
                 )
             case FixKind.ENABLE:
                 self._switch_on(row, reason)
+            case FixKind.PERMIT:
+                self._permit(row, reason, reason.fix)
             case FixKind.TRUST:
                 self._open_trust()
             case FixKind.PROBE:
@@ -244,6 +260,23 @@ class CatalogFixActions(FixActions):
         self.app.push_screen(
             ConfirmActionScreen(self._state, "Fix", heading, lines, "switch it on", switch), answered
         )
+
+    def _permit(self, row: CatalogRow, reason: Reason, fix: Fix) -> None:
+        """Show what is added to the permissions of the entry, and add it once the person has confirmed it."""
+
+        def lines(width: int) -> Sequence[StyledLine]:
+            return [(), *fix_reason_lines(reason, width), *permit_lines(row.sidecar, fix, width)]
+
+        async def permit() -> str:
+            return _refusal(await self._state.approver.permit(row.sidecar, fix.digest))
+
+        def answered(yes: bool | None) -> None:
+            if yes:
+                self._notice(f"{row.sidecar} has changed: T shows it, and asks whether you trust it")
+
+        heading = f"{row.sidecar} lacks a permission"
+        screen = ConfirmActionScreen(self._state, "Fix", heading, lines, "add it", permit)
+        self.app.push_screen(screen, answered)
 
     def action_enable(self) -> None:
         """Ask for a reason, which may be empty, and switch this row's sidecar on. The log keeps the

@@ -12,6 +12,8 @@ from textual.widgets import Input
 from flysafe.text import safe_text
 from flytui.console.screens.base import ScreenTraits, copy_of
 
+LOOK_AGAIN_S = 0.01
+"""Seconds until a new screen looks again whether the screens below it have handled their events."""
 MARKS_BEFORE = 4
 """How many characters before a change are looked at: more than one letter may have combining marks."""
 FULL_LETTER = "e\u0301\u0302"
@@ -89,7 +91,9 @@ class TypeaheadScreen(ScreenTraits, ModalScreen[T]):
         # Events that wait in the queue, here or at a screen below, were typed before those that will go to
         # the field directly.
         if any(screen.message_queue_size for screen in self.app.screen_stack):
-            self.call_later(self._focus_field)
+            # By a timer and not at once: this screen takes its messages without a pause while it has any, so
+            # that a callback which comes back by itself would keep the screens below from handling theirs.
+            self.set_timer(LOOK_AGAIN_S, self._focus_field)
             return
         self.set_focus(self._field)
         for event in sorted(self._kept_events, key=lambda event: event.time):
