@@ -11,7 +11,7 @@ import os
 import resource
 import subprocess
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -64,9 +64,10 @@ static int compare(const void *a, const void *b) {
     double x = *(double *)a, y = *(double *)b;
     return (x > y) - (x < y);
 }
-static void begin(struct call *c, char *program, const char *request, size_t length) {
+static void begin(
+    struct call *c, char *program, char **argv, char *filter, const char *request, size_t length
+) {
     int in[2], out[2], err[2];
-    char *argv[] = {program, NULL};
     posix_spawn_file_actions_t actions; posix_spawnattr_t attributes;
     c->begun = now();
     if (pipe2(in, O_CLOEXEC) || pipe2(out, O_CLOEXEC) || pipe2(err, O_CLOEXEC)) exit(2);
@@ -74,6 +75,10 @@ static void begin(struct call *c, char *program, const char *request, size_t len
     posix_spawn_file_actions_adddup2(&actions, in[0], 0);
     posix_spawn_file_actions_adddup2(&actions, out[1], 1);
     posix_spawn_file_actions_adddup2(&actions, err[1], 2);
+    if (filter) {
+        posix_spawn_file_actions_addopen(&actions, 9, filter, O_RDONLY, 0);
+        posix_spawn_file_actions_addopen(&actions, 10, "/dev/null", O_WRONLY, 0);
+    }
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
     if (posix_spawn(&c->pid, program, &actions, &attributes, argv, environ)) exit(3);
@@ -85,16 +90,18 @@ static void begin(struct call *c, char *program, const char *request, size_t len
 int main(int argc, char **argv) {
     int calls = atoi(argv[2]), width = atoi(argv[3]), started = 0, done = 0;
     const char *request = argv[4]; size_t length = strlen(request);
+    char *filter = argc > 5 ? argv[5] : NULL, *alone[] = {argv[1], NULL};
+    /* What follows the filter is the command's own words; its first one is its name. */
+    char **words = argc > 6 ? argv + 6 : alone;
     struct call *slots = calloc(width, sizeof *slots); struct pollfd *polls = calloc(width, sizeof *polls);
     double *times = calloc(calls, sizeof *times), begun = now();
     double used = cpu(RUSAGE_SELF) + cpu(RUSAGE_CHILDREN);
     static char buffer[65536];
-    (void)argc;
     for (int i = 0; i < width; i++) { polls[i].fd = -1; polls[i].events = POLLIN; }
     while (done < calls) {
         for (int i = 0; i < width && started < calls; i++)
             if (polls[i].fd < 0) {
-                begin(&slots[i], argv[1], request, length);
+                begin(&slots[i], argv[1], words, filter, request, length);
                 polls[i].fd = slots[i].out;
                 started++;
             }
@@ -130,12 +137,16 @@ def echo_program() -> Path:
     return compiled("echo", ECHO_C)
 
 
-def c_caller(echo: Path, request: bytes, calls: int) -> Callable[[int], Figures]:
-    """Compile the caller in C, which runs `echo` so many times, so many at once."""
+def c_caller(
+    program: Path, request: bytes, calls: int, *, filter_file: Path | None = None, words: Sequence[str] = ()
+) -> Callable[[int], Figures]:
+    """Compile the caller in C, which runs the program so many times, so many at once. `words` are its whole
+    argv; with `filter_file` it has that file as descriptor 9, and /dev/null as descriptor 10."""
     reference = compiled("reference", REFERENCE_C)
+    confined = () if filter_file is None else (str(filter_file), *words)
 
     def measure(width: int) -> Figures:
-        command = (str(reference), str(echo), str(calls), str(width), request.decode())
+        command = (str(reference), str(program), str(calls), str(width), request.decode(), *confined)
         done = subprocess.run(command, capture_output=True, check=True, env=ENVIRONMENT)
         return Figures(**json.loads(done.stdout))
 

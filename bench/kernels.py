@@ -22,6 +22,8 @@ from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Effective, KernelRole, Status
 from flycore.pipeline.targets.window import ProtectedWindows
 from flycore.registry.paths import RootPaths, find_paths
+from flycore.sandbox import bubblewrap, landlock
+from flycore.sandbox.detection import detection
 
 CALLER = Caller(door="socket", program="bench", executable="/usr/bin/bench", pid=1, started=1)
 PATIENCE_S = 20.0
@@ -37,6 +39,24 @@ def no_sync() -> Iterator[None]:
 
 def _nothing(descriptor: int) -> None:
     """The replacement for `os.fsync`."""
+
+
+@contextmanager
+def unconfined() -> Iterator[None]:
+    """Let no level of the sandbox work in the block, for what is compared with a caller that confines
+    nothing."""
+    with (
+        mock.patch.object(bubblewrap, "PROGRAM", "/nonexistent/bwrap"),
+        mock.patch.object(landlock, "version", _no_landlock),
+    ):
+        detection.expire()
+        yield
+    detection.expire()
+
+
+def _no_landlock() -> int:
+    """The replacement for `landlock.version`."""
+    return 0
 
 
 def root(base: Path, programs: dict[str, Path], **entry: object) -> tuple[RootPaths, dict[str, str]]:
@@ -60,7 +80,12 @@ def root(base: Path, programs: dict[str, Path], **entry: object) -> tuple[RootPa
     (project / "tools" / "external.tools.jsonc").write_text(json.dumps(registry))
     rule = {"tool": "bench.*", "decision": "allow", "because": "it is measured"}
     (config / "policy.jsonc").write_text(json.dumps({"schemaVersion": 1, "rules": [rule]}))
-    (config / "config.jsonc").write_text(json.dumps({"quota": {"callsPerMinute": 100_000, "running": 1_000}}))
+    settings = {
+        "quota": {"callsPerMinute": 100_000, "running": 1_000},
+        # So that a tool also runs in a block of `unconfined`.
+        "sandbox": {"minimum": dict.fromkeys(programs, "none")},
+    }
+    (config / "config.jsonc").write_text(json.dumps(settings))
     return find_paths(str(project), None, environ, project), environ
 
 
@@ -75,6 +100,8 @@ def _entry(project: Path, tool: str, program: Path) -> dict[str, object]:
     return {
         "command": f"./tools/{tool}/{program.name}",
         "cwd": "empty",
+        # The least that an entry can declare, so that what is measured is a confined call.
+        "permissions": {},
         "tools": [{**described, "outputSchema": {"type": "object"}}],
     }
 

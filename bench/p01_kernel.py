@@ -31,7 +31,7 @@ from calls import (
     threads,
 )
 from common import Row
-from kernels import calling, no_sync, root, running
+from kernels import calling, no_sync, root, running, unconfined
 
 from flycore.registry.paths import RootPaths
 from flycore.runners.one_shot import ProcessJsonJob, request_line
@@ -42,14 +42,14 @@ TOOL = "bench.echo"
 
 def run(size: str) -> list[Row]:
     """Measure all rows; `size` is `quick` or `full`."""
-    with tempfile.TemporaryDirectory() as base, no_sync():
-        places, environ = _root(Path(base))
+    with tempfile.TemporaryDirectory() as base, no_sync(), unconfined():
+        places, environ = echo_root(Path(base))
         return anyio.run(_rows, places, environ, size)
 
 
 async def _rows(places: RootPaths, environ: dict[str, str], size: str) -> list[Row]:
     echo, calls, rounds = echo_program(), CALLS[size], ROUNDS[size]
-    request = request_line(_job(echo, places))
+    request = request_line(echo_job(echo, places))
     c_reference = c_caller(echo, request, calls)
     ours, anyios = partial(_measure, places, environ, calls), partial(_anyio, echo, request, calls)
     alone = [(c_reference(1), await ours(TOOL, 1), await anyios()) for _ in range(rounds)]
@@ -88,9 +88,9 @@ async def _large_parent(measure: Callable[[], Awaitable[Figures]], rounds: int) 
     return row("p50 with a 1 GiB parent", "µs", p50, "≤ 1.15 × small", KERNEL, most=1.15)
 
 
-def _root(base: Path) -> tuple[RootPaths, dict[str, str]]:
+def echo_root(base: Path, **entry: object) -> tuple[RootPaths, dict[str, str]]:
     """An app root with a sidecar that is the echo program, and the environment of its kernel."""
-    places, environ = root(base, {TOOL: echo_program()})
+    places, environ = root(base, {TOOL: echo_program()}, **entry)
     registry = Path(places.app_root) / "tools" / "external.tools.jsonc"
     document = json.loads(registry.read_text())
     document["sidecars"][TOOL]["tools"][0]["inputSchema"]["additionalProperties"] = False
@@ -98,7 +98,7 @@ def _root(base: Path) -> tuple[RootPaths, dict[str, str]]:
     return places, environ
 
 
-def _job(echo: Path, places: RootPaths) -> ProcessJsonJob:
+def echo_job(echo: Path, places: RootPaths) -> ProcessJsonJob:
     """The request as the kernel writes it, for the other candidates."""
     return ProcessJsonJob(
         argv=(str(echo),),

@@ -17,7 +17,7 @@ from statistics import median
 import anyio
 from calls import BUILD, ENVIRONMENT, ROUNDS, Figures, compiled, measure_calls, row
 from common import Row
-from kernels import calling, no_sync, root, running
+from kernels import calling, no_sync, root, running, unconfined
 
 from flycore.model.enums import Status
 from flycore.registry.paths import RootPaths
@@ -105,7 +105,7 @@ def run(size: str) -> list[Row]:
     """Measure all rows; `size` is `quick` or `full`."""
     calls, rounds = CALLS[size], ROUNDS[size]
     job = _job()
-    with tempfile.TemporaryDirectory() as base, no_sync():
+    with tempfile.TemporaryDirectory() as base, no_sync(), unconfined():
         places, environ = root(Path(base), {TOOL: _program()}, kind="process-json-persistent")
         measured = [
             (

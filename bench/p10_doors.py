@@ -18,7 +18,7 @@ from pathlib import Path
 import anyio
 from calls import ROUNDS, measure_calls, row
 from common import Row
-from kernels import PATIENCE_S, no_sync, root, running
+from kernels import PATIENCE_S, no_sync, root, running, unconfined
 from p04_staying import PROGRAM
 
 from flycore.client.remote import connect_unix
@@ -113,7 +113,7 @@ asyncio.run(main())
 def run(size: str) -> list[Row]:
     """Measure all rows; `size` is `quick` or `full`."""
     calls, rounds = CALLS[size], ROUNDS[size]
-    with tempfile.TemporaryDirectory() as base, no_sync():
+    with tempfile.TemporaryDirectory() as base, no_sync(), unconfined():
         places, environ = root(Path(base), {TOOL: _program(Path(base))}, kind="process-json-persistent")
         scene = _Scene(Path(base), places, environ, calls)
         anyio.run(scene.prepare)

@@ -1,8 +1,9 @@
 """S15: how long one caller can hold the kernel's loop, over the inputs of suite S15.
 
 The kernel is a process of its own. One connection sends every shape at every hostile schema, another one
-pings every 20 ms. The ratios are against the goals: 100 ms for a pause of the loop, 250 ms for a ping, and
-100 MiB of memory above rest.
+pings every 20 ms, also for some seconds before. What a ping takes then is the noise of the machine, and is
+noted beside the figures. The ratios are against the goals: 100 ms for a pause of the loop, 250 ms for a ping,
+and 100 MiB of memory above rest.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ MOST_PAUSE_MS = 100.0
 MOST_PING_MS = 250.0
 MOST_MIB = 100.0
 PING_SECONDS = 0.02
+IDLE_SECONDS = 5.0
+"""How long the kernel is only pinged, before anything is sent."""
 
 
 def run(size: str) -> list[Row]:
@@ -43,6 +46,9 @@ def _rows(base: Path, *, full: bool) -> list[Row]:
 
     root = Root(base)
     root.policy({"tool": "*", "decision": "allow", "because": "bench"})
+    # Without it, most calls of one caller would be refused before they can hold anything.
+    settings = base / "config" / "flytui" / "config.jsonc"
+    settings.write_text(json.dumps({"quota": {"callsPerMinute": 100_000}}))
     names = [f"hostile.s{number}" for number in range(len(SCHEMAS))]
     schemas = zip(names, SCHEMAS.values(), strict=True)
     root.sidecar("hostile", ECHO, *(tool(name, inputSchema=schema) for name, schema in schemas))
@@ -83,27 +89,29 @@ def _measured(socket: str, pid: int, inputs: list[tuple[str, str]]) -> list[Row]
                 pings.append((time.perf_counter() - begun) * 1000)
                 time.sleep(PING_SECONDS)
 
-    rest = _memory(pid, "VmRSS")
     unanswered = 0
     with unix_connect(socket, uri="ws://localhost/ws", compression=None, max_size=None) as connection:
         thread = threading.Thread(target=ping)
         thread.start()
+        time.sleep(IDLE_SECONDS)
+        rest, idle, noise = _memory(pid, "VmRSS"), _status(connection, "before"), list(pings)
         for number, (text, name) in enumerate(inputs):
             connection.send(_message("tool.call", f'{{"tool": "{name}", "input": {text}}}', f"c{number}"))
             try:
                 _answer(connection, f"c{number}")
             except TimeoutError:
                 unanswered += 1
-        connection.send(_message("gateway.status.get", "{}", "status"))
-        status = _answer(connection, "status")["payload"]
+        status = _status(connection, "after")
         done.set()
         thread.join()
     growth = _memory(pid, "VmHWM") - rest
-    pause, worst = float(status["longestPauseMs"]), max(pings)
-    note = f"{len(inputs)} inputs, {status['loopPauses']} pauses above 100 ms; {status['latestPause']}"
+    pause, worst = float(status["longestPauseMs"]), max(pings[len(noise) :])
+    about = f"{len(pings)} pings, median {median(pings):.1f} ms; at most {max(noise):.0f} ms before"
+    pauses = status["loopPauses"] - idle["loopPauses"]
+    note = f"{len(inputs)} inputs, {pauses} pauses above 100 ms; {status['latestPause'] if pauses else ''}"
     return [
         _row("longest pause of the loop", pause, MOST_PAUSE_MS, "ms", note),
-        _row("slowest ping", worst, MOST_PING_MS, "ms", f"{len(pings)} pings, median {median(pings):.1f} ms"),
+        _row("slowest ping", worst, MOST_PING_MS, "ms", about),
         _row("memory above rest", growth, MOST_MIB, "MiB", f"rest {rest:.0f} MiB"),
         Row("S15", "unanswered", float(unanswered), "calls", float(unanswered), "0", unanswered == 0),
     ]
@@ -111,6 +119,12 @@ def _measured(socket: str, pid: int, inputs: list[tuple[str, str]]) -> list[Row]
 
 def _row(name: str, value: float, goal: float, unit: str, note: str) -> Row:
     return Row("S15", name, value, unit, value / goal, f"≤ {goal:.0f} {unit}", value <= goal, note)
+
+
+def _status(connection: Any, number: str) -> dict[str, Any]:
+    connection.send(_message("gateway.status.get", "{}", number))
+    payload: dict[str, Any] = _answer(connection, number)["payload"]
+    return payload
 
 
 def _message(kind: str, payload: str, number: str) -> str:
