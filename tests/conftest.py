@@ -11,6 +11,7 @@ import re
 import shutil
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ LONGEST_NAME = 27
 """Characters of a case's name in that of its folder: paths of Unix sockets are short."""
 NUMBERS = itertools.count()
 FAILED = pytest.StashKey[bool]()
+EXITED_BEFORE: set[int] = set()
+"""Children of this process that had exited when the last case ended."""
 ENDS_AFTER = 2
 """How many of its time limits a case may take, with its fixtures, before its process is ended."""
 
@@ -128,6 +131,39 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
         yield
     finally:
         faulthandler.cancel_dump_traceback_later()
+        EXITED_BEFORE.update(reap(EXITED_BEFORE))
+
+
+def reap(known: set[int]) -> set[int]:
+    """Reap those of the `known` children that have exited; forget all of them, and return the other children
+    that have exited.
+
+    A kernel in this process adopts what the programs of its calls leave, and a case may end before that has
+    exited. Hundreds of zombies would make every look at the table of processes slow. One that has just exited
+    may still be waited for by the test that started it, so it is left until the next case has ended, too.
+    """
+    exited = {pid for pid in children() if is_zombie(pid)}
+    for pid in exited & known:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    left = exited - known
+    known.clear()
+    return left
+
+
+def children() -> Iterator[int]:
+    """The children of this process; none where the system does not list them."""
+    for listed in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):
+            yield from map(int, listed.read_text().split())
+
+
+def is_zombie(pid: int) -> bool:
+    """Whether a process has exited and was not reaped."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].startswith("Z")
+    except OSError:
+        return False
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object, argname: str) -> str | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kits.scenes import (
+    IN_PROJECT,
     REGISTRY,
     allow,
     assert_whole,
@@ -63,7 +64,7 @@ def root(tmp_path: Path) -> Iterator[Root]:
         {
             "well": {"command": echo, "tools": [described("well.echo")]},
             "strict": {"command": echo, "tools": [described("strict.read", inputSchema=STRICT)]},
-            "mark": {"command": program(root, "mark", MARK), "tools": [described("mark.run")]},
+            "mark": _mark(root),
             "silent": {
                 "command": program(root, "silent", SILENT),
                 "tools": [described("silent.wait")],
@@ -79,6 +80,14 @@ def root(tmp_path: Path) -> Iterator[Root]:
     root.trust()
     yield root
     root.end()
+
+
+def _mark(root: Root) -> dict[str, object]:
+    return {
+        "command": program(root, "mark", MARK),
+        "tools": [described("mark.run")],
+        "permissions": IN_PROJECT,
+    }
 
 
 def assert_goes_on(root: Root, tmux: Tmux) -> None:
@@ -259,9 +268,7 @@ def test_a_full_disk(tmp_path: Path, under: str) -> None:
     root = make_root(tmp_path, "{}")
     disk = root.home / under / "flytui"
     with small_disk(disk):
-        write_registry(
-            root, {"mark": {"command": program(root, "mark", MARK), "tools": [described("mark.run")]}}
-        )
+        write_registry(root, {"mark": _mark(root)})
         allow(root, "mark.run")
         root.trust()
         ran = root.folder / "mark.ran"

@@ -23,7 +23,7 @@ import pytest
 
 from kits.command_line import ESCAPES
 from kits.console_processes import processes_of
-from kits.scenes import described, program, write_registry
+from kits.scenes import IN_PROJECT, described, program, write_registry
 from kits.terminals import BIN, PATIENCE, Root, Tmux, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.suite, pytest.mark.timeout(300)]
@@ -171,7 +171,11 @@ def root(tmp_path: Path) -> Iterator[Root]:
 
 
 def _entry(root: Root) -> dict[str, object]:
-    return {"command": program(root, "do", RUN), "tools": [described("do.it"), described("do.high", "high")]}
+    return {
+        "command": program(root, "do", RUN),
+        "tools": [described("do.it"), described("do.high", "high")],
+        "permissions": IN_PROJECT,
+    }
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from kits.scenes import (
+    IN_PROJECT,
     REGISTRY,
     allow,
     assert_whole,
@@ -109,7 +110,9 @@ def test_a_half_written_file_keeps_the_last_good_one(root: Root) -> None:
 
 
 def test_a_call_in_flight_ends_under_the_entry_it_began_with(root: Root) -> None:
-    slow = entries(root, "first")
+    slow = entries(root, "first", permissions=IN_PROJECT)
+    write_registry(root, slow)
+    root.trust()
     program(
         root,
         "first",

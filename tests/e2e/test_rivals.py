@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from kits.console_processes import kill_with_kernel
-from kits.scenes import allow, assert_whole, call, described, holder, program, write_registry
+from kits.scenes import IN_PROJECT, allow, assert_whole, call, described, holder, program, write_registry
 from kits.terminals import BIN, Root, Tmux, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -32,7 +32,13 @@ def root(tmp_path: Path) -> Iterator[Root]:
     root = make_root(tmp_path, "{}")
     write_registry(
         root,
-        {"slow": {"command": program(root, "slow", WAITS), "tools": [described("slow.wait")]}},
+        {
+            "slow": {
+                "command": program(root, "slow", WAITS),
+                "tools": [described("slow.wait")],
+                "permissions": IN_PROJECT,
+            }
+        },
     )
     allow(root, "slow.wait")
     root.trust()

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the interop tests drive, by npm, beside this file: a Node 22 of its own, the MCP Inspector, the
-# MCP conformance suite and wscat, in the versions package.json names. Does nothing where they are there already.
+# MCP conformance suite, wscat and MCP servers, in the versions package.json names, and MCP servers in Python.
+# Does nothing where they are there already.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -11,4 +12,6 @@ fi
 # A registry that does not answer must not hold up a machine for hours.
 timeout 900 npm install --no-progress --loglevel=error
 node_modules/node/bin/node -e 'process.exit(process.versions.node.startsWith("22.") ? 0 : 1)'
+python3 -m venv python
+timeout 900 python/bin/pip install --quiet mcp-server-git==2026.10.19 mcp-server-time==2026.10.19
 cp package.json "$done_for"

@@ -81,6 +81,7 @@ async def test_the_default_differs_between_ui_and_kernel(root: Root) -> None:
     root.sidecars["utility.local"] = {
         "command": "flytui-sidecar",
         "args": ["utility.local"],
+        "permissions": {"fs": {"read": ["."]}},
         "tools": ["file.hash"],
     }
     root.sidecar("low", MARK.format(marks=root.base / "marks"), tool("low.do", risk="low", readOnly=True))
@@ -251,6 +252,7 @@ async def test_a_missing_sandbox_runs_it_unconfined(root: Root, monkeypatch: pyt
     The levels here confine nothing, so that the program runs at either; tests/flycore/pipeline/
     test_confined_calls.py has those that do."""
     sandbox = Sandbox(monkeypatch, Level.HOST_CONTROL)
+    configure(root, '{"sandbox": {"minimum": {"echo.do": "none"}}}')
     async with kernel_of(root) as kernel:
 
         async def fall_then_approve(ask: Ask) -> None:
