@@ -53,6 +53,9 @@ class Form:
     def write(self, root: Root) -> None:
         """Write the files and one entry for each moment."""
         self.setup(root.folder)
+        evil_mark(root).parent.mkdir(exist_ok=True)
+        # A folder of its own: what a tool may write is not in the seal.
+        permissions = {"fs": {"read": ["."], "write": [str(evil_mark(root).parent)]}}
         for path, (good, _) in self.files.items():
             if good:
                 write(root.folder / path, good)
@@ -63,6 +66,7 @@ class Form:
                 "tools": [tool(f"{moment}.do")],
                 "probe": {"mode": "request" if moment == "probed" else "off"},
                 "timeoutMs": 20_000,
+                "permissions": permissions,
                 **self.more,
             }
         root.write()
@@ -78,7 +82,7 @@ class Form:
 
 def evil_mark(root: Root) -> Path:
     """The file that evil content makes."""
-    return root.base / "evil-ran"
+    return root.base / "marks" / "evil-ran"
 
 
 def write(path: Path, text: str) -> None:
