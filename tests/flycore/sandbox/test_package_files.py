@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import py_compile
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,8 @@ import pytest
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import ToolResult
-from flycore.model.enums import Code, SealKind, Status
+from flycore.model.enums import Code, Level, SealKind, Status
+from flycore.sandbox.detection import detection
 from kits.kernel import (
     Root,
     answered_call,
@@ -26,6 +29,7 @@ from kits.kernel import (
     until,
     waiting_ask,
 )
+from kits.sandbox_levels import LEVELS, hold_level
 
 pytestmark = pytest.mark.anyio
 
@@ -69,8 +73,32 @@ class Package:
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> Root:
-    return Root(tmp_path)
+def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Level]:
+    """The level of the sandbox; the strongest one where a test names none."""
+    wanted: Level = getattr(request, "param", Level.ENFORCED)
+    hold_level(wanted, monkeypatch)
+    yield wanted
+    detection.expire()
+
+
+at_every_level = pytest.mark.parametrize("level", LEVELS, indirect=True)
+
+
+@pytest.fixture
+def root(tmp_path: Path, level: Level) -> Root:
+    made = Root(tmp_path)
+    settings = made.places.config_dir / "config.jsonc"
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text(json.dumps({"sandbox": {"minimum": {"pack.do": "none", "main.do": "none"}}}))
+    return made
+
+
+def seen_in(root: Root, level: Level, name: str = "pack") -> Path:
+    """The folder in which a package sees its own files. In namespaces of its own the copy is mounted at the
+    package's own path."""
+    if level is Level.ENFORCED:
+        return root.folder / "tools" / "packages" / name
+    return root.places.data_dir / "store"
 
 
 def output(result: ToolResult) -> dict[str, Any]:
@@ -89,16 +117,19 @@ async def sealed_call(kernel: Kernel, name: str) -> tuple[Ask, ToolResult]:
     return (result := await answered_call(kernel, note, name)) and (asks[0], result)
 
 
-async def test_a_package_runs_from_its_copy_with_its_siblings(root: Root) -> None:
+@at_every_level
+async def test_a_package_runs_from_its_copy_with_its_siblings(root: Root, level: Level) -> None:
     Package(root)
     async with kernel_of(root) as kernel:
         ask, result = await sealed_call(kernel, "pack.do")
         again = output(await approved_call(kernel, "pack.do"))
     said = output(result)
     store = root.places.data_dir / "store"
-    assert Path(said["at"]).is_relative_to(store)
+    assert result.sandbox is level
+    assert Path(said["at"]).is_relative_to(seen_in(root, level))
     assert said["said"] == "good"
-    assert Path(said["helper"]).is_relative_to(store)  # the search path leads into the copy, too
+    # The search path leads into the copy, too.
+    assert Path(said["helper"]).is_relative_to(seen_in(root, level))
     assert again == said
     seal = ask.request.seal
     assert (seal.kind, seal.copy, seal.leasable, seal.note) == (SealKind.PACKAGE, True, True, "")
@@ -106,19 +137,23 @@ async def test_a_package_runs_from_its_copy_with_its_siblings(root: Root) -> Non
     assert len([path for path in store.iterdir() if path.name != ".lock"]) == 1
 
 
-async def test_python_finds_its_modules_and_leaves_no_cache_in_the_copy(root: Root) -> None:
+@at_every_level
+async def test_python_finds_its_modules_and_leaves_no_cache_in_the_copy(root: Root, level: Level) -> None:
     package = Package(root)
     package.write("bin/library.py", "said = 'good'\n")
     package.write("bin/run", PYTHON, 0o755)
     async with kernel_of(root) as kernel:
         first = output(await approved_call(kernel, "pack.do"))
-        inode = os.stat(first["from"]).st_ino
+        [copy] = (root.places.data_dir / "store").rglob("library.py")
+        before = sorted(copy.parents[1].rglob("*"))
         second = output(await approved_call(kernel, "pack.do"))
     assert first["said"] == "good"
     assert first == second
     assert Path(first["from"]).parent == Path(first["at"]).parent
-    assert os.stat(second["from"]).st_ino == inode  # the same copy: nothing was written into it
-    assert (Path(first["at"]).parent / "__pycache__").is_file()
+    assert Path(first["from"]).is_relative_to(seen_in(root, level))
+    # The same copy: nothing was written into it.
+    assert sorted(copy.parents[1].rglob("*")) == before
+    assert (copy.parent / "__pycache__").is_file()
 
 
 async def test_an_unsealed_cache_beside_the_source_is_never_run(root: Root) -> None:
@@ -137,7 +172,8 @@ async def test_an_unsealed_cache_beside_the_source_is_never_run(root: Root) -> N
         assert output(await approved_call(kernel, "pack.do"))["said"] == "good"
 
 
-async def test_an_interpreter_inside_the_package_is_run_from_the_copy(root: Root) -> None:
+@at_every_level
+async def test_an_interpreter_inside_the_package_is_run_from_the_copy(root: Root, level: Level) -> None:
     package = Package(root)
     interpreter = package.write(
         "runtime/interpret", '#!/bin/sh\nprintf \'{"ok": true, "by": "%s"}\\n\' "$0"\n', 0o755
@@ -145,7 +181,7 @@ async def test_an_interpreter_inside_the_package_is_run_from_the_copy(root: Root
     package.write("bin/run", f"#!{interpreter}\nanything\n", 0o755)
     async with kernel_of(root) as kernel:
         said = output(await approved_call(kernel, "pack.do"))
-    assert Path(said["by"]).is_relative_to(root.places.data_dir / "store")
+    assert Path(said["by"]).is_relative_to(seen_in(root, level))
 
 
 async def test_a_changed_member_is_asked_again(root: Root) -> None:
@@ -188,7 +224,8 @@ async def test_in_place_runs_where_it_is_and_is_partial(root: Root) -> None:
     assert "runs in place, where it may load other files" in seal.partial
 
 
-async def test_a_delegate_is_sealed_by_copy_and_handed_over_as_its_copy(root: Root) -> None:
+@at_every_level
+async def test_a_delegate_is_sealed_by_copy_and_handed_over_as_its_copy(root: Root, level: Level) -> None:
     Package(root, "helper")
     root.sidecar(
         "main",
@@ -201,23 +238,25 @@ async def test_a_delegate_is_sealed_by_copy_and_handed_over_as_its_copy(root: Ro
     assert (delegate.seal.kind, delegate.seal.copy) == (SealKind.PACKAGE, True)
     assert delegate.argv == (str(root.folder / "tools/packages/helper/bin/run"), "fast")
     argv = output(result)["request"]["delegates"]["hand"]["argv"]
-    assert argv[0] == "/bin/sh"
-    assert Path(argv[1]).is_relative_to(root.places.data_dir / "store")
-    assert argv[2:] == ["fast"]
+    # Where the copy has another path, its interpreter is named: the first line of the copy is not read anew.
+    *interpreter, program, word = argv
+    assert interpreter == ([] if level is Level.ENFORCED else ["/bin/sh"])
+    assert Path(program).is_relative_to(seen_in(root, level, "helper"))
+    assert word == "fast"
 
 
-async def test_a_probe_runs_the_copy_as_a_call_does(root: Root) -> None:
-    package = Package(root, probe={"mode": "request"})
-    marks = root.base / "probed"
+@at_every_level
+async def test_a_probe_runs_the_copy_as_a_call_does(root: Root, level: Level) -> None:
+    (root.base / "marks").mkdir()
+    marks = root.base / "marks" / "probed"
+    package = Package(root, probe={"mode": "request"}, permissions={"fs": {"write": [str(marks.parent)]}})
     package.write(
         "bin/run", f'#!/bin/sh\nread -r request\necho "$0" >> {marks}\necho \'{{"ok": true}}\'\n', 0o755
     )
     async with kernel_of(root) as kernel:
         await until(marks.exists)
         output(await approved_call(kernel, "pack.do"))
-    assert {
-        Path(line).is_relative_to(root.places.data_dir / "store") for line in marks.read_text().split()
-    } == {True}
+    assert {Path(line).is_relative_to(seen_in(root, level)) for line in marks.read_text().split()} == {True}
 
 
 async def test_a_program_that_only_lies_in_the_packages_folder_is_no_package(root: Root) -> None:

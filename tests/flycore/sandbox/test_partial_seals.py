@@ -223,7 +223,7 @@ async def test_a_change_right_after_the_start_ends_the_program_and_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = Root(tmp_path)
-    program = root.sidecar("own", ECHO.replace("read", "sleep 30; read"), cwd="app")
+    program = root.sidecar("own", ECHO.replace("read", "sleep 30; read"), cwd="app", permissions={})
     (program.parent / "beside").write_text("as it was")
     seen = []
 
