@@ -129,6 +129,12 @@ class Root:
         fresh.write_text(json.dumps({"schemaVersion": 2, "sidecars": self.sidecars}, indent=1))
         os.replace(fresh, target)
 
+    def settings(self, **values: Any) -> None:
+        """Write the user's settings."""
+        file = self.places.config_dir / "config.jsonc"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(values))
+
     def policy(self, *rules: dict[str, Any], project: bool = False) -> None:
         """Write the user's policy, or the project's."""
         target = self.folder / "tools" if project else self.base / "config" / "flytui"

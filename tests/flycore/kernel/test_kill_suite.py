@@ -23,17 +23,17 @@ from flycore.audit.verify import verify
 from flycore.kernel.crash_recovery import find_leftover_processes, session_of
 from flycore.kernel.lock import read_holder
 from flycore.model.diagnostics import CheckState
-from flycore.model.enums import Code, RequestState, Status
+from flycore.model.enums import Code, Level, RequestState, Status
 from flysafe.procfs import (
     Process,
     descendants,
     process_table,
 )
-from kits.command_line import Desk, Terminal, until
+from kits.command_line import Terminal, until
 from kits.console_processes import kill_with_kernel, launcher_of, processes_of, still_runs
 from kits.kernel import Root, kernel_of, tool
 from kits.kernel import until as until_so
-from kits.programs import needs_bubblewrap
+from kits.sandbox_levels import LEVELS, LevelDesk, needs_level
 
 pytestmark = [pytest.mark.suite, pytest.mark.timeout(900)]
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
@@ -69,7 +69,8 @@ wait
 class Scene:
     """A root with tools that start a family of processes and then stay."""
 
-    def __init__(self, base: Path) -> None:
+    def __init__(self, base: Path, level: Level) -> None:
+        self.level = level
         self.root = root = Root(base)
         tools = {"tree": TREE, "answer": ANSWERS, "stay": STAYS}
         for name, script in tools.items():
@@ -81,7 +82,8 @@ class Scene:
         root.policy(
             *({"tool": f"{name}.do", "decision": "allow", "because": "test"} for name in (*tools, "next"))
         )
-        self.desk = Desk(root.folder, base, forked=False)
+        root.settings(sandbox={"minimum": {f"{name}.do": "none" for name in (*tools, "next", "ask")}})
+        self.desk = LevelDesk(root.folder, base, forked=False, level=level)
         anyio.run(self._trust)
 
     async def _trust(self) -> None:
@@ -155,8 +157,14 @@ class Scene:
 
 
 @pytest.fixture
-def scene(tmp_path: Path) -> Scene:
-    return Scene(tmp_path)
+def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Scene:
+    level: Level = getattr(request, "param", Level.NONE)
+    needs_level(level)
+    return Scene(tmp_path, level)
+
+
+at_levels = pytest.mark.parametrize("scene", LEVELS if FULL else (Level.NONE,), indirect=True)
+"""Without a sandbox at quick size: there the system ends nothing by itself."""
 
 
 def call_directly(scene: Scene, name: str) -> subprocess.Popen[bytes]:
@@ -212,6 +220,7 @@ MORE_BLOWS = [
 ]
 
 
+@at_levels
 @pytest.mark.parametrize(("door", "phase", "name", "survivors"), [*BLOWS, *(MORE_BLOWS if FULL else ())])
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_provisional_kernel_is_killed(
@@ -229,6 +238,7 @@ def test_a_provisional_kernel_is_killed(
     scene.assert_settled()
 
 
+@at_levels
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_kernel_is_killed_together_with_its_launcher(scene: Scene, number: int) -> None:
     process = call_directly(scene, "tree.do")
@@ -241,9 +251,11 @@ def test_a_kernel_is_killed_together_with_its_launcher(scene: Scene, number: int
     finally:
         process.kill()
         process.communicate(timeout=60)
-    scene.assert_settled(4)
+    # A process namespace ends with the process that made it, so that the next kernel finds nobody.
+    scene.assert_settled(0 if scene.level is Level.ENFORCED else 4)
 
 
+@at_levels
 @pytest.mark.parametrize("name", ["tree.do", "stay.do"])
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_launcher_is_killed_and_the_next_one_knows_its_children(
@@ -265,6 +277,7 @@ def test_a_launcher_is_killed_and_the_next_one_knows_its_children(
     scene.assert_settled()
 
 
+@at_levels
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_launcher_is_killed_and_its_kernel_still_ends_trees(scene: Scene, number: int) -> None:
     process = call_directly(scene, "tree.do")
@@ -285,8 +298,8 @@ def test_a_launcher_is_killed_and_its_kernel_still_ends_trees(scene: Scene, numb
 
 @pytest.mark.parametrize("victim", ["kernel", "launcher", "bwrap"])
 @pytest.mark.parametrize("number", range(ROUNDS))
+@pytest.mark.parametrize("scene", [Level.ENFORCED], indirect=True)
 def test_a_confined_call_leaves_nobody(scene: Scene, victim: str, number: int) -> None:
-    needs_bubblewrap()
     out = scene.root.folder / "out"
     out.mkdir()
     script = TREE.format(base=out)
@@ -398,16 +411,14 @@ def test_a_ticket_is_back_after_its_console_was_killed(scene: Scene, number: int
     scene.assert_settled()
 
 
+@at_levels
 @pytest.mark.parametrize("name", ["tree.do", "stay.do"])
 @pytest.mark.parametrize("number", range(ROUNDS))
 def test_a_sidecar_is_killed_and_its_family_goes_at_once(scene: Scene, name: str, number: int) -> None:
     process = call_directly(scene, name)
     try:
         until("running", lambda: scene.reached("running"))
-        session = session_of(scene.lines("TOOL_CALLED")[0]["callId"])
-        children = [found for found in find_leftover_processes((session,)) if found.parent == process.pid]
-        leader = min(children, key=lambda found: (found.started, found.pid))
-        os.kill(leader.pid, signal.SIGKILL)
+        os.kill(family_of(process.pid, 4)[0].pid, signal.SIGKILL)
         result = json.loads(process.communicate(timeout=60)[0])
     finally:
         process.kill()

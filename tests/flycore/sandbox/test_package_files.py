@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import os
 import py_compile
 import sys
@@ -87,9 +86,7 @@ at_every_level = pytest.mark.parametrize("level", LEVELS, indirect=True)
 @pytest.fixture
 def root(tmp_path: Path, level: Level) -> Root:
     made = Root(tmp_path)
-    settings = made.places.config_dir / "config.jsonc"
-    settings.parent.mkdir(parents=True, exist_ok=True)
-    settings.write_text(json.dumps({"sandbox": {"minimum": {"pack.do": "none", "main.do": "none"}}}))
+    made.settings(sandbox={"minimum": {"pack.do": "none", "main.do": "none"}})
     return made
 
 
