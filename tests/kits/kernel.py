@@ -33,6 +33,12 @@ ECHO = """#!/bin/sh
 read -r request
 printf '{"ok": true, "said": "hello"}\\n'
 """
+STARTS_DELEGATE = r"""#!/bin/sh
+read -r request
+set -- $(printf '%s' "$request" | sed 's/.*"argv": *\[\([^]]*\)\].*/\1/; s/[",]/ /g')
+printf '%s\n' "$request" | exec "$@"
+"""
+"""A sidecar that lets its one delegate answer."""
 
 
 def folders(base: Path) -> dict[str, str]:

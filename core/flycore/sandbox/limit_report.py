@@ -42,25 +42,25 @@ def _rows(
     of_processes = _of_processes(limits)
     if elsewhere:
         of_processes = (_row(row.name, row.declared, NOT_STARTED, enforced=False) for row in of_processes)
+    output = f"{_size(output_bytes)}{_default(output_bytes, DEFAULT_MAX_OUTPUT_BYTES)}"
+    time = f"{_seconds(timeout_ms)}{_default(timeout_ms, DEFAULT_TIMEOUT_MS)}"
     return (
         *of_processes,
-        _row(
-            "output",
-            f"{output_bytes} bytes{_default(output_bytes, DEFAULT_MAX_OUTPUT_BYTES)}",
-            "flytui ends the call",
-        ),
-        _row("time", f"{timeout_ms} ms{_default(timeout_ms, DEFAULT_TIMEOUT_MS)}", "flytui ends the call"),
+        _row("output", output, "flytui ends the call"),
+        _row("time", time, "flytui ends the call"),
     )
 
 
 def _of_processes(limits: Limits) -> Iterator[PermissionReport]:
-    yield _optional("cpu", limits.cpu_seconds, "s", f"RLIMIT_CPU, {_SET}")
+    seconds = None if limits.cpu_seconds is None else f"{limits.cpu_seconds} s"
+    yield _optional("cpu", seconds, f"RLIMIT_CPU, {_SET}")
     if limits.memory_bytes is None:
-        memory, space = f"{DEFAULT_MEMORY_BYTES} bytes (the default)", ""
+        memory, space = f"{_size(DEFAULT_MEMORY_BYTES)} (the default)", ""
     else:
-        memory, space = f"{limits.memory_bytes} bytes", _SPACE
+        memory, space = _size(limits.memory_bytes), _SPACE
     yield _row("memory", memory, _MEMORY.format(space=space))
-    yield _optional("file size", limits.file_bytes, "bytes a file", f"RLIMIT_FSIZE, {_SET}")
+    file = None if limits.file_bytes is None else _size(limits.file_bytes)
+    yield _optional("file size", file, f"RLIMIT_FSIZE, {_SET}")
     files = "as flytui was started with (the default)" if not limits.open_files else str(limits.open_files)
     yield _row("open files", files, f"RLIMIT_NOFILE, {_SET}")
     count = f"{DEFAULT_PROCESSES} (the default)" if limits.processes is None else str(limits.processes)
@@ -71,10 +71,22 @@ def _default(value: int, default: int) -> str:
     return " (the default)" if value == default else ""
 
 
-def _optional(name: str, value: int | None, unit: str, by: str) -> PermissionReport:
+def _optional(name: str, value: str | None, by: str) -> PermissionReport:
     if value is None:
         return _row(name, "not declared", NO_DEFAULT, enforced=False)
-    return _row(name, f"{value} {unit}", by)
+    return _row(name, value, by)
+
+
+def _size(size: int) -> str:
+    """A number of bytes in the largest unit in which it is whole, so that nothing is rounded."""
+    for unit, word in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size and size % unit == 0:
+            return f"{size // unit} {word}"
+    return f"{size} bytes"
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds // 1000} s" if milliseconds % 1000 == 0 else f"{milliseconds} ms"
 
 
 def _row(name: str, declared: str, why: str, *, enforced: bool = True) -> PermissionReport:

@@ -11,7 +11,7 @@ import json
 import os
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, quote_plus
@@ -28,7 +28,6 @@ from flycore.model.approval import Ask
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Level
 from flycore.model.events import Event
-from flycore.sandbox.detection import detection
 from flycore.server.queries import redacted_ask
 from flytui.text.card import render_card
 from kits.kernel import Root, a_caller, answered_call, approve, kernel_of, request, tool
@@ -110,12 +109,11 @@ def test_the_search_finds_what_it_looks_for() -> None:
 
 
 @pytest.fixture(params=LEVELS)
-def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Level]:
+def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Level:
     """Each level that this machine has; the strongest one that there is."""
     wanted: Level = request.param
     hold_level(wanted, monkeypatch)
-    yield wanted
-    detection.expire()
+    return wanted
 
 
 @pytest.fixture

@@ -174,7 +174,6 @@ async def test_a_lease_runs_the_next_calls_and_ends_when_the_program_changes(roo
     assert len(asked) == 3
 
 
-@pytest.mark.usefixtures("tried_anew")
 async def test_a_lone_program_runs_from_a_private_copy(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
     # bubblewrap shows the copy in the program's own place.
     hold_level(Level.DEGRADED, monkeypatch)

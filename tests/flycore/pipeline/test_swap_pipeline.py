@@ -26,7 +26,18 @@ from flycore.model.stability import SandboxReport
 from flycore.pipeline.targets.window import DesktopUnreadable, Screenshot, Window
 from flycore.sandbox.detection import SandboxSupport
 from flycore.sandbox.levels import report
-from kits.kernel import PATIENCE, Root, a_caller, approve, approver_of, kernel_of, request, tool, until
+from kits.kernel import (
+    PATIENCE,
+    STARTS_DELEGATE,
+    Root,
+    a_caller,
+    approve,
+    approver_of,
+    kernel_of,
+    request,
+    tool,
+    until,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 
@@ -34,11 +45,6 @@ ROUNDS = 500 if os.environ.get("FLYTUI_SUITES") == "full" else 20
 SAYS = """#!/bin/sh
 read -r request
 printf '{{"ok": true, "version": "{0}", "got": %s}}\\n' "$request"
-"""
-STARTS = """#!/bin/sh
-read -r request
-set -- $(printf '%s' "$request" | sed 's/.*"argv": *\\["\\([^"]*\\)", *"\\([^"]*\\)".*/\\1 \\2/')
-printf '%s\\n' "$request" | exec "$@"
 """
 
 
@@ -103,7 +109,7 @@ def delegate(stage: Stage) -> None:
     hand.parent.mkdir()
     hand.write_text(SAYS.format(0))
     hand.chmod(0o755)
-    stage.root.sidecar("it", STARTS, one(), delegates={"hand": {"command": "./tools/hand/run"}})
+    stage.root.sidecar("it", STARTS_DELEGATE, one(), delegates={"hand": {"command": "./tools/hand/run"}})
 
     async def swap(kernel: Kernel, state: int) -> None:
         hand.write_text(SAYS.format(state))

@@ -127,7 +127,7 @@ def test_each_limit_has_a_row_also_where_the_default_holds(make_entry: MakeEntry
     rows = {row.name: row for row in report(make_entry(), ENFORCING, bundled=False).limits}
     assert list(rows) == ["cpu", "memory", "file size", "open files", "processes", "output", "time"]
     assert [name for name, row in rows.items() if not row.enforced] == ["cpu", "file size"]
-    assert rows["memory"].declared == "536870912 bytes (the default)"
+    assert rows["memory"].declared == "512 MiB (the default)"
     assert "RLIMIT_DATA" in rows["memory"].why
     assert "RLIMIT_AS" not in rows["memory"].why
     assert "no control group" in rows["memory"].why
@@ -140,7 +140,7 @@ def test_declared_limits_are_enforced_and_name_their_mechanism(make_entry: MakeE
     rows = {row.name: row for row in report(entry, ENFORCING, bundled=False).limits}
     assert all(row.enforced for row in rows.values())
     assert [row.declared for row in rows.values()] == [
-        "60 s", "1000 bytes", "5 bytes a file", "256", "3", "77 bytes", "88 ms",
+        "60 s", "1000 bytes", "5 bytes", "256", "3", "77 bytes", "88 ms",
     ]  # fmt: skip
     assert "RLIMIT_AS), but not for node" in rows["memory"].why
 

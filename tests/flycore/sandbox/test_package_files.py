@@ -6,7 +6,6 @@ import importlib.util
 import os
 import py_compile
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Level, SealKind, Status
-from flycore.sandbox.detection import detection
 from kits.kernel import (
     Root,
     answered_call,
@@ -72,12 +70,11 @@ class Package:
 
 
 @pytest.fixture
-def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Level]:
+def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Level:
     """The level of the sandbox; the strongest one where a test names none."""
     wanted: Level = getattr(request, "param", Level.ENFORCED)
     hold_level(wanted, monkeypatch)
-    yield wanted
-    detection.expire()
+    return wanted
 
 
 at_every_level = pytest.mark.parametrize("level", LEVELS, indirect=True)

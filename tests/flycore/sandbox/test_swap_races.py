@@ -23,7 +23,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, ReasonCode, RequestState, Status
-from kits.kernel import PATIENCE, Root, a_caller, approve, kernel_of, request, tool
+from kits.kernel import PATIENCE, STARTS_DELEGATE, Root, a_caller, approve, kernel_of, request, tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 
@@ -40,11 +40,6 @@ LOADS = """#!/bin/sh
 read -r request
 . "$(dirname "$0")/../lib/version.sh"
 printf '{"ok": true, "version": "%s"}\\n' "$version"
-"""
-STARTS = """#!/bin/sh
-read -r request
-set -- $(printf '%s' "$request" | sed 's/.*"argv": *\\["\\([^"]*\\)", *"\\([^"]*\\)".*/\\1 \\2/')
-printf '%s\\n' "$request" | exec "$@"
 """
 
 
@@ -93,7 +88,7 @@ def member(root: Root) -> Scene:
 
 def delegate(root: Root) -> Scene:
     swapped = write(root.folder / "tools" / "hand" / "run", SAY.format("one"))
-    root.sidecar("it", STARTS, delegates={"hand": {"command": "./tools/hand/run"}})
+    root.sidecar("it", STARTS_DELEGATE, delegates={"hand": {"command": "./tools/hand/run"}})
     return Scene(swapped, versions(SAY), delegate_seal)
 
 

@@ -126,19 +126,24 @@ def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
         case "sandbox" if evidence.sandbox:
             report = evidence.sandbox
             yield f"level {report.level.value}{', ' + report.mechanism if report.mechanism else ''}"
-            yield from (_permissions(group) for group in group_equal_reports(report.permissions))
-            yield from (_permissions((row,)) for row in report.limits)
+            yield from _reports(report.permissions)
+            yield from _reports(report.limits)
         case _:
             pass
 
 
-def _permissions(group: tuple[PermissionReport, ...]) -> str:
-    """Permissions with the same reason as one line, with the reason once."""
-    enforced, why = group[0].enforced, group[0].why
-    parts = [f"{report.name}: {report.declared}" for report in group]
-    if enforced or not why.startswith("not enforced"):
-        parts.append("✓ enforced" if enforced else "not enforced")
-    return " · ".join([*parts, *([why] if why else [])])
+def _reports(reports: tuple[PermissionReport, ...]) -> Iterator[str]:
+    """Permissions or limits: those that are enforced in one line, then those that are not with the reason,
+    once for all that share it. What enforces each one is said by `flytui sandbox explain`."""
+    held = [f"{report.name}: {report.declared}" for report in reports if report.enforced]
+    if held:
+        yield " · ".join([*held, "✓ enforced"])
+    for group in group_equal_reports(report for report in reports if not report.enforced):
+        why = group[0].why
+        parts = [f"{report.name}: {report.declared}" for report in group]
+        if not why.startswith("not enforced"):
+            parts.append("not enforced")
+        yield " · ".join([*parts, *([why] if why else [])])
 
 
 def _stderr(tail: str) -> Iterator[str]:
