@@ -52,9 +52,12 @@ def _below(path: str, top: str) -> bool:
     """Return whether a declared path lies at or below a path of the limit, by their names alone."""
     if path == top or top == "/":
         return True
-    # A `${…}` is filled in from a call's input and may lead anywhere, so only the same text or "/" allows it.
-    if "${" in path:
+    # What a call's input fills in stays in the folder that is written before it, or in the project: each call
+    # is refused otherwise. Any other `${…}` may lead anywhere, so only the same text or "/" allows it.
+    if "${" in path.replace("${input.", ""):
         return False
+    if "${" in path:
+        path = posixpath.dirname(path.partition("${")[0]) or "."
     path, top = posixpath.normpath(path), posixpath.normpath(top)
     if top == ".":
         return not path.startswith(("/", "~")) and path.split("/")[0] != ".."

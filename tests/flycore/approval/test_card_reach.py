@@ -52,6 +52,10 @@ CASES: list[tuple[Permissions, list[tuple[str, CardStyle]]]] = [
         [("no network · reads this folder · writes notes, out⟦U+202E⟧ · secrets KEY · enforced", QUIET)],
     ),
     (
+        Permissions(write=("${input.output}/..",)),
+        [("no network · reads no files · writes the folder of “output” · no secrets · enforced", QUIET)],
+    ),
+    (
         Permissions(network=True),
         [
             ("reads no files · writes no files · no secrets · enforced", QUIET),

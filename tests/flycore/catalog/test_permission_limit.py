@@ -37,7 +37,7 @@ FULL = Permissions(network=True, read=(".",), write=("out", "${input.dir}"), sec
         ),
         (
             {"network": "yes", "fs": {"read": ["."], "write": ["."]}, "secrets": "KEY", "desktop": True},
-            ("network", "files write ${input.dir}", "secret KEY"),
+            ("network", "secret KEY"),
         ),
         (
             {"network": True, "fs": [], "secrets": ["KEY"], "desktop": 1},
@@ -61,6 +61,12 @@ def test_what_is_too_much(ceiling: dict[str, Any] | None, found: tuple[str, ...]
         ("a/../b", "a", False),
         ("/srv/x", "/srv", True),
         ("./a", "a", True),
+        ("${input.a}/..", ".", True),
+        ("out/${input.a}", "out", True),
+        ("out/${input.a}", "docs", False),
+        ("/srv/${input.a}", ".", False),
+        ("${HOME}/x", ".", False),
+        ("${input.a}${HOME}", ".", False),
     ],
 )
 def test_a_path_is_within_by_its_name(path: str, top: str, within: bool) -> None:

@@ -153,8 +153,14 @@ def test_the_file_that_declares_the_entry_is_edited(tmp_path: Path, legacy: bool
 def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
     found = starter_entries(frozenset(KNOWN))
     of_the_web = {"web.search", "web.pages", "web.files"}
-    whole = dict.fromkeys(("utility.files", "utility.tasks", "media.speech"), (".",))
-    writing = {**whole, "browser.cdp": ("screenshots",), "web.files": ("downloads",)}
+    named = tuple(f"${{input.{name}}}/.." for name in ("output", "outputDir", "outputPath"))
+    writing = {
+        "utility.files": named,
+        "utility.tasks": (".",),
+        "media.speech": ("${input.path}/..",),
+        "browser.cdp": ("screenshots",),
+        "web.files": ("downloads",),
+    }
     assert {entry.id for entry in found} == {
         "utility.local",
         "utility.files",

@@ -55,6 +55,8 @@ def test_what_lies_in_the_project_is_opened_below_it() -> None:
     ("declared", "value", "path"),
     [
         ("${input.dir}", "out", "/p/out"),
+        ("${input.dir}/..", "out/new.zip", "/p/out"),
+        ("${input.dir}/..", "new.zip", "/p"),
         ("${input.dir}", "/p/out", "/p/out"),
         ("out/${input.dir}", "a", "/p/out/a"),
         ("out/${input.dir}/x", "a/b", "/p/out/a/b/x"),
@@ -66,13 +68,16 @@ def test_the_input_fills_in_a_path(declared: str, value: str, path: str) -> None
     made = confined(given={"dir": value}, write=(declared,))
     assert paths(made) == {path: True, "/s/call": True}
     anchors = {mount.path: mount.anchor for mount in made.mounts}
-    assert anchors[path] == ("/p" if path.startswith("/p/") else "/srv")
+    assert anchors[path] == ("/srv" if path.startswith("/srv/") else "/p")
 
 
 @pytest.mark.parametrize(
     ("declared", "value"),
     [
         ("${input.dir}", "/etc"),
+        ("${input.dir}/..", "."),
+        ("${input.dir}/..", "/p"),
+        ("${input.dir}/../..", "out"),
         ("${input.dir}", "../other"),
         ("${input.dir}", "/p/../etc"),
         ("${input.dir}", "~/.ssh"),

@@ -6,6 +6,7 @@ enforced are counted when there are many of them; `whole_reach` names each one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import chain
 from typing import NamedTuple
@@ -24,6 +25,8 @@ _NOT_ENFORCED = "not enforced"
 _BETWEEN = ", "
 _THIS_FOLDER = "."
 _VERBS = {"files read": "reads", "files write": "writes"}
+_FOLDER_OF_INPUT = re.compile(r"\$\{input\.([A-Za-z0-9_-]+)\}/\.\.")
+"""The folder of a file that the call's input names."""
 _OF_THE_NETWORK = ("web.", "browser.")
 """Tools whose work is the network."""
 
@@ -108,15 +111,24 @@ def _unusual_words(row: PermissionReport, tool: str) -> str:
 def _is_outside(path: str) -> bool:
     """Whether the path may lie outside the project's folder. What the input fills in stands on the card with
     the input."""
+    if _FOLDER_OF_INPUT.fullmatch(path):
+        return False
     filled = path.startswith("${") and not path.startswith("${input.")
     return filled or path.startswith(("/", "~")) or ".." in path.split("/")
 
 
 def _counted(names: list[str], *, whole: bool) -> str:
     shown = names if whole or len(names) <= MOST_NAMED else names[:MOST_NAMED]
-    words = _BETWEEN.join("this folder" if name == _THIS_FOLDER else strict_text(name) for name in shown)
+    words = _BETWEEN.join(map(_path_words, shown))
     left = len(names) - len(shown)
     return f"{words} and {left} more (the key “why” names them)" if left else words
+
+
+def _path_words(path: str) -> str:
+    if path == _THIS_FOLDER:
+        return "this folder"
+    of_input = _FOLDER_OF_INPUT.fullmatch(path)
+    return f"the folder of “{of_input[1]}”" if of_input else strict_text(path)
 
 
 def _group(group: tuple[PermissionReport, ...]) -> str:
