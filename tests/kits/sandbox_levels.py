@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+import anyio
 import pytest
 
 from flycore.model.enums import Level
+from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.child.spawn import SpawnSpec
 from flycore.sandbox import bubblewrap, landlock
 from flycore.sandbox.confinement import Confinement, Mount, SystemLayout, read_system_layout
@@ -63,6 +65,13 @@ class LevelDesk(Desk):
         """As that of `Desk`."""
         code = _PATCH.format(level=self.level.value, nowhere=NOWHERE)
         return [sys.executable, "-c", code, "--root", str(self.root), *words]
+
+
+def run_launch(launch: Launch, stdin: str = "") -> ChildExit:
+    """Run the program of the launch to its end, as a call does, and close the launch."""
+    spec = SpawnSpec(argv=launch.argv, cwd="/", env={}, call_id="launched", confine=lambda _: launch)
+    limits = RunLimits(timeout_ms=60_000, max_output_bytes=4_194_304)
+    return anyio.run(run_child, spec, stdin.encode(), limits)
 
 
 def python_confined(level: Level, folder: Path) -> Callable[[SpawnSpec], Launch]:

@@ -119,6 +119,15 @@ class ObserverOrder(Value, frozen=True, kw_only=True):
     """The descriptor of the file to which the notes are appended."""
 
 
+class RestrictionOrder(Value, frozen=True, kw_only=True):
+    """How the child gives up its rights itself, right before it executes its program."""
+
+    module: str
+    """The path of a file of Python that imports the standard library only. Its function `restrict` takes the
+    order, and raises OSError where a right could not be given up."""
+    order: bytes
+
+
 class SealedDelegate(Value, frozen=True, kw_only=True):
     """A delegate as the card shows it and the subject's digest covers it."""
 

@@ -15,6 +15,7 @@ from flycore.model.enums import Level
 from flycore.sandbox import bubblewrap, landlock
 from flycore.sandbox.confinement import Confinement, Mount, read_system_layout
 from flycore.sandbox.launch import ArchitectureUnknown, Launch, degraded_launch, enforced_launch
+from flycore.sandbox.trial_process import run_trial
 
 INSTALL_BUBBLEWRAP = "install bubblewrap (Debian and Ubuntu: apt install bubblewrap)"
 ALLOW_NAMESPACES = (
@@ -158,21 +159,9 @@ def _run(make: Callable[..., Launch]) -> str:
     except OSError as error:
         return str(error)
     try:
-        ran = subprocess.run(
-            launch.argv,
-            env=dict(launch.environment),
-            pass_fds=launch.descriptors,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
+        ran = run_trial(launch, _TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
-    finally:
-        launch.close()
-        if launch.status is not None:
-            os.close(launch.status)
     if not ran.returncode:
         return ""
     told = ran.stderr[-_MAX_REASON:].decode("utf-8", "replace").strip().splitlines()

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from flycore.sandbox import escape_probes, landlock
 from flycore.sandbox.confinement import Confinement, Mount, read_system_layout
 from flycore.sandbox.launch import Launch, degraded_launch, enforced_launch
 from flycore.sandbox.runtime_roots import python_roots
+from flycore.sandbox.trial_process import run_trial
 
 REPORTED = {
     "run-written-file": "what a program has written and runs has no more rights than the program",
@@ -86,11 +87,24 @@ class TrialFailed(Exception):
     """The probes did not run at this level; the text says why."""
 
 
-def try_escapes(level: Level, *, network: bool, python: str = sys.executable) -> tuple[ProbeResult, ...]:
-    """Run every probe at that level. Raises TrialFailed where the program could not be confined or ended
-    without an answer."""
+Start = Callable[[Launch, bytes], subprocess.CompletedProcess[bytes]]
+"""Runs the program of a launch to its end with that input, and closes the launch."""
+
+
+def start_alone(launch: Launch, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Start it as a process of its own, which belongs to no call."""
+    return run_trial(launch, _TIMEOUT_S, stdin)
+
+
+def try_escapes(
+    level: Level, *, network: bool, python: str = sys.executable, start: Start = start_alone
+) -> tuple[ProbeResult, ...]:
+    """Run every probe at that level. `start` runs the program that tries them.
+
+    Raises TrialFailed where the program could not be confined or ended without an answer.
+    """
     with _prepared() as places:
-        return _run(level, places, network=network, python=python)
+        return _run(level, places, network=network, python=python, start=start)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,30 +236,17 @@ def _shared_memory() -> Iterator[int]:
             libc.shmctl(segment, _PRIVATE, None)
 
 
-def _run(level: Level, places: _Places, *, network: bool, python: str) -> tuple[ProbeResult, ...]:
+def _run(
+    level: Level, places: _Places, *, network: bool, python: str, start: Start
+) -> tuple[ProbeResult, ...]:
     program = str(places.folder / "program" / "probes.py")
     argv = (python, "-I", program)
     launch = _launch(level, argv, program, places.folder, network=network, python=python)
-    try:
-        ran = subprocess.run(
-            launch.argv,
-            input=json.dumps(places.told),
-            capture_output=True,
-            text=True,
-            env=dict(launch.environment),
-            pass_fds=launch.descriptors,
-            cwd=places.folder / "write",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    finally:
-        launch.close()
-        if launch.status is not None:
-            os.close(launch.status)
+    ran = start(launch, json.dumps(places.told).encode())
     try:
         answers = json.loads(ran.stdout)
     except ValueError:  # it ended before it could answer
-        last = ran.stderr.strip().splitlines()[-1:] or ["it printed nothing"]
+        last = ran.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or ["it printed nothing"]
         raise TrialFailed(f"exit {ran.returncode}: {last[0]}") from None
     return tuple(ProbeResult(name, *answer) for name, answer in answers.items())
 
@@ -254,7 +255,7 @@ def _launch(
     level: Level, argv: tuple[str, ...], program: str, folder: Path, *, network: bool, python: str
 ) -> Launch:
     if level is Level.NONE:
-        return Launch(argv=argv, environment=_ENVIRONMENT, descriptors=())
+        return Launch(argv=argv, environment=_ENVIRONMENT, descriptors=(), cwd=str(folder / "write"))
     confinement = Confinement(
         mounts=(
             *(Mount(root) for root in python_roots(python)),

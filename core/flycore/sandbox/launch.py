@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import json
+import marshal
 import os
 import platform
 import shutil
-import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
 from flycore.model.enums import Level
-from flycore.model.program import ConfinementReport, ObserverOrder
-from flycore.sandbox import bubblewrap
+from flycore.model.program import ConfinementReport, ObserverOrder, RestrictionOrder
+from flycore.sandbox import bubblewrap, landlock, restriction_program
 from flycore.sandbox.confinement import Confinement, IfMissing, Mount, SystemLayout
 from flycore.sandbox.observation import observer_order
 from flycore.sandbox.seccomp import Architecture, address_families, filter_bytes
 from flysafe.beneath import open_anchor, open_beneath
 
-_OUTER_ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+OUTER_ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 """The environment of the confining program itself: what is in it can be read inside, in /proc/1/environ."""
 
 
@@ -39,8 +39,14 @@ class Launch:
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(repr=False)
     descriptors: tuple[int, ...]
+    cwd: str = "/"
+    """The folder in which the command is started. A confining command goes to the program's own when it is
+    ready to."""
+    restriction: RestrictionOrder | None = None
+    """How the process gives up its rights right before it becomes the command; None where the command itself
+    confines the program."""
     status: int | None = None
-    """The end of a pipe on which the command reports in JSON, a line each; its owner closes it."""
+    """The end of a pipe on which is reported in JSON, a line each; its owner closes it."""
     keeps_watch: bool = False
     """Whether the command stays, and the program is a child of it that ends when it does."""
     private_folder: str = ""
@@ -54,7 +60,7 @@ class Launch:
             os.close(descriptor)
 
     def report(self, written: bytes) -> ConfinementReport:
-        """Return what the command has written to `status` by its end."""
+        """Return what was written to `status` by the end of the process."""
         return read_report(written)
 
     def clean_up(self) -> None:
@@ -68,8 +74,8 @@ _SIGNALS = range(129, 129 + 64)
 
 
 def read_report(written: bytes) -> ConfinementReport:
-    """Return what a confining command reported: bwrap the id of its child, and the exit code once a program
-    has run; the degraded launcher that it has given up its rights."""
+    """Return what was reported: by bwrap the id of its child, and the exit code once a program has run; by
+    `restriction_program` that the process has given up its rights."""
     said: dict[str, object] = {}
     for line in written.splitlines():
         try:
@@ -123,7 +129,7 @@ def enforced_launch(
         observer = _observer(confinement, layout, Level.ENFORCED) if observed else None
         return Launch(
             argv=(bubblewrap.PROGRAM, "--args", str(listed), "--", *argv),
-            environment=_OUTER_ENVIRONMENT,
+            environment=OUTER_ENVIRONMENT,
             descriptors=opened.handed_over(),
             status=reader,
             keeps_watch=True,
@@ -139,39 +145,47 @@ def degraded_launch(
     *,
     observed: bool = False,
 ) -> Launch:
-    """Return the launch of a program that gives up its rights itself before it runs, by Landlock and the
-    filter of system calls. `observed` and what is raised are as for `enforced_launch`."""
+    """Return the launch of a program whose process gives up its rights itself before it executes it, by
+    Landlock and the filter of system calls. `observed` and what is raised are as for `enforced_launch`."""
     _refuse_nul(confinement, environment, argv)
     program = _filter_of(confinement, observed=observed)
     with _Descriptors() as opened:
         mounts = opened.mounts(confinement)
         reader, writer = opened.pipe()
-        order = {
-            "argv": argv,
-            "environment": dict(environment),
-            "cwd": confinement.cwd,
-            "network": confinement.network,
-            "filter": program.hex(),
-            "status": writer,
-            "mounts": [
-                *((path, False) for path in (*layout.folders, *(path for path, _ in layout.links), "/proc")),
-                *((path, False) for path in (layout.network if confinement.network else ())),
-                *((path, True) for path in ("/dev/null", "/dev/zero", "/dev/full")),
-                *((path, False) for path in ("/dev/random", "/dev/urandom")),
-                # What was opened counts, whatever the path leads to by then.
-                *((f"/proc/self/fd/{number}", mount.writable) for mount, number in mounts.items()),
+        rights = landlock.handled_rights(landlock.version(), network=confinement.network)
+        order = (
+            (rights.files, rights.network, rights.scopes),
+            landlock.ON_FILES,
+            [
+                (os.fsencode(path), landlock.mount_rights(rights.files, writable=writable))
+                for path, writable in _always_reached(layout, network=confinement.network)
             ],
-            "opened": list(mounts.values()),
-        }
-        listed = opened.keep(_memory_file("order", json.dumps(order).encode()))
+            # What was opened counts, whatever the path leads to by then.
+            [
+                (number, landlock.mount_rights(rights.files, writable=mount.writable))
+                for mount, number in mounts.items()
+            ],
+            program,
+            writer,
+        )
         observer = _observer(confinement, layout, Level.DEGRADED) if observed else None
         return Launch(
-            argv=(sys.executable, "-I", "-m", "flycore.sandbox.degraded_launcher", str(listed)),
-            environment=_OUTER_ENVIRONMENT,
+            argv=argv,
+            environment=dict(environment),
             descriptors=opened.handed_over(),
+            cwd=confinement.cwd,
+            restriction=RestrictionOrder(module=restriction_program.__file__, order=marshal.dumps(order)),
             status=reader,
             observer=observer,
         )
+
+
+def _always_reached(layout: SystemLayout, *, network: bool) -> Iterator[tuple[str, bool]]:
+    """The paths that every program reaches at level `degraded`, and whether it may write there."""
+    yield from ((path, False) for path in (*layout.folders, *(path for path, _ in layout.links), "/proc"))
+    yield from ((path, False) for path in (layout.network if network else ()))
+    yield from ((path, True) for path in ("/dev/null", "/dev/zero", "/dev/full"))
+    yield from ((path, False) for path in ("/dev/random", "/dev/urandom"))
 
 
 class _Descriptors:

@@ -152,6 +152,8 @@ def observer_order(
         socket_call(architecture),
         AF_UNIX,
         [numbers["execve"], numbers["execveat"]],
+        # Bubblewrap is executed before the program. At the other level the process confines itself.
+        2 if level is Level.ENFORCED else 1,
     )
     return ObserverOrder(
         system_call=_SECCOMP[architecture],

@@ -9,9 +9,7 @@ and `linux/seccomp.h`.
 
 from __future__ import annotations
 
-import ctypes
 import errno
-import os
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -41,8 +39,6 @@ _NEW_NAMESPACES = 0x7E020080
 """CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET and NEWTIME, as `clone` takes them."""
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 """Both push input into a terminal, as if a person had typed it."""
-
-_NO_NEW_PRIVS, _SET_SECCOMP, _MODE_FILTER = 38, 22, 2  # of prctl
 
 AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 
@@ -195,31 +191,13 @@ def socket_call(architecture: Architecture) -> int:
 
 @lru_cache(maxsize=16)
 def filter_bytes(architecture: Architecture, families: tuple[int, ...]) -> bytes:
-    """Return the filter as the bytes that `bwrap --seccomp` and the `seccomp` system call take."""
+    """Return the filter as the bytes that `bwrap --seccomp` and `prctl` take."""
     return packed(assemble(architecture, families))
 
 
 def packed(program: Iterable[Instruction]) -> bytes:
     """Return the instructions as the bytes that the kernel takes."""
     return b"".join(instruction.packed() for instruction in program)
-
-
-def restrict_this_process(program: bytes) -> None:
-    """Put the filter in force for this process and all that it starts. There is no way back.
-
-    Raises OSError where the kernel refuses it.
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    steps = ctypes.create_string_buffer(program, len(program))
-
-    class Filter(ctypes.Structure):  # struct sock_fprog
-        _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
-
-    asked = Filter(len(program) // len(Instruction(0, 0).packed()), ctypes.addressof(steps))
-    for arguments in ((_NO_NEW_PRIVS, 1, 0, 0, 0), (_SET_SECCOMP, _MODE_FILTER, ctypes.byref(asked), 0, 0)):
-        if libc.prctl(*arguments) < 0:
-            code = ctypes.get_errno()
-            raise OSError(code, os.strerror(code))
 
 
 def _error(number: int) -> Instruction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import traceback
 
 import pytest
@@ -14,11 +15,15 @@ from flycore.sandbox.escape_trial import (
     REPORTED,
     WITH_NETWORK,
     ProbeResult,
+    Start,
     gaps_of,
     newly_open,
+    start_alone,
     try_escapes,
 )
+from flycore.sandbox.launch import Launch
 from kits.programs import needs_bubblewrap
+from kits.sandbox_levels import run_launch
 
 pytestmark = pytest.mark.suite
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -36,9 +41,19 @@ def level(request: pytest.FixtureRequest) -> Level:
     return Level.ENFORCED
 
 
+def start_as_call(launch: Launch, stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Start the program as that of a call is started."""
+    ended = run_launch(launch, stdin.decode())
+    assert ended.spawn_error is None, ended.spawn_error
+    assert ended.confinement is not None
+    assert ended.confinement.confined
+    return subprocess.CompletedProcess(launch.argv, ended.exit_code or 0, ended.stdout, ended.stderr_tail)
+
+
 @pytest.mark.parametrize("network", [False, True], ids=["alone", "network"])
-def test_nothing_but_what_is_said_is_open(level: Level, network: bool) -> None:
-    results = try_escapes(level, network=network)
+@pytest.mark.parametrize("start", [start_alone, start_as_call], ids=["trial", "call"])
+def test_nothing_but_what_is_said_is_open(level: Level, start: Start, network: bool) -> None:
+    results = try_escapes(level, network=network, start=start)
     assert len(results) > 50
     assert newly_open(level, results, network=network) == ()
     # What is told as a gap is one here: a list that says too much would hide the next hole.

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Protocol
 
-from flycore.model.program import ConfinementReport, ObserverOrder
+from flycore.model.program import ConfinementReport, ObserverOrder, RestrictionOrder
 
 MAX_STATUS = 65_536
 """How much of a confining command's report is read: all that fits into its pipe."""
@@ -16,26 +16,37 @@ MAX_NOTES = 1_048_576
 
 
 class ConfinedStart(Protocol):
-    """A command that confines the program and then becomes it, or starts it."""
+    """The start of a program that is confined: by a command that starts it, or by the process itself, which
+    gives up its rights and then becomes it."""
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """The confining command, with the program's own at its end or in a descriptor."""
+        """The confining command with the program's own at its end, or the program's own."""
         ...
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """The environment of the confining command; that of the program is in a descriptor."""
+        """The environment of `argv`. A confining command has that of the program in a descriptor."""
+        ...
+
+    @property
+    def cwd(self) -> str:
+        """The folder in which `argv` is started."""
+        ...
+
+    @property
+    def restriction(self) -> RestrictionOrder | None:
+        """How the process gives up its rights; None where a command confines the program."""
         ...
 
     @property
     def descriptors(self) -> tuple[int, ...]:
-        """What the command is handed, under the same numbers."""
+        """What the process is handed, under the same numbers. The program gets none of them."""
         ...
 
     @property
     def status(self) -> int | None:
-        """The end of a pipe on which the command reports; None where it does not."""
+        """The end of a pipe on which is reported whether the program is confined; None where it is not."""
         ...
 
     @property

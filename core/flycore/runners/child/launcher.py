@@ -23,11 +23,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from flycore.model.program import ObserverOrder
+from flycore.model.program import ObserverOrder, RestrictionOrder
 from flycore.runners.child.launcher_program import (
     ADOPT,
     ANSWER,
     DESCRIPTORS,
+    LONGEST_PATH,
     MOST_DESCRIPTORS,
     OBSERVED,
     START,
@@ -149,27 +150,31 @@ def launch(
     handed: Sequence[int] = (),
     limits: Sequence[tuple[int, int, bool]] = (),
     observer: ObserverOrder | None = None,
+    restriction: RestrictionOrder | None = None,
 ) -> ChildProcess:
     """Start a child in a session of its own, as a child of this process and subreaper of its descendants.
 
     The child gets the descriptors `handed` under their own numbers. `limits` are its resource limits: the
     kind, the value, and whether it must not raise it again. With `observer` another process notes what the
-    child and its descendants ask for. This process has to be a child subreaper itself. Raises OSError, and
-    ValueError for a NUL character.
+    child and its descendants ask for. With `restriction` the child gives up rights before it executes its
+    program, and executes nothing where it cannot. This process has to be a child subreaper itself. Raises
+    OSError, and ValueError for a NUL character.
     """
-    if len(handed) >= MOST_DESCRIPTORS - DESCRIPTORS:
+    module = b"" if restriction is None else _encoded(restriction.module)
+    if len(handed) >= MOST_DESCRIPTORS - DESCRIPTORS or len(module) >= LONGEST_PATH:
         raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
     words = [_encoded(word) for word in argv]
     variables = {_encoded(name): _encoded(value) for name, value in env.items()}
     candidates = _candidates(executable or argv[0], env)
     observed = None if observer is None else (observer.system_call, observer.filter, observer.granted)
-    request = (candidates, words, variables, _encoded(cwd), list(handed), list(limits), observed)
+    restricted = None if restriction is None else (module, restriction.order)
+    request = (candidates, words, variables, _encoded(cwd), list(handed), list(limits), observed, restricted)
     descriptor = os.memfd_create("launch", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, marshal.dumps(request))
         further = handed if observer is None else (*handed, observer.notes)
         message = START if observer is None else OBSERVED
-        return _ask([stdin, stdout, stderr], descriptor, further, message)
+        return _ask([stdin, stdout, stderr], descriptor, further, message + module)
     finally:
         os.close(descriptor)
 

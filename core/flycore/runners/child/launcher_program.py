@@ -17,7 +17,11 @@ the pipe says that it was started.
 The resource limits are set in the child before its program runs, so that whatever it starts has them, too.
 
 A program that is to be observed gets an observer (`observer_program.py`), a child of this process: the
-message is then `OBSERVED`, and the last descriptor is the file of its notes.
+message then begins with `OBSERVED`, and the last descriptor is the file of its notes.
+
+A program that is to be confined by its own process names, behind that byte, the file of the module that does
+it. The child calls its function `restrict` after everything else that needs a right, and executes nothing
+where that raises. Both modules are loaded in this process, once, so that no child has to.
 
 The launcher has a pidfd of each child until the child exits. At the end of the socket the kernel is gone,
 however it ended, and the launcher ends each of these children with all its descendants. A kernel that ends by
@@ -60,7 +64,9 @@ OOM_SCORE_RAISE = 500
 MAX_OOM_SCORE = 1000
 """From proc_pid_oom_score_adj(5)."""
 OBSERVED = b"o"
-"""The message that asks for an observer."""
+"""The first byte of a message that asks for a child with an observer."""
+LONGEST_PATH = 4_096
+"""PATH_MAX of the kernel, with the NUL: how long the path of a module may be."""
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
 _CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 _PAUSE_S = 0.0002
@@ -94,8 +100,9 @@ def main(descriptor: int) -> None:
             continue
         message, received = _receive(control)
         _reap_observers()
-        if message in (START, OBSERVED):
-            channel = _start_observer(received) if message == OBSERVED else -1
+        if message[:1] in (START, OBSERVED):
+            _load_ahead(message[1:])
+            channel = _start_observer(received) if message[:1] == OBSERVED else -1
             _start(received, prctl, children, channel)
         elif message:
             _adopt(message, received, children)
@@ -108,7 +115,7 @@ def main(descriptor: int) -> None:
 
 def _receive(connection: socket.socket, flags: int = 0) -> tuple[bytes, list[int]]:
     """The next message with its descriptors; empty at the end, and where there is none and nothing waits."""
-    most = len(ADOPT) + ANSWER.size * MOST_DESCRIPTORS
+    most = max(len(ADOPT) + ANSWER.size * MOST_DESCRIPTORS, len(START) + LONGEST_PATH)
     try:
         message, received, _, _ = socket.recv_fds(connection, most, MOST_DESCRIPTORS, flags)
     except (ConnectionError, BlockingIOError):
@@ -163,32 +170,42 @@ def _raise_descriptor_limit() -> None:
 
 
 _observers: set[int] = set()
-_loaded: list[ModuleType] = []
+_OBSERVER_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "observer_program.py")
+_loaded: dict[str, ModuleType] = {}
 
 
-def _observer_program() -> ModuleType:
-    """The module of the observer. This process has no search path on which it could be imported."""
-    if not _loaded:
-        # Only here: a start that observes nothing does without it.
+def _module(path: str) -> ModuleType:
+    """The module in that file. This process has no search path on which it could be imported."""
+    if path not in _loaded:
+        # Only here: a start that needs no module does without it.
         from importlib.machinery import SourceFileLoader
 
-        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "observer_program.py")
-        module = type(sys)("observer_program")
+        module = type(sys)(os.path.basename(path).removesuffix(".py"))
+        module.__file__ = path
         SourceFileLoader(module.__name__, path).exec_module(module)
-        _loaded.append(module)
-    return _loaded[0]
+        _loaded[path] = module
+    return _loaded[path]
+
+
+def _load_ahead(path: bytes) -> None:
+    """Load the module here, where a child names one, so that the next ones have it."""
+    try:
+        if path:
+            _module(os.fsdecode(path))
+    except Exception:  # noqa: BLE001 - the child fails with it, and says so; the launcher serves the others
+        return
 
 
 def _start_observer(received: list[int]) -> int:
     """Start the observer of the next child, and return the channel over which the child sends its filter's
     listener."""
-    module = _observer_program()
+    module = _module(_OBSERVER_PROGRAM)
     ours, theirs = socket.socketpair()
     observer = os.fork()
     if observer == 0:
         try:
             request = received[DESCRIPTORS - 1]
-            order = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))[-1]  # noqa: S302
+            order = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))[-2]  # noqa: S302
             ours.close()
             module.observe(theirs.detach(), order[2], received[-1])
         finally:
@@ -225,7 +242,7 @@ def _start_child(received: list[int], between: int, prctl: object, channel: int)
         os.write(answer, ANSWER.pack(os.getpid()))
         data = os.pread(request, os.fstat(request).st_size, 0)
         # The kernel itself wrote it.
-        candidates, argv, environ, cwd, numbers, limits, observed = marshal.loads(data)  # noqa: S302
+        candidates, argv, environ, cwd, numbers, limits, observed, restricted = marshal.loads(data)  # noqa: S302
         while os.getppid() == between:
             time.sleep(_PAUSE_S)
         os.setsid()
@@ -242,7 +259,10 @@ def _start_child(received: list[int], between: int, prctl: object, channel: int)
             channel = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, max(numbers, default=0) + 1)
         answer = _hand_over(further, numbers, answer)
         if observed:
-            _observer_program().install(*observed[:2], channel)
+            _module(_OBSERVER_PROGRAM).install(*observed[:2], channel)
+        if restricted:
+            # An exception that is none of the system's ends this process before it executes anything.
+            _module(os.fsdecode(restricted[0])).restrict(restricted[1])
         # Last, because this process, too, is subject to them from here on.
         _limit(limits)
         _execute(candidates, argv, environ)

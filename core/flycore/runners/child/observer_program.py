@@ -42,8 +42,6 @@ _REPLY = struct.Struct("=QqiI")  # struct seccomp_notif_resp
 _ID = struct.Struct("=Q")
 _GO_ON = 1  # SECCOMP_USER_NOTIF_FLAG_CONTINUE
 _AT_CURRENT_FOLDER = 0xFFFFFF9C  # AT_FDCWD as the lower half of the argument
-_EXECUTIONS_BEFORE = 2
-"""The confining command is executed first, and the program second. What is asked for before is not noted."""
 _LISTED = os.O_DIRECTORY
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
@@ -96,13 +94,16 @@ class _Observer:
 
     def __init__(self, listener: int, notes: int, order: bytes) -> None:
         self._listener, self._notes = listener, notes
-        grants, parents, empty, calls, self._socket, self._unix, executions = marshal.loads(order)  # noqa: S302
         # The kernel of flytui wrote it.
+        grants, parents, empty, calls, self._socket, self._unix, *rest = marshal.loads(order)  # noqa: S302
+        executions, self._executions_before = rest
         self._grants: dict[bytes, int] = grants
         self._parents: frozenset[bytes] = frozenset(parents)
         self._empty: frozenset[bytes] = frozenset(empty)
         self._calls: dict[int, list[tuple[str, int, int, str, int]]] = calls
         self._executions: frozenset[int] = frozenset(executions)
+        """The calls that execute a program. What is asked for before so many of them is not noted: a command
+        that confines the program is executed first."""
         self._executed = 0
         self._noted: set[bytes] = set()
         self._full = False
@@ -128,7 +129,7 @@ class _Observer:
                 return  # the process has ended, or a signal came first
             raise
         call, pid, _, number, _, _, *arguments = _NOTIFICATION.unpack(waiting)
-        if number == self._socket and self._executed >= _EXECUTIONS_BEFORE:
+        if number == self._socket and self._executed >= self._executions_before:
             # First, and without a way to let it go on: this refusal is a part of the boundary. Before, only
             # the confining command runs, which asks a socket for the number of its loopback device.
             self._reply(call, -errno.EAFNOSUPPORT, 0)
@@ -146,7 +147,7 @@ class _Observer:
                 raise
 
     def _look(self, call: int, pid: int, number: int, arguments: list[int]) -> None:
-        if self._executed < _EXECUTIONS_BEFORE:
+        if self._executed < self._executions_before:
             self._executed += number in self._executions
             return
         if self._full:

@@ -118,8 +118,7 @@ def _start(spec: SpawnSpec, ends: list[int], confined: ConfinedStart | None) -> 
     child = launch(
         spec.argv if confined is None else confined.argv,
         executable=spec.executable if confined is None else None,
-        # A confining command goes to the program's folder when it is ready to.
-        cwd=spec.cwd if confined is None else "/",
+        cwd=spec.cwd if confined is None else confined.cwd,
         env=spec.env if confined is None else confined.environment,
         stdin=ends[0],
         stdout=ends[3],
@@ -127,6 +126,7 @@ def _start(spec: SpawnSpec, ends: list[int], confined: ConfinedStart | None) -> 
         handed=() if confined is None else confined.descriptors,
         limits=tuple(_limits(spec.limits, reserves_memory=reserves_memory(spec.executable, spec.argv))),
         observer=None if confined is None else confined.observer,
+        restriction=None if confined is None else confined.restriction,
     )
     try:
         # The child is not reaped yet, so its id cannot belong to another process by now.
