@@ -67,6 +67,7 @@ from flycore.registry.paths import RootPaths
 from flycore.runners.child.launcher import prepare_launcher
 from flycore.runners.pool import ProcessPool
 from flysafe.atomic import private_folder
+from flysafe.control_groups import claim
 from flysafe.own_process import erase_from_environment, forbid_inspection
 
 AUDIT_GROUP_SECONDS = 0.05
@@ -82,6 +83,8 @@ async def open_kernel(
     if environ is None:
         forbid_inspection()
         erase_from_environment([name for name in os.environ if looks_secret(name)])
+        # Before the launcher is started: a group that limits memory may hold no process.
+        claim()
     variables = dict(os.environ if environ is None else environ)
     # It starts on another processor while this one reads the root's files.
     prepare_launcher()

@@ -234,6 +234,7 @@ class Code(StrEnum):
     INVALID_OUTPUT = "invalid-output"
     OUTPUT_LIMIT = "output-limit"
     PROCESS_LIMIT = "process-limit"
+    MEMORY_LIMIT = "memory-limit"
     CRASHED = "crashed"
     INVALID_INPUT = "invalid-input"
     NOT_FOUND = "not-found"

@@ -80,6 +80,12 @@ class Limits(Value, frozen=True, kw_only=True):
         """How many processes a call may have."""
         return DEFAULT_PROCESSES if self.processes is None else self.processes
 
+    @property
+    def most_memory(self) -> int:
+        """How many bytes of memory the processes of a call may use together, where a control group limits
+        them, and each of them may write to."""
+        return DEFAULT_MEMORY_BYTES if self.memory_bytes is None else self.memory_bytes
+
 
 class ToolClaim(Value, frozen=True, kw_only=True):
     """A tool that the sidecar offers: the name of a known capability, or `spec` with the description of a new

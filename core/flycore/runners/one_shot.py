@@ -123,6 +123,7 @@ PROCESS_HINT = (
     "raise limits.processes of the entry if the tool needs more; else look for what starts them without end;"
     " it may have acted in part"
 )
+MEMORY_HINT = "raise limits.memoryBytes of the entry, or ask the tool for less; it may have acted in part"
 
 
 async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> RunOutcome:
@@ -194,6 +195,8 @@ def _confinement_failure(ended: ChildExit, stderr_tail: str) -> SpawnFailure | N
     # signal ended the confining command itself, the program may have run, and has ended with it.
     killed = ended.exit_code is not None and ended.exit_code < 0
     if report.started and (ended.timed_out or ended.output_limited or ended.process_limited or killed):
+        return None
+    if ended.memory_limited and killed:
         return None
     return not_confined((stderr_tail.strip().splitlines() or ["it was ended before it ran"])[-1])
 
@@ -270,6 +273,17 @@ def process_limited(limits: Limits, facts: JsonObject) -> Answer:
     )
 
 
+def memory_limited(limits: Limits, facts: JsonObject) -> Answer:
+    """The answer for a program whose processes together reached their limit of memory."""
+    return Answer(
+        status=Status.FAILED,
+        code=Code.MEMORY_LIMIT,
+        message=f"its processes together used more than {limits.most_memory} bytes, so that all were ended",
+        hint=MEMORY_HINT,
+        details={"memoryBytes": limits.most_memory, **facts},
+    )
+
+
 def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Answer:
     """The answer for a program that reached its time limit."""
     return Answer(
@@ -292,6 +306,8 @@ def _cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Answe
         return output_limited(job, facts)
     if ended.process_limited:
         return process_limited(job.limits, facts)
+    if ended.memory_limited:
+        return memory_limited(job.limits, facts)
     return timed_out(job, facts) if ended.timed_out else None
 
 

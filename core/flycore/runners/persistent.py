@@ -32,6 +32,7 @@ from flycore.runners.one_shot import (
     ProcessJsonJob,
     RunOutcome,
     call_sidecar,
+    memory_limited,
     not_started,
     outcome_from_answer,
     output_limited,
@@ -71,6 +72,8 @@ class End(StrEnum):
     TOO_LONG = "too-long"
     TOO_MANY = "too-many"
     """It had more processes than its limit."""
+    TOO_LARGE = "too-large"
+    """Its processes together reached their limit of memory."""
     INVALID = "invalid"
     DIED = "died"
 
@@ -289,6 +292,7 @@ class PersistentProcess:
         os.close(self._child.pidfd)
         self._child.process.poll()
         forget(self._tree)
+        self._child.remove_group()
         if self._child.confined is not None:
             self._own_exit_code = self._child.confined.close().exit_code
 
@@ -305,6 +309,8 @@ class PersistentProcess:
         self._stdout.drain()
         asked = self._request is not None and not self._request.over.is_set()
         self._look_at_report()
+        if asked and self._request is not None and self._child.memory_exceeded:
+            self._request.finish(End.TOO_LARGE)
         self._break(died=asked or self._exit_code() != 0)
 
     def _exit_code(self) -> int | None:
@@ -444,6 +450,8 @@ def _answer(job: ProcessJsonJob, reply: Reply, stderr_tail: str) -> Answer:
         return output_limited(job, facts)
     if reply.end is End.TOO_MANY:
         return process_limited(job.limits, facts)
+    if reply.end is End.TOO_LARGE:
+        return memory_limited(job.limits, facts)
     if reply.violation is not None:
         return Answer(
             status=Status.FAILED,

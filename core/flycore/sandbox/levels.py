@@ -12,6 +12,7 @@ from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport
 from flycore.sandbox.detection import SandboxSupport
 from flycore.sandbox.limit_report import limit_rows
+from flysafe.control_groups import memory_control
 
 CONFINING = (Level.ENFORCED, Level.DEGRADED)
 """The levels at which a program is started confined."""
@@ -66,7 +67,9 @@ def report(entry: SidecarEntry, support: SandboxSupport, *, bundled: bool) -> Sa
     """Return the level of the entry's calls, and for each permission and limit whether it is enforced."""
     level = sandbox_level(entry, support, bundled=bundled)
     open_because = "" if level in CONFINING else _why_open(entry, level, bundled=bundled)
-    return _report(entry.effective_permissions, limit_rows(entry), level, open_because)
+    return _report(
+        entry.effective_permissions, limit_rows(entry, memory_control().why_not), level, open_because
+    )
 
 
 def sandbox_in_words(catalog: Catalog) -> str:

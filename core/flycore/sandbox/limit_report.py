@@ -21,7 +21,11 @@ NOT_STARTED = "not enforced: the program was not started here"
 _SET = "limit of each process, set before it starts"
 _MEMORY = (
     "of what each process writes to (RLIMIT_DATA){space}, set before it starts; not of the call's processes"
-    " together, because no control group is used"
+    " together: {why_not}"
+)
+_TOGETHER = (
+    "of all processes of a call together, by a control group (memory.max), in which files that are read or"
+    " written count as well; and of what each of them writes to (RLIMIT_DATA){space}"
 )
 _SPACE = (
     " and of its address space (RLIMIT_AS), but not for node, bun, deno, java and Chromium, which reserve far"
@@ -30,16 +34,21 @@ _SPACE = (
 _COUNTED = "processes of a call are counted four times a second, and one with more is ended"
 
 
-def limit_rows(entry: SidecarEntry) -> tuple[PermissionReport, ...]:
-    """Return the rows of the entry's limits, in a fixed order."""
-    return tuple(_rows(entry.limits, entry.max_output_bytes, entry.timeout_ms, elsewhere=bool(entry.url)))
+def limit_rows(entry: SidecarEntry, why_apart: str) -> tuple[PermissionReport, ...]:
+    """Return the rows of the entry's limits, in a fixed order.
+
+    `why_apart` says why the memory of each process is limited by itself; empty where a control group limits
+    that of all together.
+    """
+    bytes_and_time = (entry.max_output_bytes, entry.timeout_ms)
+    return tuple(_rows(entry.limits, *bytes_and_time, why_apart, elsewhere=bool(entry.url)))
 
 
 @lru_cache(maxsize=1_024)
 def _rows(
-    limits: Limits, output_bytes: int, timeout_ms: int, *, elsewhere: bool
+    limits: Limits, output_bytes: int, timeout_ms: int, why_apart: str, *, elsewhere: bool
 ) -> tuple[PermissionReport, ...]:
-    of_processes = _of_processes(limits)
+    of_processes = _of_processes(limits, why_apart)
     if elsewhere:
         of_processes = (_row(row.name, row.declared, NOT_STARTED, enforced=False) for row in of_processes)
     output = f"{_size(output_bytes)}{_default(output_bytes, DEFAULT_MAX_OUTPUT_BYTES)}"
@@ -51,14 +60,15 @@ def _rows(
     )
 
 
-def _of_processes(limits: Limits) -> Iterator[PermissionReport]:
+def _of_processes(limits: Limits, why_apart: str) -> Iterator[PermissionReport]:
     seconds = None if limits.cpu_seconds is None else f"{limits.cpu_seconds} s"
     yield _optional("cpu", seconds, f"RLIMIT_CPU, {_SET}")
     if limits.memory_bytes is None:
         memory, space = f"{_size(DEFAULT_MEMORY_BYTES)} (the default)", ""
     else:
         memory, space = _size(limits.memory_bytes), _SPACE
-    yield _row("memory", memory, _MEMORY.format(space=space))
+    by = _MEMORY.format(space=space, why_not=why_apart) if why_apart else _TOGETHER.format(space=space)
+    yield _row("memory", memory, by)
     file = None if limits.file_bytes is None else _size(limits.file_bytes)
     yield _optional("file size", file, f"RLIMIT_FSIZE, {_SET}")
     files = "as flytui was started with (the default)" if not limits.open_files else str(limits.open_files)

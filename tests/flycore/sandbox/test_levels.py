@@ -11,6 +11,7 @@ from flycore.model.enums import Kind, Level, Source
 from flycore.model.sidecar import Limits, Permissions, SidecarEntry, ToolClaim
 from flycore.sandbox.detection import INSTALL_BUBBLEWRAP, UNTRIED, LevelCheck, SandboxSupport
 from flycore.sandbox.levels import ELSEWHERE, MECHANISM, minimum_level, report, sandbox_level
+from flysafe.control_groups import memory_control
 
 MakeEntry = Callable[..., SidecarEntry]
 EVERYTHING = Permissions(network=True, read=(".", "docs"), write=("out",), secrets=("KEY",))
@@ -130,7 +131,7 @@ def test_each_limit_has_a_row_also_where_the_default_holds(make_entry: MakeEntry
     assert rows["memory"].declared == "512 MiB (the default)"
     assert "RLIMIT_DATA" in rows["memory"].why
     assert "RLIMIT_AS" not in rows["memory"].why
-    assert "no control group" in rows["memory"].why
+    assert memory_control().why_not in rows["memory"].why
     assert rows["processes"].declared == "512 (the default)"
 
 

@@ -45,4 +45,5 @@ def test_the_supervisor_imports_the_standard_library_only() -> None:
     packages = {name.partition(".")[0] for name in loaded}
     assert packages - set(sys.stdlib_module_names) == {"flytui", "flysafe"}
     assert not packages & {"asyncio", "ctypes", "subprocess", "logging"}
-    assert {name for name in loaded if name.startswith("flysafe.")} == {"flysafe.unix_sockets"}
+    own = {name for name in loaded if name.startswith("flysafe.")}
+    assert own == {"flysafe.control_groups", "flysafe.unix_sockets"}

@@ -21,6 +21,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from flysafe.control_groups import settle
 from flytui.supervisor.children import (
     CRASHED,
     Child,
@@ -113,6 +114,8 @@ class _Supervisor:
     def run(self) -> int:
         """Start both processes, and return when both have ended."""
         self._take_signals()
+        # Before the first child: only then can the group of this process limit the memory of calls.
+        settle()
         try:
             self._start_console("")
             while self._console is not None or self._kernel is not None or self._exit is None:

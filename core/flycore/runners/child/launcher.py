@@ -42,6 +42,8 @@ LOOK_SECONDS = 0.1
 the caller of `launch` waits."""
 _PROGRAM = str(Path(__file__).with_name("launcher_program.py"))
 _ATTEMPTS = 2
+_FURTHER = 2
+"""The descriptors of a child besides its streams and those that it is handed: its group and its notes."""
 _EXIT_SECONDS = 25.0
 """How long the launcher may take to end what is left when this process ends; usually nothing is."""
 
@@ -151,28 +153,35 @@ def launch(
     limits: Sequence[tuple[int, int, bool]] = (),
     observer: ObserverOrder | None = None,
     restriction: RestrictionOrder | None = None,
+    group: int = -1,
 ) -> ChildProcess:
     """Start a child in a session of its own, as a child of this process and subreaper of its descendants.
 
     The child gets the descriptors `handed` under their own numbers. `limits` are its resource limits: the
     kind, the value, and whether it must not raise it again. With `observer` another process notes what the
     child and its descendants ask for. With `restriction` the child gives up rights before it executes its
-    program, and executes nothing where it cannot. This process has to be a child subreaper itself. Raises
-    OSError, and ValueError for a NUL character.
+    program, and executes nothing where it cannot. `group` is a descriptor of the `cgroup.procs` of the
+    control group that the child moves into, -1 for none. This process has to be a child subreaper itself.
+    Raises OSError, and ValueError for a NUL character.
     """
     module = b"" if restriction is None else _encoded(restriction.module)
-    if len(handed) >= MOST_DESCRIPTORS - DESCRIPTORS or len(module) >= LONGEST_PATH:
+    if len(handed) >= MOST_DESCRIPTORS - DESCRIPTORS - _FURTHER or len(module) >= LONGEST_PATH:
         raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
     words = [_encoded(word) for word in argv]
     variables = {_encoded(name): _encoded(value) for name, value in env.items()}
     candidates = _candidates(executable or argv[0], env)
     observed = None if observer is None else (observer.system_call, observer.filter, observer.granted)
     restricted = None if restriction is None else (module, restriction.order)
-    request = (candidates, words, variables, _encoded(cwd), list(handed), list(limits), observed, restricted)
+    grouped = group >= 0
+    request = (
+        *(candidates, words, variables, _encoded(cwd), list(handed), list(limits)),
+        *(observed, restricted, grouped),
+    )
     descriptor = os.memfd_create("launch", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, marshal.dumps(request))
-        further = handed if observer is None else (*handed, observer.notes)
+        further = (*handed, *((group,) if grouped else ()))
+        further = further if observer is None else (*further, observer.notes)
         message = START if observer is None else OBSERVED
         return _ask([stdin, stdout, stderr], descriptor, further, message + module)
     finally:

@@ -19,6 +19,9 @@ The resource limits are set in the child before its program runs, so that whatev
 A program that is to be observed gets an observer (`observer_program.py`), a child of this process: the
 message then begins with `OBSERVED`, and the last descriptor is the file of its notes.
 
+A child with a control group gets a descriptor of the group's `cgroup.procs`, before that of the notes, and
+moves into the group by itself.
+
 A program that is to be confined by its own process names, behind that byte, the file of the module that does
 it. The child calls its function `restrict` after everything else that needs a right, and executes nothing
 where that raises. Both modules are loaded in this process, once, so that no child has to.
@@ -205,7 +208,7 @@ def _start_observer(received: list[int]) -> int:
     if observer == 0:
         try:
             request = received[DESCRIPTORS - 1]
-            order = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))[-2]  # noqa: S302
+            order = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))[6]  # noqa: S302
             ours.close()
             module.observe(theirs.detach(), order[2], received[-1])
         finally:
@@ -242,7 +245,8 @@ def _start_child(received: list[int], between: int, prctl: object, channel: int)
         os.write(answer, ANSWER.pack(os.getpid()))
         data = os.pread(request, os.fstat(request).st_size, 0)
         # The kernel itself wrote it.
-        candidates, argv, environ, cwd, numbers, limits, observed, restricted = marshal.loads(data)  # noqa: S302
+        candidates, argv, environ, cwd, numbers, limits, *rest = marshal.loads(data)  # noqa: S302
+        observed, restricted, grouped = rest
         while os.getppid() == between:
             time.sleep(_PAUSE_S)
         os.setsid()
@@ -257,6 +261,8 @@ def _start_child(received: list[int], between: int, prctl: object, channel: int)
             further.pop()  # the notes are the observer's
             # Out of the way of the numbers that are handed over.
             channel = fcntl.fcntl(channel, fcntl.F_DUPFD_CLOEXEC, max(numbers, default=0) + 1)
+        if grouped:
+            os.write(further.pop(), b"0")
         answer = _hand_over(further, numbers, answer)
         if observed:
             _module(_OBSERVER_PROGRAM).install(*observed[:2], channel)

@@ -55,6 +55,8 @@ class ChildExit:
     output_limited: bool = False
     process_limited: bool = False
     """Whether it was ended because its tree had more processes than its limit."""
+    memory_limited: bool = False
+    """Whether the system ended it because all its processes together reached their limit of memory."""
     duration_ms: int = 0
     survivors: int = 0
     """How many processes of the tree could not be ended; 0 except for programs of another user."""
@@ -108,6 +110,7 @@ async def run_child(
         timed_out=running.timed_out,
         output_limited=running.stdout.over,
         process_limited=running.process_limited,
+        memory_limited=running.memory_limited,
         duration_ms=duration_ms,
         survivors=ending.survivors,
         left_behind=running.left_behind,
@@ -135,7 +138,7 @@ class _Running:
         self.stopped = anyio.Event()
         self.stdout = BoundedBuffer(limits.max_output_bytes, on_stdout, self.stopped.set)
         self.stderr = TailBuffer()
-        self.timed_out = self.process_limited = False
+        self.timed_out = self.process_limited = self.memory_limited = False
         self.left_behind = 0
         self.report: ConfinementReport | None = None
         """What the confining command has reported by its end."""
@@ -217,6 +220,8 @@ class _Running:
         os.close(self._child.pidfd)
         self._child.process.poll()
         forget(self._tree)
+        self.memory_limited = self._child.memory_exceeded
+        self._child.remove_group()
         if self._child.confined is not None:
             self.report = self._child.confined.close()
             self.notes = self._child.confined.notes

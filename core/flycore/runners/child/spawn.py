@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from flycore.model.sidecar import DEFAULT_MEMORY_BYTES, Limits
+from flycore.model.sidecar import Limits
 from flycore.runners.child.confined_start import ConfinedChild, ConfinedStart
 from flycore.runners.child.launcher import ChildProcess, launch
+from flysafe.control_groups import MemoryGroup, memory_control
 from flysafe.own_process import descriptor_limit_before
 
 NOT_CONFINED = "not-confined"
@@ -74,11 +75,23 @@ class Child:
     stderr: int
     confined: ConfinedChild | None = None
     """The reports on its confinement, to be closed like the descriptors; None where it runs as it is."""
+    group: MemoryGroup | None = None
+    """The control group of its processes, to be removed once they have ended; None where there is none."""
 
     @property
     def watched(self) -> bool:
         """Whether `process` only watches over the program, which ends at once when it does."""
         return self.confined is not None and self.confined.keeps_watch
+
+    @property
+    def memory_exceeded(self) -> bool:
+        """Whether the system has ended its processes because of the limit of their memory."""
+        return self.group is not None and self.group.exceeded()
+
+    def remove_group(self) -> None:
+        """Remove the control group, now or when its last process has gone."""
+        if self.group is not None:
+            self.group.remove()
 
 
 def spawn(spec: SpawnSpec) -> Child:
@@ -95,7 +108,10 @@ def spawn(spec: SpawnSpec) -> Child:
             # them.
             for _ in range(3):
                 ends += os.pipe2(os.O_CLOEXEC)
-            process, pidfd = _start(spec, ends, confined)
+            group = _memory_group(spec.limits)
+            if group is not None:
+                undo.callback(group.remove)
+            process, pidfd = _start(spec, ends, confined, group)
         except (OSError, ValueError) as fault:
             raise SpawnError(_failure(spec, fault, confined)) from fault
         finally:
@@ -110,10 +126,31 @@ def spawn(spec: SpawnSpec) -> Child:
         undo.pop_all()
     child_in, stdin, stdout, child_out, stderr, child_err = ends
     _close([child_in, child_out, child_err])
-    return Child(process, pidfd, stdin, stdout, stderr, reports)
+    if group is not None:
+        group.close_entrance()
+    return Child(process, pidfd, stdin, stdout, stderr, reports, group)
 
 
-def _start(spec: SpawnSpec, ends: list[int], confined: ConfinedStart | None) -> tuple[ChildProcess, int]:
+def _memory_group(limits: Limits) -> MemoryGroup | None:
+    """A new control group for the processes of one child; None where this machine has none. Raises
+    SpawnError: a limit that is said to hold is never left out."""
+    groups = memory_control().groups
+    if groups is None:
+        return None
+    try:
+        return groups.create(limits.most_memory)
+    except OSError as error:
+        raise SpawnError(
+            SpawnFailure(
+                f"the control group for its memory could not be made: {error}",
+                "start flytui again; something may have removed the control group that was delegated to it",
+            )
+        ) from error
+
+
+def _start(
+    spec: SpawnSpec, ends: list[int], confined: ConfinedStart | None, group: MemoryGroup | None
+) -> tuple[ChildProcess, int]:
     """The process, and a descriptor that becomes readable when it exits."""
     child = launch(
         spec.argv if confined is None else confined.argv,
@@ -127,6 +164,7 @@ def _start(spec: SpawnSpec, ends: list[int], confined: ConfinedStart | None) -> 
         limits=tuple(_limits(spec.limits, reserves_memory=reserves_memory(spec.executable, spec.argv))),
         observer=None if confined is None else confined.observer,
         restriction=None if confined is None else confined.restriction,
+        group=-1 if group is None else group.entrance,
     )
     try:
         # The child is not reaped yet, so its id cannot belong to another process by now.
@@ -183,7 +221,7 @@ def _limits(limits: Limits, *, reserves_memory: bool) -> Iterator[tuple[int, int
     started with. `reserves_memory` says that the program's address space cannot be limited."""
     # The default counts what a program writes to, not its address space, of which some runtimes reserve many
     # gigabytes: those would not start, also with a declared limit that is enough for what they use.
-    written = DEFAULT_MEMORY_BYTES if limits.memory_bytes is None else limits.memory_bytes
+    written = limits.most_memory
     for kind, wanted in (
         (resource.RLIMIT_CPU, limits.cpu_seconds),
         (resource.RLIMIT_AS, None if reserves_memory else limits.memory_bytes),

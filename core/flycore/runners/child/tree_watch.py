@@ -1,7 +1,8 @@
 """The regular look at the process trees of all calls, whichever call is about to end or not.
 
-With each look, orphans that have ended are reaped, a launcher that was ended gets a successor, and a tree
-with more processes than its limit is reported to its owner, who ends it. The system's own limit of processes
+With each look, orphans that have ended are reaped, control groups that the last process has left are removed,
+a launcher that was ended gets a successor, and a tree with more processes than its limit is reported to its
+owner, who ends it. The system's own limit of processes
 counts all processes of the user, so it cannot be set low enough to be of use for one call.
 """
 
@@ -14,6 +15,7 @@ from weakref import WeakKeyDictionary
 
 from flycore.runners.child.launcher import renew_launcher
 from flycore.runners.child.process_tree import ProcessTree, exceeds, reap_orphans
+from flysafe.control_groups import memory_control
 
 LOOK_SECONDS = 0.25
 """The time between two looks. A look reads about ten small files of /proc for each process of a call."""
@@ -48,6 +50,9 @@ class TreeWatch:
         with suppress(OSError):
             renew_launcher()
         left = reap_orphans()
+        groups = memory_control().groups
+        if groups is not None:
+            left = groups.remove_left() or left
         for tree, (most, on_excess) in tuple(self._watched.items()):
             if exceeds(tree, most):
                 self.forget(tree)

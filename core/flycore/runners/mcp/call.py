@@ -13,7 +13,7 @@ from flycore.model.enums import Code, Level, Status
 from flycore.model.large_values import LARGE_BYTES, is_large, run_aside
 from flycore.runners.mcp.results import LONGEST_ERROR, outcome_of_result
 from flycore.runners.mcp.transport import McpTransport
-from flycore.runners.one_shot import PROCESS_HINT, ProcessJsonJob, RunOutcome
+from flycore.runners.one_shot import MEMORY_HINT, PROCESS_HINT, ProcessJsonJob, RunOutcome
 from flycore.runners.output import EventBudget, OnEvent, SidecarEvent, exit_words
 
 if TYPE_CHECKING:
@@ -147,6 +147,8 @@ async def _error(link: McpTransport, error: Any) -> RunOutcome:
             await link.closed.wait()
         if link.process_limit:
             return _process_limited(link.process_limit)
+        if link.memory_limit:
+            return _memory_limited(link.memory_limit)
         how = link.fault if link.fault not in ("", "was left", "has left") else "has left"
         if link.exit_code is not None and how == "has left":
             how = exit_words(link.exit_code)
@@ -180,6 +182,16 @@ def _process_limited(most: int) -> RunOutcome:
         message=f"the server had more than {most} processes at once, so that all of them were ended",
         hint=PROCESS_HINT,
         details={"processes": most},
+    )
+
+
+def _memory_limited(most: int) -> RunOutcome:
+    return RunOutcome(
+        status=Status.FAILED,
+        code=Code.MEMORY_LIMIT,
+        message=f"the server's processes together used more than {most} bytes, so that all were ended",
+        hint=MEMORY_HINT,
+        details={"memoryBytes": most},
     )
 
 

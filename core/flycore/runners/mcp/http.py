@@ -205,7 +205,7 @@ class HttpTransport:
     stderr_tail = ""
     exit_code: int | None = None
     survivors = 0
-    process_limit = 0
+    process_limit = memory_limit = 0
 
     def __init__(self, url: str, headers: dict[str, str], most: int) -> None:
         self._url, self._headers, self._most = url, headers, most

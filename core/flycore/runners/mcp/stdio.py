@@ -75,6 +75,8 @@ class StdioTransport:
         self.survivors = 0
         self.process_limit = 0
         """The limit of processes that the server has exceeded; 0 where it has not."""
+        self.memory_limit = 0
+        """The limit of memory that its processes together have reached; 0 where they have not."""
         self._tail = TailBuffer()
         self._garbage = self._asked = self._after_cancel = 0
         self._slots = itertools.count(1)
@@ -201,6 +203,8 @@ class StdioTransport:
             child.process.poll()
             self.exit_code = child.process.returncode
             forget(tree)
+            self.memory_limit = self._spec.limits.most_memory if child.memory_exceeded else 0
+            child.remove_group()
             if child.confined is not None:
                 report = child.confined.close()
                 # A command that was ended by a signal leaves no report of its end.

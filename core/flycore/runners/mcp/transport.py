@@ -75,6 +75,11 @@ class McpTransport(Protocol):
         ...
 
     @property
+    def memory_limit(self) -> int:
+        """The limit of memory that its processes together have reached; 0 where they have not."""
+        ...
+
+    @property
     def survivors(self) -> int:
         """How many processes could not be ended."""
         ...
