@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from flycore.model.enums import Level, Status
+from kits.browser import browsing, serving
 from kits.kernel import Root, approved_call, kernel_of, until
 from kits.mcp_servers import capability
 from kits.programs import NODE_MODULES, PYTHON_SERVERS, needs, needs_bubblewrap
@@ -29,6 +31,34 @@ class Server:
     answer: str
     args: tuple[str, ...] = ()
     entry: dict[str, Any] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    """Programs of the system that it uses."""
+    after: tuple[str, dict[str, Any]] | None = None
+    """The second call, whose answer counts: its tool and input."""
+
+
+HEADLESS_SHELL = "/usr/bin/chromium-headless-shell"
+PAGE = """<!doctype html><title>A page</title><h1 id="sum"></h1>
+<script>document.getElementById("sum").textContent = "the sum is " + (19 + 23)</script>"""
+
+
+def browser_server(program: str, *args: str) -> Server:
+    """The server that drives a browser of the system. It may send nothing to its makers."""
+    further = ("--no-page-id-routing", "--no-usage-statistics", "--no-performance-crux")
+    return Server(
+        "chrome-devtools-mcp",
+        "new_page",
+        {"url": "SITE/"},
+        "the sum is 42",
+        (*args, *further),
+        {
+            "env": {"CHROME_DEVTOOLS_MCP_NO_UPDATE_CHECKS": "1"},
+            "permissions": {"network": True},
+            "limits": {"memoryBytes": 4 << 30},
+        },
+        needs=(program,),
+        after=("take_snapshot", {}),
+    )
 
 
 SERVERS = {
@@ -61,12 +91,28 @@ SERVERS = {
     "time": Server(
         "mcp-server-time", "get_current_time", {"timezone": "UTC"}, "UTC", entry={"permissions": {}}
     ),
+    # It drives a browser that runs already, outside of its sandbox.
+    "pages": browser_server("chromium", "--browserUrl", "BROWSER"),
+    # It starts a browser, inside of its sandbox. That cannot be Debian's whole Chromium, which opens a Unix
+    # socket to find another one that runs, and ends where it may not. Nor can a confined program make the
+    # namespaces of Chromium's own sandbox.
+    "headless": browser_server(
+        HEADLESS_SHELL,
+        "--headless",
+        "--isolated",
+        "--chromeArg=--no-sandbox",
+        "--executablePath",
+        HEADLESS_SHELL,
+    ),
 }
 
 
-def in_root(root: Root, value: Any) -> Any:
-    """The value with the project's folder in it."""
-    return json.loads(json.dumps(value).replace("PROJECT", str(root.folder)))
+def in_root(root: Root, value: Any, **places: str) -> Any:
+    """The value with the project's folder, and other places, in it."""
+    text = json.dumps(value).replace("PROJECT", str(root.folder))
+    for name, place in places.items():
+        text = text.replace(name.upper(), place)
+    return json.loads(text)
 
 
 def project(tmp_path: Path) -> Root:
@@ -86,21 +132,36 @@ def project(tmp_path: Path) -> Root:
 async def test_a_published_server_works_with_what_it_declares(tmp_path: Path, name: str) -> None:
     server = SERVERS[name]
     needs_bubblewrap()
-    needs("git")
+    needs("git", *server.needs)
     root = project(tmp_path)
     if shutil.which(server.command, path=root.environ["PATH"]) is None:
         pytest.skip(f"NOT TESTED, not installed: {server.command} (tests/interop/install.sh installs it)")
+    with ExitStack() as stack:
+        places = {}
+        if server.after is not None:
+            site = stack.enter_context(serving())
+            site.pages["/"] = PAGE
+            places["site"] = site.url
+        if "BROWSER" in server.args:
+            places["browser"] = stack.enter_context(browsing(tmp_path)).endpoint
+        await use(root, name, server, places)
+
+
+async def use(root: Root, name: str, server: Server, places: dict[str, str]) -> None:
+    """Call the server, behind a kernel that confines it, and look at its answer."""
     root.sidecars[name] = {
         "kind": "mcp",
         "command": server.command,
-        "args": in_root(root, server.args),
+        "args": in_root(root, server.args, **places),
         **in_root(root, server.entry),
     }
     root.write()
     tool = f"{name}.{server.tool}"
     async with kernel_of(root) as kernel:
         await until(lambda: capability(kernel, tool), patience=90)
-        result = await approved_call(kernel, tool, in_root(root, server.input))
+        result = await approved_call(kernel, tool, in_root(root, server.input, **places))
+        if server.after is not None and result.status is Status.SUCCESS:
+            result = await approved_call(kernel, f"{name}.{server.after[0]}", server.after[1])
     assert result.status is Status.SUCCESS, (result.error, result.stderr_tail)
     assert result.sandbox is Level.ENFORCED
     assert server.answer in f"{result.text}{json.dumps(result.output)}"
