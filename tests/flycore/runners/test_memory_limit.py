@@ -9,15 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from flycore.model.enums import Code, Status
+from flycore.model.enums import Code, Level, Status
 from flycore.model.sidecar import Limits
+from flycore.runners.child.run import RunLimits, run_child
+from flycore.runners.child.spawn import SpawnSpec
 from flycore.runners.one_shot import call_sidecar
+from flycore.sandbox.confinement import Confinement, Mount, read_system_layout
+from flycore.sandbox.launch import degraded_launch, enforced_launch
+from flycore.sandbox.observation import why_not_observed
 from flysafe import control_groups
 from flysafe.control_groups import MemoryControl, MemoryGroups
 from kits.control_groups import EVENTS, run_in_delegated_group, tree_of_files
 from kits.hostile_children import GOOD, MakeJob
 from kits.kernel import Root, kernel_of, request, tool
 from kits.mcp_servers import PLAIN_NOTES, connected, server_of
+from kits.sandbox_levels import needs_level
 
 MIB = 1 << 20
 LIMIT = Limits(memory_bytes=512 * MIB)
@@ -163,6 +169,32 @@ async def test_where_no_group_can_be_made_nothing_is_started(sidecar: MakeJob, t
 async def test_a_program_that_cannot_be_started_leaves_no_group(sidecar: MakeJob, tree: Path) -> None:
     outcome = await call_sidecar(sidecar("", argv=("/no/such/program",), limits=LIMIT))
     assert outcome.code == Code.SPAWN
+    assert os.listdir(tree) == []
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("level", [Level.DEGRADED, Level.ENFORCED])
+async def test_a_confined_child_that_is_observed_enters_its_group(
+    tree: Path, tmp_path: Path, level: Level
+) -> None:
+    needs_level(level)
+    if why := why_not_observed():
+        pytest.skip(f"NOT TESTED: {why}")
+    make = enforced_launch if level is Level.ENFORCED else degraded_launch
+    secret = tmp_path / "secret"
+    command = ("/bin/sh", "-c", f"cat {tree}/*/cgroup.procs; cat {secret}")
+    spec = SpawnSpec(
+        argv=command, cwd="/", env={}, call_id="call",
+        confine=lambda _: make(
+            Confinement(mounts=(Mount(str(tree)),), cwd="/"),
+            read_system_layout(), {"PATH": "/usr/bin:/bin"}, command, observed=True,
+        ),
+    )  # fmt: skip
+    secret.write_text("x")
+    ended = await run_child(spec, b"", RunLimits(timeout_ms=60_000, max_output_bytes=1_024))
+    assert ended.stdout == b"0", ended
+    assert ended.notes is not None
+    assert str(secret).encode() in ended.notes
     assert os.listdir(tree) == []
 
 
