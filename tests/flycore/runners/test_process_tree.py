@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from flycore.runners.child import process_tree
-from flycore.runners.child.process_tree import become_subreaper
-from flysafe.procfs import own_children, ticks_now
+from flycore.runners.child.process_tree import ProcessTree, become_subreaper
+from flysafe.procfs import Process, own_children, ticks_now
 
 ORPHAN_MAKER = """
 import os, sys, time
@@ -62,3 +64,22 @@ async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: py
     finally:
         leader.wait()
         process_tree.forget(tree)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("left", "survivors"), [((5, 4, 3, 2, 1, 0), 0), ((5, 4, 4, 4), 4)])
+async def test_a_killed_tree_is_waited_for_as_long_as_it_gets_smaller(
+    left: tuple[int, ...], survivors: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks, clock = iter(left), itertools.count(step=1.5)
+    running = Process(1 << 30, "R", parent=0, session=0, terminal=0, started=0, name="it")
+
+    def members(tree: ProcessTree) -> tuple[list[Process], int]:
+        return [running] * next(looks), 0
+
+    monkeypatch.setattr(process_tree, "_members", members)
+    monkeypatch.setattr(process_tree, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    monkeypatch.setattr(process_tree, "_signal_group", lambda leader, number: None)
+    monkeypatch.setattr(process_tree, "send_signal", lambda *given: None)
+    ended = await process_tree.end_tree(ProcessTree(1 << 30, "call", 0), 0)
+    assert ended.survivors == survivors
