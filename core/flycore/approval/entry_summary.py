@@ -51,6 +51,9 @@ def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> I
     if entry.seal_in_place:
         yield "runs in place: its seal is partial"
     position = entry.position
+    if entry.source.discovered:
+        yield f"found in {_quoted(entry.file)}"
+        return
     yield f"declared in {_quoted(position.file)} line {position.line}"
 
 

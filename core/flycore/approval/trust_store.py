@@ -14,7 +14,6 @@ import msgspec
 from flycore.approval.state_file import read_state, write_state
 from flycore.model.approval import Outcome
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.model.enums import Source
 from flycore.model.json import Json, JsonObject, digest
 from flycore.model.json_diff import json_difference
 from flycore.model.question import TrustItem
@@ -70,7 +69,7 @@ class TrustStore:
 
     def is_trusted(self, entry: SidecarEntry) -> bool:
         """Return whether exactly this value of the entry may run."""
-        if entry.source is Source.USER:
+        if entry.users_own:
             return True
         known = self._entries.get(entry.id)
         return known is not None and bool(entry.digest) and known.digest == entry.digest

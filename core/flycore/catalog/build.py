@@ -109,7 +109,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
             views[name] = CapabilityView(
                 capability=capabilities[name],
                 sidecar=entry.id,
-                source=f"mcp:{entry.id}" if entry.kind is Kind.MCP else f"registry:{entry.source}",
+                source=_source(entry),
                 stability=stability,
                 decision=known.policy(name)[0],
                 because=known.policy(name)[1],
@@ -143,6 +143,13 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
         described=resolve_bindings(facts.described, views, facts.registry),
         built_at=facts.now,
     )
+
+
+def _source(entry: SidecarEntry) -> str:
+    """Return where an entry's tools come from, in words for clients."""
+    if entry.kind is Kind.MCP:
+        return f"mcp:{entry.id}"
+    return f"{entry.source}:{entry.id}" if entry.source.discovered else f"registry:{entry.source}"
 
 
 def _offering_sidecars(registry: Registry) -> dict[str, str]:

@@ -63,7 +63,7 @@ def undeclared_permissions(entries: Iterable[SidecarEntry]) -> tuple[Diagnostic,
             sidecar=entry.id,
         )
         for entry in entries
-        if entry.valid and entry.command and "permissions" not in entry.raw
+        if not entry.source.discovered and entry.valid and entry.command and "permissions" not in entry.raw
     )
 
 

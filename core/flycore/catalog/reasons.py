@@ -17,7 +17,7 @@ from flycore.catalog.fixes import NO_MACHINE, Machine, edit_fix, of_program
 from flycore.catalog.proposed_entries import printed_entry
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Diagnostic, Fix, FixKind
-from flycore.model.enums import RUNNABLE_KINDS, Level, ReasonCode, RuntimeState, UpgradeState
+from flycore.model.enums import RUNNABLE_KINDS, Level, ReasonCode, RuntimeState, Source, UpgradeState
 from flycore.model.errors import StateUnwritable
 from flycore.model.json import JsonObject, digest
 from flycore.model.json_diff import json_difference
@@ -32,7 +32,10 @@ REGISTRY_FILE = "tools/external.tools.jsonc"
 
 
 def where(entry: SidecarEntry, key: str = "") -> str:
-    """Return `file:line` of a key of the entry, or of the entry itself where the key is absent."""
+    """Return `file:line` of a key of the entry, or of the entry itself where the key is absent. For a
+    discovered executable it is the file alone, which is the program itself."""
+    if entry.source is Source.EXECUTABLE:
+        return entry.position.file
     position = key_position(entry, key)
     return f"{position.file}:{position.line}"
 
@@ -263,10 +266,11 @@ def runtime_failed(entry: SidecarEntry, state: RuntimeState, evidence: RuntimeEv
 
 def folder_untrusted(entry: SidecarEntry) -> Reason:
     """Return the reason for an entry that no person has trusted yet: nothing of it is started before."""
+    came = f" was found in {entry.position.file}" if entry.source.discovered else " came with this folder"
     return Reason(
         code=ReasonCode.FOLDER_UNTRUSTED,
         dimension="sandbox",
-        message=f"{entry.id} came with this folder, and nobody has trusted it yet",
+        message=f"{entry.id}{came}, and nobody has trusted it yet",
         remedy="run flytui trust to see what it would run, and accept it if you want that",
         fix=Fix(kind=FixKind.TRUST, words="see what it would run, and decide"),
     )

@@ -97,7 +97,10 @@ def _without(found: Mapping[str, T], sidecars: Mapping[str, SidecarEntry]) -> di
 
 def _last_trusted(entry: SidecarEntry, trust: TrustStore, app_root: str) -> SidecarEntry | None:
     """Return the trusted value that stays in force; None if the value of the file counts."""
-    if entry.source is Source.USER or not entry.valid or not entry.enabled or trust.is_trusted(entry):
+    # A discovered file is what is there now: the value that was trusted cannot run without the file's bytes.
+    if entry.users_own or entry.source.discovered:
+        return None
+    if not entry.valid or not entry.enabled or trust.is_trusted(entry):
         return None
     last = trust.last_trusted(entry.id)
     if last is None or last.raw is None:

@@ -20,13 +20,14 @@ from flycore.approval.accepted_seals import AcceptedSeals
 from flycore.approval.entry_summary import COMMAND
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.catalog.build import CatalogFacts, PolicyView, build_catalog
-from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN
+from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN, is_builtin_name
 from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
 from flycore.catalog.mcp_capabilities import with_mcp_tools
 from flycore.catalog.plan_capabilities import plan_names
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.registry_capability import excess_permissions
 from flycore.catalog.runtime import RuntimeFinding
+from flycore.discovery.tool_layers import read_tool_layers
 from flycore.model.catalog import Capability
 from flycore.model.described import Described
 from flycore.model.diagnostics import Diagnostic
@@ -42,7 +43,7 @@ from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import Policy, denying_rules, load_policy
 from flycore.policy.files import SystemFile
 from flycore.policy.overview import policy_overview
-from flycore.registry.load import load_registry
+from flycore.registry.load import add_discovered, load_registry
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
 from flycore.registry.resolve import at_url
 from flycore.registry.settings import Settings, load_settings
@@ -150,12 +151,21 @@ def blocked_tools(
     return frozenset(name for name in names if blocks.block_for(name) is not None)
 
 
+def is_reserved(tool: str) -> bool:
+    """Return whether the name belongs to a tool of the kernel, a plan, or a known capability, so that no file
+    but a registry may offer it."""
+    return tool in KNOWN or tool in AGENT_ACTIONS or tool in plan_names() or is_builtin_name(tool)
+
+
 def read_files(environment: RootEnvironment, last: Files | None) -> Files:
-    """Read registry, policy and settings. If the registry does not parse, the entries of `last` stay."""
+    """Read registry, discovered tools, policy and settings. If the registry does not parse, the entries of
+    `last` stay."""
     known = frozenset(KNOWN)
     registry = load_registry(
         environment.places, known=known, environ=environment.environ, previous=last.registry if last else None
     )
+    for layer in read_tool_layers(environment.places, environment.environ, is_reserved):
+        registry = add_discovered(registry, layer.entries, layer.diagnostics)
     declared = (*registry.entries, *registry.replaced)
     claimed = {name for entry in declared for name in entry.tool_names}
     claimed |= {f"{entry.id}.*" for entry in declared if entry.kind is Kind.MCP}

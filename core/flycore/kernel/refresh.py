@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -20,6 +21,7 @@ from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober, known_findi
 from flycore.catalog.reasons import permit_digest
 from flycore.catalog.runtime import RuntimeTracker
 from flycore.discovery.scan import Stamps, scan, search_roots, stamps
+from flycore.discovery.tool_layers import watched_tools
 from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.bus import Recorder
 from flycore.kernel.effective_entries import EffectiveFiles
@@ -49,7 +51,7 @@ from flycore.pipeline.context import CurrentState, RootState
 from flycore.policy.evaluate import Policy
 from flycore.policy.looser_rules import LooserRules
 from flycore.registry.paths import RootPaths
-from flycore.registry.watch import FileStamps, file_stamps, watch_files
+from flycore.registry.watch import FileStamps, FurtherFiles, file_stamps, watch_files
 from flycore.sandbox.detection import detection
 
 RESCAN_SECONDS = 1.0
@@ -177,6 +179,11 @@ class StateSources:
         return build_state(self.environment, effective.files, observed, version=FIRST_VERSION, now=now)
 
 
+def further_files(environment: RootEnvironment) -> FurtherFiles:
+    """Return what finds the files of discovered tools, for the watcher of files."""
+    return partial(watched_tools, environment.places, environment.environ)
+
+
 @dataclass(frozen=True, slots=True)
 class LoadedState:
     """The first state of a kernel, and what it was built from."""
@@ -195,9 +202,8 @@ def load_state(
     environment: RootEnvironment, blocks: ToolBlockStore, cache: ProbeCache, now: float
 ) -> LoadedState:
     """Read everything for the first time. Starts no process but the trial of the sandbox."""
-    stamps = file_stamps(
-        environment.places
-    )  # before the files, so that a change while they are read is noticed
+    # before the files, so that a change while they are read is noticed
+    stamps = file_stamps(environment.places, further_files(environment))
     source_watcher = SourceWatcher(environment.places, environment.environ)
     sources = StateSources(
         environment,
@@ -407,7 +413,8 @@ class StateRefresher:
         self._note_change()
 
     async def _watch(self) -> None:
-        async for _ in watch_files(self._environment.places, self._stamps, self._stop):
+        further = further_files(self._environment)
+        async for _ in watch_files(self._environment.places, self._stamps, self._stop, further):
             self.reload()
 
     async def _probe_unwell(self) -> None:

@@ -30,6 +30,7 @@ def settle_entries(registry: Registry, running: frozenset[str]) -> Registry:
     `running` are the ids of the project's entries that are trusted, valid and switched on.
     """
     users = tuple(entry for entry in registry.entries if entry.source is Source.USER)
+    discovered = tuple(entry for entry in registry.entries if entry.source.discovered)
     if not users and not registry.replaced:
         return registry
     restored = tuple(entry for entry in registry.replaced if entry.id not in running)
@@ -38,7 +39,7 @@ def settle_entries(registry: Registry, running: frozenset[str]) -> Registry:
     entries: list[SidecarEntry] = []
     notes: dict[str, Diagnostic] = {}
     for entry in registry.entries:
-        if entry.source is Source.USER or entry.id in ids:
+        if entry.source is not Source.PROJECT or entry.id in ids:
             continue
         taken = _taken_tools(entry, own)
         if entry.id in running:
@@ -50,7 +51,8 @@ def settle_entries(registry: Registry, running: frozenset[str]) -> Registry:
             notes[entry.id] = _kept_note(entry, taken)
             entry = msgspec.structs.replace(entry, tools=kept)
         entries.append(entry)
-    marked = mark_conflicts((*entries, *in_file_order((*users, *restored))))
+    # Discovered entries come last, and so replace nothing of a registry.
+    marked = mark_conflicts((*entries, *in_file_order((*users, *restored)), *discovered))
     return msgspec.structs.replace(
         registry,
         entries=tuple(_with_note(entry, notes) for entry in marked),
@@ -102,7 +104,7 @@ def _kept_note(entry: SidecarEntry, taken: Mapping[str, str]) -> Diagnostic:
 
 
 def _with_note(entry: SidecarEntry, notes: Mapping[str, Diagnostic]) -> SidecarEntry:
-    if entry.source is Source.USER or entry.id not in notes:
+    if entry.source is not Source.PROJECT or entry.id not in notes:
         return entry
     return msgspec.structs.replace(entry, problems=(*entry.problems, notes[entry.id]))
 
@@ -123,6 +125,8 @@ def replacement_lines(entry: SidecarEntry, registry: Registry, policy: Policy) -
     user would allow its tools. `registry` is the one of the files."""
     if entry.source is Source.USER:
         return ()
+    if entry.source.discovered:
+        return tuple(_rule_lines(entry, policy, {}))
     users = tuple(one for one in registry.entries if one.source is Source.USER)
     owners = _tool_owners((*users, *registry.replaced))
     taken = _taken_tools(entry, owners)

@@ -33,10 +33,19 @@ class Layer(StrEnum):
 
 
 class Source(StrEnum):
-    """The registry layer an entry came from."""
+    """Where an entry came from: a layer of the registry, or a file that describes a tool by itself."""
 
     PROJECT = "project"
     USER = "user"
+    EXECUTABLE = "executable"
+    """An executable in a folder of tools."""
+    MANIFEST = "manifest"
+    """A tool manifest."""
+
+    @property
+    def discovered(self) -> bool:
+        """Whether such entries are made from files that were found, without a line in a registry."""
+        return self in (Source.EXECUTABLE, Source.MANIFEST)
 
 
 class Kind(StrEnum):
@@ -61,6 +70,8 @@ class Anchor(StrEnum):
     WORKSPACE = "workspace"
     EMPTY = "empty"
     """A folder without files, as a working folder. Commands start from the folder of the registry's kind."""
+    TOOLS = "tools"
+    """The folder that a discovered tool was found in. No file can name it."""
 
 
 class ProbeMode(StrEnum):

@@ -150,18 +150,33 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     problems: tuple[Diagnostic, ...] = ()
     text: str = ""
     """The entry's text in the file, from its key on; remedies find the lines of keys in it."""
+    file: str = ""
+    """For a discovered entry: absolute path of the executable or manifest that it was made from."""
+    folder: str = ""
+    """For a discovered entry: absolute path of the folder that its relative command starts from; empty where
+    that is the folder of its `command_anchor`."""
+    in_user_folder: bool = False
+    """For a discovered entry: whether its file lies in a folder of the user's own, and is trusted by that."""
 
     def with_origin(self, app_root: str) -> SidecarEntry:
         """Return the entry with its `origin`, as one of that app root."""
         # The user's own entries are the same in every root; a project's are that project's alone.
-        root = "" if self.source is Source.USER else app_root
+        root = "" if self.users_own else app_root
         program: list[Json] = [self.kind.value, self.command, list(self.args), self.url]
+        program += [self.file] if self.file else []
         made = digest([self.source.value, root, self.id, program])
         return msgspec.structs.replace(self, origin=f"{self.id}@{made[:16]}")
 
     @property
+    def users_own(self) -> bool:
+        """Whether the user wrote it, or put its file into a folder of the user's own: then it is trusted."""
+        return self.source is Source.USER or self.in_user_folder
+
+    @property
     def command_anchor(self) -> Anchor:
         """The folder that relative commands start from."""
+        if self.folder:
+            return Anchor.TOOLS
         if self.cwd is not Anchor.EMPTY:
             return self.cwd
         return Anchor.CONFIG if self.source is Source.USER else Anchor.APP

@@ -264,6 +264,7 @@ def _mention_other_entries(
 ) -> MatchedRule:
     """Return the default with the rules named that would have decided, but were made for other entries."""
     owner = "your own registry" if entry.source is Source.USER else "the project's registry"
+    owner = f"the file {json.dumps(entry.position.file)}" if entry.source.discovered else owner
     reasons = [
         f"the allow at {item.rule.place} was made for another entry {json.dumps(item.rule.entry_id)}, and the"
         f" tool comes from {json.dumps(entry.id)} of {owner} now"

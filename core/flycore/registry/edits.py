@@ -179,6 +179,9 @@ def permit_entry(places: RootPaths, entry: SidecarEntry, after: JsonObject) -> E
 
 def _edit_file(places: RootPaths, source: Source, shown: str, edit: Callable[[str], EntryEdit]) -> EntryEdit:
     """Edit the registry file of that source."""
+    if source.discovered:
+        why = f"{shown} is no registry: move the file to another folder, or change it yourself"
+        return EntryEdit(why_not=why)
     anchor = places.config_dir if source is Source.USER else places.app_root
     relative = REGISTRY_FILE
     text, data, problem = read_text(anchor, relative, shown)

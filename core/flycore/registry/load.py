@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +16,18 @@ import msgspec
 
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
-from flycore.model.json import pointer_join
+from flycore.model.json import Json, digest, pointer_join
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.registry.entry import entry_digest, sorted_json
+from flycore.registry.names import LONGEST_ID
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
 from flycore.registry.read_file import read_text
 from flycore.registry.source_text import key_position
 
 RULE = "tool-conflict"
+_ID_DIGITS = 12
+"""Hexadecimal digits of a file's path in an id that would not be unique without them."""
 
 
 def mark_conflicts(entries: tuple[SidecarEntry, ...]) -> tuple[SidecarEntry, ...]:
@@ -49,13 +53,19 @@ def mark_conflicts(entries: tuple[SidecarEntry, ...]) -> tuple[SidecarEntry, ...
 
 
 def _warning(entry: SidecarEntry, tool: str, winner: SidecarEntry) -> Diagnostic:
-    where = f"{winner.position.file}:{winner.position.line}"
+    where = winner.position.file
+    where = where if winner.source is Source.EXECUTABLE else f"{where}:{winner.position.line}"
+    apart = (
+        f"give {tool} another name in one of the two"
+        if entry.source.discovered
+        else f"remove {tool} from one of the two"
+    )
     return Diagnostic(
         severity=Severity.WARNING,
         rule=RULE,
         message=f"{tool} is offered by {winner.id} ({where}), which comes first",
-        remedy=f"remove {tool} from one of the two",
-        pointer=f"{pointer_join('/sidecars', entry.id)}/tools",
+        remedy=apart,
+        pointer="" if entry.source.discovered else f"{pointer_join('/sidecars', entry.id)}/tools",
         position=key_position(entry, "tools"),
         sidecar=entry.id,
     )
@@ -99,6 +109,42 @@ def load_registry(
         files=tuple(layer.path for layer in layers),
         digest=_digest(layers),
     )
+
+
+def add_discovered(
+    registry: Registry, entries: Iterable[SidecarEntry], diagnostics: Iterable[Diagnostic] = ()
+) -> Registry:
+    """Return the registry with entries that were made from files outside of it, behind its own.
+
+    An entry whose id is taken gets another one, and a digest by `entry_digest` with it. Of two that claim one
+    tool, the first keeps it.
+    """
+    taken = {entry.id for entry in (*registry.entries, *registry.replaced)}
+    added: list[SidecarEntry] = []
+    for entry in entries:
+        named = _with_free_id(entry, taken)
+        taken.add(named.id)
+        added.append(named.with_origin(registry.app_root))
+    found = tuple(diagnostics)
+    if not added and not found:
+        return registry
+    files: list[Json] = [[entry.id, entry.digest, entry.file] for entry in added]
+    return msgspec.structs.replace(
+        registry,
+        entries=mark_conflicts((*registry.entries, *added)),
+        diagnostics=(*registry.diagnostics, *found),
+        digest=digest([registry.digest, files]),
+    )
+
+
+def _with_free_id(entry: SidecarEntry, taken: Collection[str]) -> SidecarEntry:
+    """Return the entry, under another id where its own is taken."""
+    if entry.id not in taken:
+        return entry
+    # The id follows from the file alone, so that it is the same at the next start, and trust in it holds.
+    end = "-" + hashlib.sha256(os.fsencode(entry.file)).hexdigest()[:_ID_DIGITS]
+    free = entry.id[: LONGEST_ID - len(end)] + end
+    return msgspec.structs.replace(entry, id=free, digest=entry_digest(free, sorted_json(entry.raw)))
 
 
 def _project(places: RootPaths, known: frozenset[str]) -> _RegistryLayer | None:

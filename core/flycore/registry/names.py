@@ -7,6 +7,9 @@ import re
 BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.", "agent.")
 """Beginnings of the names of the kernel's own tools; no registry may offer a tool with such a name."""
 
+LONGEST_ID = 64
+"""Characters of a sidecar's id."""
+
 RESERVED_PREFIX = "FLYTUI_"
 """Beginning of the names of the environment variables that the kernel sets itself."""
 
@@ -32,4 +35,4 @@ def is_builtin(tool: str) -> bool:
 
 def free_id(sidecar: str) -> str:
     """Return another id for an MCP server's entry, below which no tool of the kernel has its name."""
-    return f"mcp-{sidecar}"[:64].rstrip("-._")
+    return f"mcp-{sidecar}"[:LONGEST_ID].rstrip("-._")

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from flycore.model.diagnostics import nearest
-from flycore.model.enums import Anchor, PathState, ReasonCode
+from flycore.model.enums import Anchor, PathState, ReasonCode, Source
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.registry.source_text import key_position
@@ -115,6 +115,11 @@ def anchor_folder(anchor: Anchor, registry: Registry) -> Path:
     if anchor is Anchor.CONFIG:
         return _folder(os.path.join(registry.config_dir, "tools"))
     return _folder(registry.workspace if anchor is Anchor.WORKSPACE else registry.app_root)
+
+
+def command_folder(entry: SidecarEntry, registry: Registry) -> Path:
+    """Return the folder where the entry's relative commands start."""
+    return _folder(entry.folder) if entry.folder else anchor_folder(entry.command_anchor, registry)
 
 
 @lru_cache(maxsize=64)
@@ -233,7 +238,7 @@ def _resolve_relative(asked: _ProgramLookup, path_env: str) -> ResolvedProgram:
         instead = f"./{command}".replace("\\", "/")
         message = "is neither a bare name nor a path that starts with ./"
         return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, f'write "{instead}"')
-    folder = anchor_folder(asked.entry.command_anchor, asked.registry)
+    folder = command_folder(asked.entry, asked.registry)
     try:
         anchor = open_anchor(folder)
     except OSError as error:
@@ -365,6 +370,8 @@ def _install_fix(name: str) -> str:
 
 def _entry_place(entry: SidecarEntry) -> str:
     """Return the file and line that a person has to edit."""
+    if entry.source is Source.EXECUTABLE:  # the file is the program itself, and no line of it is to blame
+        return entry.position.file
     place = key_position(entry, "command")
     return f"{place.file}:{place.line}"
 

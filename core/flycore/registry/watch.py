@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 
 from flycore.registry.paths import (
     LEGACY_REGISTRY_FILE,
@@ -27,6 +28,14 @@ Stamp = tuple[int, int, int, int] | None
 """Inode, size, time of contents and of inode in nanoseconds; None for a file that does not exist."""
 FileStamps = tuple[Stamp, ...]
 """The stamps of all watched files at one moment."""
+FurtherFiles = Callable[[], tuple[tuple[Path, Stamp], ...]]
+"""Returns further files and folders to watch, with their stamps as they are now. A folder is watched for what
+lies right in it."""
+
+
+def no_further_files() -> tuple[tuple[Path, Stamp], ...]:
+    """Return no further files."""
+    return ()
 
 
 def watched_files(places: RootPaths) -> tuple[tuple[Path, str], ...]:
@@ -43,15 +52,18 @@ def watched_files(places: RootPaths) -> tuple[tuple[Path, str], ...]:
     )
 
 
-def file_stamps(places: RootPaths) -> FileStamps:
+def file_stamps(places: RootPaths, further: FurtherFiles = no_further_files) -> FileStamps:
     """Return the current stamps of the watched files.
 
     Call this before reading the files, so that a change in between is noticed later.
     """
-    return tuple(_stamp(anchor, relative) for anchor, relative in watched_files(places))
+    own = (stamp_of(anchor / relative) for anchor, relative in watched_files(places))
+    return (*own, *(stamp for _, stamp in further()))
 
 
-async def watch_files(places: RootPaths, seen: FileStamps, stop: anyio.Event) -> AsyncIterator[None]:
+async def watch_files(
+    places: RootPaths, seen: FileStamps, stop: anyio.Event, further: FurtherFiles = no_further_files
+) -> AsyncIterator[None]:
     """Yield after each change of the stamps, beginning from `seen`, until `stop` is set.
 
     Files and folders need not exist. Several quick changes may give one item. A file that was written again
@@ -60,7 +72,7 @@ async def watch_files(places: RootPaths, seen: FileStamps, stop: anyio.Event) ->
     from watchfiles import awatch
 
     while not stop.is_set():
-        folders = _existing_folders(places)
+        folders = await anyio.to_thread.run_sync(_existing_folders, places, further)
         notices = awatch(
             *folders,
             watch_filter=None,
@@ -74,27 +86,31 @@ async def watch_files(places: RootPaths, seen: FileStamps, stop: anyio.Event) ->
         )
         async with aclosing(notices):
             async for _ in notices:
-                now = file_stamps(places)
+                now = await anyio.to_thread.run_sync(file_stamps, places, further)
                 if now != seen:
                     seen = now
                     yield
-                if _existing_folders(places) != folders:
+                if await anyio.to_thread.run_sync(_existing_folders, places, further) != folders:
                     break
 
 
-def _existing_folders(places: RootPaths) -> list[Path]:
+def _existing_folders(places: RootPaths, further: FurtherFiles) -> list[Path]:
     """Return for each file its folder, or the nearest ancestor that exists."""
     # A folder that does not exist cannot be watched; its ancestor reports when it appears.
     found: set[Path] = set()
-    for anchor, relative in watched_files(places):
-        folder = (anchor / relative).parent
+    folders = [(anchor / relative).parent for anchor, relative in watched_files(places)]
+    for path, _ in further():
+        folders.append(path.parent)
+        folders += [path] if path.is_dir() else []
+    for folder in dict.fromkeys(folders):
         found.add(next((one for one in (folder, *folder.parents) if one.is_dir()), Path("/")))
     return sorted(found)
 
 
-def _stamp(anchor: Path, relative: str) -> Stamp:
+def stamp_of(path: Path) -> Stamp:
+    """Return the stamp of a file or folder; None where there is none."""
     try:
-        status = os.stat(anchor / relative)
+        status = os.stat(path)
     except OSError:
         return None
     return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

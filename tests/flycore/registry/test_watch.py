@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
 from flycore.registry.paths import REGISTRY_FILE, SETTINGS_FILE
-from flycore.registry.watch import file_stamps, watch_files
+from flycore.registry.watch import Stamp, file_stamps, stamp_of, watch_files
 
 if TYPE_CHECKING:
     from conftest import Root
@@ -130,3 +131,31 @@ async def test_stops_when_told(root: Root) -> None:
     stop.set()
     with anyio.fail_after(WAIT):
         assert [change async for change in watch_files(root.places, file_stamps(root.places), stop)] == []
+
+
+@pytest.mark.anyio
+async def test_further_files_and_folders_are_watched_like_the_own_ones(root: Root) -> None:
+    folder = root.places.app_root / "more" / "bin"
+
+    def further() -> tuple[tuple[Path, Stamp], ...]:
+        paths = (folder, *(folder.iterdir() if folder.is_dir() else ()))
+        return tuple((path, stamp_of(path)) for path in paths)
+
+    seen, stop = Seen(), anyio.Event()
+
+    async def watch() -> None:
+        async for _ in watch_files(root.places, file_stamps(root.places, further), stop, further):
+            async with seen.condition:
+                seen.count += 1
+                seen.condition.notify_all()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(watch)
+        await anyio.lowlevel.checkpoint()
+        folder.mkdir(parents=True)
+        await seen.until(1)
+        (folder / "tool").write_text("one")
+        await seen.until(2)
+        (folder / "tool").unlink()
+        await seen.until(3)
+        stop.set()
