@@ -59,14 +59,18 @@ def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> I
 
 def _tools(entry: SidecarEntry) -> str:
     """Return the names of the tools; of an MCP server, those that the entry picks."""
-    # What an MCP server offers is known only when it runs, and it does not run before it is trusted.
+    # What the program offers is known only when it runs, and it does not run before it is trusted.
+    if entry.kind is Kind.EXECUTABLE and entry.picked is None:
+        return (
+            "those that it names when it is asked with --schema, once it is trusted; tools that are new or "
+            "changed later wait for you"
+        )
     if entry.kind is Kind.MCP and entry.picked is None:
         return (
             "all that the server offers when it is trusted; tools that are new or changed later wait for you"
         )
-    names = (
-        entry.tool_names if entry.kind is not Kind.MCP else tuple(pick.name for pick in entry.picked or ())
-    )
+    described = entry.kind in (Kind.MCP, Kind.EXECUTABLE)
+    names = entry.tool_names if not described else tuple(pick.name for pick in entry.picked or ())
     return ", ".join(_quoted(name) for name in names) or "none"
 
 

@@ -65,6 +65,13 @@ class ToolDefinitionStore:
         trusted = kept.tools if kept is not None and kept.entry == entry.digest else ()
         return mcp_offer(trusted, listing)
 
+    def first_offer(self, entry: SidecarEntry, listing: McpToolList | None) -> McpToolOffer:
+        """Return the offer as it is once `accept_first` has been called with that listing. Writes nothing."""
+        kept = self._kept.get(entry.id)
+        if kept is not None and kept.entry == entry.digest:
+            return self.offer(entry, listing)
+        return mcp_offer(listing.tools if listing is not None else (), listing)
+
     def accept_first(self, entry: SidecarEntry, listing: McpToolList, now: float) -> str:
         """Trust the list where it is the first one since the entry was trusted. Returns why it could not be
         written, or an empty text."""

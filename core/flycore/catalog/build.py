@@ -11,7 +11,7 @@ import msgspec
 from flycore.catalog.bindings import resolve_bindings
 from flycore.catalog.builtin import KNOWN, is_builtin_name
 from flycore.catalog.fixes import NO_MACHINE, Machine
-from flycore.catalog.mcp_capabilities import mcp_capability, missing_names, untrusted_names
+from flycore.catalog.mcp_capabilities import missing_names, offered_capability, untrusted_names
 from flycore.catalog.plan_capabilities import plan_capability, plan_names
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.reasons import quota_limited
@@ -79,7 +79,8 @@ class CatalogFacts:
     """By level: what makes it possible here, where it is not and anything does."""
     blocked: frozenset[str] = frozenset()
     offers: Mapping[str, McpToolOffer] = field(default_factory=dict)
-    """What MCP servers offer. `with_mcp_tools` has put these tools into the registry's entries before."""
+    """What executables and MCP servers offer. `with_offered_tools` has put these tools into the registry's
+    entries before."""
     bundled: frozenset[str] = frozenset()
     """Sidecars whose program is that of this distribution."""
     machine: Machine = NO_MACHINE
@@ -170,7 +171,8 @@ def _offered_tools(entry: SidecarEntry, winners: Mapping[str, str]) -> Iterator[
         if winners[claim.name] != entry.id or is_builtin_name(claim.name) or claim.name in plan_names():
             continue
         try:
-            described = mcp_capability if entry.kind is Kind.MCP else capability_from_spec
+            offered = entry.kind in (Kind.MCP, Kind.EXECUTABLE)
+            described = offered_capability if offered else capability_from_spec
             yield claim.name, described(claim, entry.id)
         except (KeyError, msgspec.ValidationError):
             if claim.name in KNOWN:

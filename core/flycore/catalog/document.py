@@ -108,10 +108,19 @@ def _capability(view: CapabilityView, writer: _StabilityWriter, at: str) -> Json
 
 
 def _status(view: CapabilityView) -> JsonObject:
+    status = tool_status(view)
+    if status != "error":
+        return {"status": status}
+    return {
+        "status": status,
+        "errorMessage": "; ".join(reason.message for reason in view.stability.reasons),
+    }
+
+
+def tool_status(view: CapabilityView) -> str:
     """Return the status in the three words that simple clients know: ready, schema-unknown, error."""
     if not view.stability.effective.usable:
-        return {
-            "status": "error",
-            "errorMessage": "; ".join(reason.message for reason in view.stability.reasons),
-        }
-    return {"status": "ready" if view.capability.input_schema else "schema-unknown"}
+        return "error"
+    # An executable may describe a tool without saying what it takes: then its schema is known, and empty.
+    known = view.capability.input_schema or view.capability.definition
+    return "ready" if known else "schema-unknown"

@@ -70,6 +70,7 @@ _PROBE_AGAIN = frozenset(
         ReasonCode.PROBE_SLOW,
         ReasonCode.PROBE_TIMEOUT,
         ReasonCode.TOOL_UNAVAILABLE,
+        ReasonCode.SCHEMA_UNKNOWN,
     )
 )
 

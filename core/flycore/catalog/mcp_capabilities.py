@@ -58,7 +58,7 @@ def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) ->
     refused = list(offer.refused)
     clashes: list[UnreadableTool] = []
     claims: dict[str, ToolClaim] = {}
-    for definition in _all_offers(offer):
+    for definition in all_definitions(offer):
         if picked is not None and definition.name not in picked:
             continue
         name = capability_name(entry.id, definition.name)
@@ -69,9 +69,9 @@ def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) ->
             clashes.append(UnreadableTool(name=definition.name, why=why))
             continue
         claims[name] = ToolClaim(
-            name=name, spec=_spec(name, definition, (picked or {}).get(definition.name, {}))
+            name=name, spec=offered_spec(name, definition, (picked or {}).get(definition.name, {}), CLASSES)
         )
-    known = {definition.name for definition in _all_offers(offer)} | {
+    known = {definition.name for definition in all_definitions(offer)} | {
         tool.name for tool in (*refused, *clashes)
     }
     if offer.accepted or offer.waiting:
@@ -80,13 +80,13 @@ def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) ->
     other = f"write the entry with another id, such as {free_id(entry.id)}, and trust it again"
     problems = (
         *entry.problems,
-        *_note(entry, clashes, other),
-        *_note(entry, refused, "if you need it, ask the maker of the server"),
+        *note_refused(entry, clashes, other),
+        *note_refused(entry, refused, "if you need it, ask the maker of the server"),
     )
     return msgspec.structs.replace(entry, tools=tuple(claims.values()), problems=problems)
 
 
-def _all_offers(offer: McpToolOffer) -> Iterator[ToolDefinition]:
+def all_definitions(offer: McpToolOffer) -> Iterator[ToolDefinition]:
     """Yield the trusted definitions, and an empty one for each new tool."""
     # No person has looked at a new tool yet, so neither its description nor its schema reaches an agent.
     yield from offer.accepted
@@ -114,9 +114,13 @@ def _clash(name: str, taken: set[str]) -> str:
     return ""
 
 
-def _spec(name: str, definition: ToolDefinition, stricter: JsonObject) -> JsonObject:
+def offered_spec(
+    name: str, definition: ToolDefinition, stricter: JsonObject, least: tuple[str, ...]
+) -> JsonObject:
+    """Return the tool object for a definition. `stricter` is what the entry says of the tool, and `least` are
+    the approval classes that it has in any case."""
     spec: JsonObject = {
-        "approvalClass": list(CLASSES),
+        "approvalClass": list(least),
         **{key: value for key, value in stricter.items() if key != "name"},
         "name": name,
         "description": "\n".join(safe_lines(definition.description[:LONGEST_DESCRIPTION])),
@@ -127,14 +131,14 @@ def _spec(name: str, definition: ToolDefinition, stricter: JsonObject) -> JsonOb
     }
     classes = spec["approvalClass"]
     more = [classes] if isinstance(classes, str) else classes if isinstance(classes, list) else []
-    spec["approvalClass"] = list(dict.fromkeys((*CLASSES, *(str(item) for item in more))))
+    spec["approvalClass"] = list(dict.fromkeys((*least, *(str(item) for item in more))))
     if definition.destructive:
         spec["risk"] = "high"
     return spec
 
 
-def mcp_capability(claim: ToolClaim, sidecar: str) -> Capability:
-    """Return the capability for a claim of `with_mcp_tools`. Raises what `capability_from_spec` raises."""
+def offered_capability(claim: ToolClaim, sidecar: str) -> Capability:
+    """Return the capability for a claim made by `offered_spec`. Raises what `capability_from_spec` raises."""
     found = capability_from_spec(claim, sidecar)
     spec = claim.spec or {}
     return msgspec.structs.replace(
@@ -157,7 +161,8 @@ def missing_names(entry: SidecarEntry, offer: McpToolOffer) -> frozenset[str]:
     return frozenset(names[tool] for tool in offer.gone if tool in names)
 
 
-def _note(entry: SidecarEntry, refused: list[UnreadableTool], remedy: str) -> Iterator[Diagnostic]:
+def note_refused(entry: SidecarEntry, refused: list[UnreadableTool], remedy: str) -> Iterator[Diagnostic]:
+    """Yield a warning about each tool that is not offered, up to MAX_NAMED."""
     for tool in refused[:MAX_NAMED]:
         yield _warning(entry, f"{_quoted(tool.name)} {tool.why}", remedy)
     if len(refused) > MAX_NAMED:
@@ -172,7 +177,7 @@ def _warning(entry: SidecarEntry, message: str, remedy: str) -> Diagnostic:
         rule=RULE,
         message=f"{entry.id}: {message}",
         remedy=remedy,
-        pointer=f"/sidecars/{entry.id}",
+        pointer="" if entry.source.discovered else f"/sidecars/{entry.id}",
         position=entry.position,
         sidecar=entry.id,
     )

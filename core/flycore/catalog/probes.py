@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from flycore.catalog.answer_cache import AnswerCache, CacheFile
 from flycore.catalog.builtin import BUNDLED_PROBED
 from flycore.catalog.reasons import where
 from flycore.model.base import Value
@@ -20,7 +21,6 @@ from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason, ToolProbe
 from flycore.registry.paths import PROBES_FILE
-from flysafe.atomic import private_folder, write_atomic
 
 
 class ProbeFinding(Value, frozen=True, kw_only=True):
@@ -182,8 +182,7 @@ def _timed_out(entry: SidecarEntry, timeout_ms: int) -> Reason:
     )
 
 
-# The cache, `<cache dir>/probes.json`. It only saves process starts: a file that is absent, broken or of
-# another version counts as empty, and answers that cannot be written are kept in memory.
+# The cache, `<cache dir>/probes.json`.
 
 
 KEPT = 512
@@ -193,44 +192,12 @@ LARGEST = 4 * 1024 * 1024
 VERSION = 1
 
 
-class _File(msgspec.Struct, frozen=True):
-    version: int
-    answers: dict[str, ProbeFinding]
-
-
-class ProbeCache:
+class ProbeCache(AnswerCache[ProbeFinding]):
     """The probe answers, by key. Where `folder` is None, they are kept in memory only."""
 
     def __init__(self, folder: Path | None) -> None:
-        self._folder = folder
-        self._answers = _read(folder / PROBES_FILE) if folder else {}
-        self._written = dict(self._answers)
-
-    def get(self, key: str) -> ProbeFinding | None:
-        """Return the answer under that key; None where there is none."""
-        return self._answers.get(key)
-
-    def put(self, key: str, finding: ProbeFinding) -> None:
-        """Keep an answer in memory; `save` writes it to the file."""
-        self._answers.pop(key, None)
-        self._answers[key] = finding
-        while len(self._answers) > KEPT:
-            del self._answers[next(iter(self._answers))]
-
-    def save(self) -> bool:
-        """Write the answers if they have changed. Returns whether the file now holds them."""
-        if self._folder is None or self._answers == self._written:
-            return self._folder is not None
-        data = msgspec.json.encode(_File(version=VERSION, answers=self._answers))
-        if len(data) > LARGEST:
-            return False
-        try:
-            private_folder(self._folder)
-            write_atomic(self._folder / PROBES_FILE, data)
-        except OSError:
-            return False
-        self._written = dict(self._answers)
-        return True
+        path = folder / PROBES_FILE if folder else None
+        super().__init__(path, CacheFile[ProbeFinding], version=VERSION, kept=KEPT, largest=LARGEST)
 
 
 def file_identity(path: str) -> list[int]:
@@ -240,16 +207,6 @@ def file_identity(path: str) -> list[int]:
     except (OSError, ValueError):
         return []
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
-
-
-def _read(path: Path) -> dict[str, ProbeFinding]:
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-        kept = msgspec.json.decode(data, type=_File) if len(data) <= LARGEST else _File(0, {})
-    except (OSError, msgspec.DecodeError):
-        return {}
-    return kept.answers if kept.version == VERSION else {}
 
 
 # Asking sidecars, a few at once, each with its own time limit.

@@ -76,6 +76,17 @@ def plan_needs(plan: str, tool: str, first: Reason) -> Reason:
     )
 
 
+def schema_unknown(entry: SidecarEntry, why: str) -> Reason:
+    """Return the reason for an executable that did not say what it takes. `why` is a sentence without its
+    subject."""
+    return Reason(
+        code=ReasonCode.SCHEMA_UNKNOWN,
+        dimension="probe",
+        message=f"asked with --schema, it {why}: its input is not checked, and each call is asked",
+        remedy=f"flytui inspect {entry.id} shows what it wrote; correct it, then run flytui tools refresh",
+    )
+
+
 def disabled(entry: SidecarEntry) -> Reason:
     """Return the reason for an entry with `enabled: false`. Where the entry says why it is switched off,
     that sentence is the message."""
@@ -277,9 +288,9 @@ def folder_untrusted(entry: SidecarEntry) -> Reason:
 
 
 def definition_changed(tool: str, *, new: bool) -> Reason:
-    """Return the reason for an MCP tool whose definition changed since a person approved it, or which its
-    server did not offer then (`new`)."""
-    change = "is new since its server was approved" if new else "has changed since it was approved"
+    """Return the reason for a tool whose definition by its program changed since a person approved it, or
+    which the program did not offer then (`new`)."""
+    change = "is new since its program was approved" if new else "has changed since it was approved"
     return Reason(
         code=ReasonCode.FOLDER_UNTRUSTED,
         dimension="sandbox",
@@ -290,12 +301,12 @@ def definition_changed(tool: str, *, new: bool) -> Reason:
 
 
 def offered_no_longer(tool: str, sidecar: str) -> Reason:
-    """Return the reason for a tool that its MCP server no longer lists."""
+    """Return the reason for a tool that its MCP server or its executable no longer lists."""
     return Reason(
         code=ReasonCode.TOOL_UNAVAILABLE,
         dimension="probe",
-        message=f"the MCP server {sidecar} no longer offers {tool}",
-        remedy=f"flytui inspect {sidecar} shows what it offers now; the maker of the server knows why",
+        message=f"{sidecar} no longer offers {tool}",
+        remedy=f"flytui inspect {sidecar} shows what it offers now; the maker of the program knows why",
     )
 
 
@@ -352,6 +363,14 @@ def permission_missing(entry: SidecarEntry, tool: str, refusals: Refusals) -> Re
     """Return the reason for a tool whose last call failed and was refused what its entry does not permit."""
     place = where(entry, "permissions")
     message = "; ".join(refusal_sentences(refusals, tool))
+    if entry.source is Source.EXECUTABLE:
+        return Reason(
+            code=ReasonCode.PERMISSION_MISSING,
+            dimension="sandbox",
+            message=message,
+            remedy=f"an executable in a folder of tools gets no permissions; if {entry.position.file} may "
+            f"have that, write an entry of the kind executable for it in {REGISTRY_FILE}, with permissions",
+        )
     if not refusals.grantable:
         return Reason(
             code=ReasonCode.PERMISSION_MISSING,

@@ -6,10 +6,11 @@ do. Finding them starts no program.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from flycore.discovery.executables import read_executables, watched_executables
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.paths import RootPaths
@@ -27,12 +28,15 @@ class ToolLayer(NamedTuple):
 
 
 def read_tool_layers(
-    places: RootPaths, environ: Mapping[str, str], is_reserved: IsReserved
+    places: RootPaths, environ: Mapping[str, str], is_reserved: IsReserved, run: Collection[str]
 ) -> Iterator[ToolLayer]:
-    """Yield the layers in the order in which they win. Raises nothing for the contents of a file."""
-    yield from ()
+    """Yield the layers in the order in which they win. Raises nothing for the contents of a file.
+
+    `run` holds the real paths of the programs that the registry runs.
+    """
+    yield ToolLayer(*read_executables(places, environ, run, is_reserved))
 
 
 def watched_tools(places: RootPaths, environ: Mapping[str, str]) -> tuple[tuple[Path, Stamp], ...]:
     """Return every file and folder that `read_tool_layers` depends on, with its stamp as it is now."""
-    return ()
+    return tuple(watched_executables(places, environ))

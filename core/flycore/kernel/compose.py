@@ -164,6 +164,8 @@ async def _load_root(
     places: RootPaths, environ: Mapping[str, str], cache: ProbeCache, session: str, recorder: Recorder
 ) -> _Root:
     environment = find_environment(places, environ)
+    with suppress(OSError):  # without it, there are no tools in it
+        private_folder(places.user_tools_dir)
     blocks = ToolBlockStore.load(places.blocks_file)
     now = recorder.clock.now()
     # Before any call: a folder that is removed here cannot belong to one.

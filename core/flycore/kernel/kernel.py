@@ -12,6 +12,7 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
+import msgspec
 
 import flycore
 from flycore.approval.nested_roots import NestedRoots, is_nested_root
@@ -120,6 +121,10 @@ class Kernel:
         # first step.
         self._calls += 1
         try:
+            await self._refresher.schemas_ready(request.tool)
+            tool = self._refresher.tool_name(request.tool)
+            if tool != request.tool:
+                request = msgspec.structs.replace(request, tool=tool)
             if is_plan(self._refresher.root_state, request.tool):
                 return await run_plan(self._context, request, self.new_call_id, on_progress, on_cancellable)
             return await run_call(self._context, request, on_progress, on_cancellable)

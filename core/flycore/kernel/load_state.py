@@ -21,8 +21,8 @@ from flycore.approval.entry_summary import COMMAND
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.catalog.build import CatalogFacts, PolicyView, build_catalog
 from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN, is_builtin_name
+from flycore.catalog.executable_tools import file_aliases, with_offered_tools
 from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
-from flycore.catalog.mcp_capabilities import with_mcp_tools
 from flycore.catalog.plan_capabilities import plan_names
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.registry_capability import excess_permissions
@@ -123,7 +123,7 @@ class Observations:
     described: tuple[Described, ...] = ()
     """Kits, skills, plugins and other clients' servers."""
     offers: Mapping[str, McpToolOffer] = field(default_factory=dict)
-    """The tools of MCP servers, by sidecar."""
+    """The tools of executables and MCP servers, by sidecar."""
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Sidecars whose changed entry waits for trust, with its difference from the one in force."""
     lacking: Mapping[str, Mapping[str, Refusals]] = field(default_factory=dict)
@@ -145,8 +145,9 @@ def sandbox_support(environment: RootEnvironment, files: Files) -> SandboxSuppor
 def blocked_tools(
     registry: Registry, blocks: ToolBlockStore, offers: Mapping[str, McpToolOffer] | None = None
 ) -> frozenset[str]:
-    """Return the blocked names among the registry's tools, MCP servers' tools, and plans."""
-    found = with_mcp_tools(registry, offers or {})
+    """Return the blocked names among the tools of the registry, of executables and of MCP servers, and the
+    plans."""
+    found = with_offered_tools(registry, offers or {})
     names = {name for entry in found.entries for name in entry.tool_names} | plan_names()
     return frozenset(name for name in names if blocks.block_for(name) is not None)
 
@@ -164,8 +165,14 @@ def read_files(environment: RootEnvironment, last: Files | None) -> Files:
     registry = load_registry(
         environment.places, known=known, environ=environment.environ, previous=last.registry if last else None
     )
-    for layer in read_tool_layers(environment.places, environment.environ, is_reserved):
+    programs, delegates = resolve_programs(environment, registry, registry.entries)
+    delegated = (program for found in delegates.values() for program in found.values())
+    run = {program.path for program in (*programs.values(), *delegated) if program.path}
+    declared_ids = {entry.id for entry in registry.entries}
+    for layer in read_tool_layers(environment.places, environment.environ, is_reserved, run):
         registry = add_discovered(registry, layer.entries, layer.diagnostics)
+    found = tuple(entry for entry in registry.entries if entry.id not in declared_ids)
+    programs |= resolve_programs(environment, registry, found)[0]
     declared = (*registry.entries, *registry.replaced)
     claimed = {name for entry in declared for name in entry.tool_names}
     claimed |= {f"{entry.id}.*" for entry in declared if entry.kind is Kind.MCP}
@@ -175,7 +182,6 @@ def read_files(environment: RootEnvironment, last: Files | None) -> Files:
     )
     settings, problems = load_settings(environment.places.config_dir)
     registry = _with_diagnostics(registry, (*policy.diagnostics, *problems))
-    programs, delegates = resolve_programs(environment, registry, registry.entries)
     return Files(registry=registry, policy=policy, settings=settings, programs=programs, delegates=delegates)
 
 
@@ -205,7 +211,7 @@ def build_state(
     environment: RootEnvironment, files: Files, observed: Observations, *, version: int, now: float
 ) -> RootState:
     """Build the state from these files and observations: the catalog and everything that calls look up."""
-    registry = with_mcp_tools(_with_diagnostics(files.registry, observed.diagnostics), observed.offers)
+    registry = with_offered_tools(_with_diagnostics(files.registry, observed.diagnostics), observed.offers)
     bundled = {sid for sid, program in files.programs.items() if environment.bundled(program)}
 
     environment.keyring.look_up(_trusted_names(registry, observed.trusted), environment.environ)
@@ -250,6 +256,7 @@ def build_state(
     erase_from_environment(secrets)
     return RootState(
         registry=registry,
+        aliases=file_aliases(registry),
         catalog=catalog,
         policy=files.policy,
         settings=files.settings,

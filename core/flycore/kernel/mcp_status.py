@@ -1,4 +1,4 @@
-"""The status of MCP servers: their health and their tools."""
+"""The status of MCP servers and executables: their health and their tools."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from flycore.catalog.probes import ProbeFinding
+from flycore.model.enums import ReasonCode
 from flycore.model.sidecar import Registry
 from flycore.model.upstream import McpToolList
 
 
 class McpStatus(NamedTuple):
-    """The status of one server. `entry` is the digest of the entry it was started by, `finding` its health,
-    `listing` the tools it listed last, None before the first list."""
+    """The status of one server or executable. `entry` is the digest of the entry it was started by, `finding`
+    its health, `listing` the tools it listed last, None before the first list."""
 
     entry: str
     finding: ProbeFinding
@@ -22,14 +23,15 @@ class McpStatus(NamedTuple):
 class McpStatusStore:
     """The statuses by sidecar; `current` is replaced as a whole. Used on the event loop's thread only."""
 
-    def __init__(self) -> None:
-        self.current: Mapping[str, McpStatus] = {}
+    def __init__(self, first: Mapping[str, McpStatus] | None = None) -> None:
+        self.current: Mapping[str, McpStatus] = dict(first or {})
         self._shown: Mapping[str, McpStatus] = self.current
 
     def note(self, sidecar: str, entry: str, finding: ProbeFinding, listing: McpToolList | None) -> None:
         """Store a status. A server that is not reached keeps the tools it listed for the same entry."""
         before = self.current.get(sidecar)
-        if listing is None and before is not None and before.entry == entry:
+        kept = before is not None and before.entry == entry and not is_schema_unknown(finding)
+        if listing is None and kept and before is not None:
             listing = before.listing
         self.current = {**self.current, sidecar: McpStatus(entry, finding, listing)}
 
@@ -45,6 +47,11 @@ class McpStatusStore:
     def has_unshown(self) -> bool:
         """Whether there is a status that no state shows yet."""
         return self.current is not self._shown
+
+
+def is_schema_unknown(finding: ProbeFinding) -> bool:
+    """Whether it is the finding of an executable that did not say what it takes."""
+    return finding.reason is not None and finding.reason.code is ReasonCode.SCHEMA_UNKNOWN
 
 
 def findings_of(statuses: Mapping[str, McpStatus], registry: Registry) -> dict[str, ProbeFinding]:

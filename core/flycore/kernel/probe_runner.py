@@ -13,7 +13,7 @@ from flycore.kernel.load_state import Files, RootEnvironment, sandbox_support
 from flycore.model.enums import Code, Level, ProbeMode, Status
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram, Seal
-from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.model.sidecar import Permissions, Registry, SidecarEntry
 from flycore.pipeline.confine import Confining, StartedProgram, confined, seen_at_own_path
 from flycore.pipeline.prepare import Sealed, seal_programs
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, probe_sidecar
@@ -66,14 +66,27 @@ def _job(
 ) -> tuple[Confining | None, ProcessJsonJob] | None:
     """Make the job of a probe, with how it is confined; None where its program changed since a person
     accepted it. Raises SealBrokenError."""
+    sealed = seal_programs(environment, files.registry, entry)
+    if isinstance(sealed, Sealed) and sealed.changed:
+        return None
+    return program_job(environment, files, entry, tool, probe_id)
+
+
+def program_job(
+    environment: RootEnvironment,
+    files: Files,
+    entry: SidecarEntry,
+    tool: str,
+    probe_id: str,
+    permissions: Permissions | None = None,
+) -> tuple[Confining | None, ProcessJsonJob]:
+    """Make the job that starts the entry's program as a call does, with how it is confined: with the entry's
+    permissions, or those given. Raises SealBrokenError."""
     # The probe may have waited, and the program of a changed entry is not the one that was trusted.
     current, program = files.registry.entry(entry.id), files.programs.get(entry.id)
     if current is None or current.digest != entry.digest or program is None:
         raise SealBrokenError(None, "the entry changed while its probe was waiting", entry.id)
     found = {name: item for name, item in files.delegates.get(entry.id, {}).items() if item.argv}
-    sealed = seal_programs(environment, files.registry, entry)
-    if isinstance(sealed, Sealed) and sealed.changed:
-        return None
     support = sandbox_support(environment, files)
     level = _level(environment, files, support, entry, program)
     started = {
@@ -86,7 +99,8 @@ def _job(
     }
     runs = started[COMMAND].program
     delegates: JsonObject = {name: {"argv": list(started[name].program.argv)} for name in found}
-    values, _ = declared_secrets(entry.permissions, environment.secret_values)
+    granted = entry.effective_permissions if permissions is None else permissions
+    values, _ = declared_secrets(granted, environment.secret_values)
     job = ProcessJsonJob(
         argv=runs.argv,
         env=child_environment(entry, runs, environ=environment.environ, secrets=values, call_id=probe_id),
@@ -105,7 +119,7 @@ def _job(
     confining = Confining(
         level=level,
         support=support,
-        permissions=entry.effective_permissions,
+        permissions=granted,
         programs=tuple(started.values()),
         store=environment.places.store_dir,
         app_root=str(environment.places.app_root),
@@ -129,7 +143,7 @@ def _level(
         minimum_level(entry, bundled=bundled),
     )
     minimum = files.settings.sandbox_minimum
-    if not any(level.at_least(minimum.get(tool, least)) for tool in entry.tool_names):
+    if not any(level.at_least(minimum.get(tool, least)) for tool in entry.tool_names or (entry.id,)):
         raise SealBrokenError(None, f"its level here is only {level}", entry.id)
     return level
 

@@ -37,6 +37,7 @@ from flycore.kernel.load_state import (
 from flycore.kernel.mcp_status import McpStatus, McpStatusStore, findings_of
 from flycore.kernel.probe_runner import probe_spawn, probe_work
 from flycore.kernel.registry_edits import AcceptedEntries, RegistryEdit, TrustedRegistry
+from flycore.kernel.schema_asker import READY_S, SchemaAsker, SchemaCache, cached_statuses
 from flycore.model.approval import Outcome
 from flycore.model.catalog import Catalog, SidecarView
 from flycore.model.described import Described, Import, SourceKind
@@ -138,6 +139,8 @@ FIRST_VERSION = 1
 """The first version of the catalog; each change to what it shows adds one."""
 GATHER_SECONDS = 0.05
 """Findings within this time make one new catalog."""
+ASKED_OTHERWISE = (Kind.MCP, Kind.EXECUTABLE)
+"""Kinds without a probe: the session of an MCP server and the question for a schema are in its place."""
 REPROBE_SECONDS = 30.0
 """The time between two probes of a sidecar that is not healthy."""
 
@@ -194,6 +197,8 @@ class LoadedState:
     pending: tuple[TrustItem, ...]
     remembered: Mapping[str, ProbeFinding]
     """Findings that earlier kernels cached, shown until this kernel has probed the sidecar."""
+    schemas: Mapping[str, McpStatus]
+    """What executables said to earlier kernels, by sidecar."""
     root_state: RootState
 
 
@@ -215,18 +220,19 @@ def load_state(
     )
     source_watcher.read()
     sources.registry.policy.start()
-    effective, pending = sources.registry.effective_entries({}, now)
+    schemas = cached_statuses(sources.registry.declared, SchemaCache(environment.places))
+    effective, pending = sources.registry.effective_entries(schemas, now)
     remembered: dict[str, ProbeFinding] = {}
     for entry in effective.files.registry.entries:
         if (
             entry.id in effective.trusted
-            and entry.kind is not Kind.MCP
+            and entry.kind not in ASKED_OTHERWISE
             and _is_resolved(effective.files, entry.id)
         ):
             finding = known_finding(cache, probe_work(environment, effective.files, entry))
             remembered.update({entry.id: finding} if finding is not None else {})
-    state = sources.build(effective, remembered, {}, now)
-    return LoadedState(sources, stamps, effective.files, pending, remembered, state)
+    state = sources.build(effective, remembered, schemas, now)
+    return LoadedState(sources, stamps, effective.files, pending, remembered, schemas, state)
 
 
 class StateRefresher:
@@ -273,7 +279,10 @@ class StateRefresher:
         self._rebuild_lock = anyio.Lock()
         """Held while a state is built, so that no trust changes meanwhile and no older state wins."""
         self._pending = loaded.pending
-        self._mcp_status = McpStatusStore()
+        self._mcp_status = McpStatusStore(loaded.schemas)
+        self._schemas = SchemaAsker(
+            self._environment, session, self.record_mcp_status, panic_active, loaded.schemas
+        )
         self._stamps = loaded.stamps
         self._probes_due: set[str] = set()
         self._probing: set[str] = set()
@@ -283,6 +292,7 @@ class StateRefresher:
         """The looser rules of the user's policy file that wait for a person."""
         self._note_policy()
         self._queue_probes()
+        self._schemas.review(self.files, self.root_state)
 
     @property
     def root_state(self) -> RootState:
@@ -297,6 +307,7 @@ class StateRefresher:
             group.start_soon(self.source_watcher.watch, self._note_change)
             group.start_soon(self._refresh_on_change)
             group.start_soon(self._probe_unwell)
+            group.start_soon(self._schemas.run)
             self.start_probes()
             await self._stop.wait()
             group.cancel_scope.cancel()
@@ -350,11 +361,17 @@ class StateRefresher:
         return outcome
 
     def probe_again(self, sidecar: str) -> bool:
-        """Probe a sidecar without the cache; its finding comes with a new catalog.
+        """Probe a sidecar without the cache, or ask an executable for its schema again; its finding comes
+        with a new catalog.
 
         Return False if it cannot be probed: it is an MCP server, not trusted, or its program is missing. The
         files are then read again, which also looks for the program.
         """
+        entry = self.files.registry.entry(sidecar)
+        if entry is not None and entry.kind is Kind.EXECUTABLE:
+            self._schemas.ask_again(sidecar)
+            self.reload()
+            return sidecar in self.root_state.trusted
         if self._probeable_entry(sidecar) is None:
             self.reload()
             return False
@@ -478,6 +495,23 @@ class StateRefresher:
         self._publisher.publish_catalog(before, self.root_state.catalog, changed)
         self._queue_probes()
         self.start_probes()
+        self._schemas.review(self.files, self.root_state)
+
+    async def schemas_ready(self, tool: str) -> None:
+        """Wait until the executables that may offer the tool have said so, for a bounded time."""
+        state = self.root_state
+        view = state.index.get(tool)
+        offering = None if view is None else state.entries.get(view.sidecar or "")
+        if offering is None or offering.kind is Kind.EXECUTABLE:
+            with anyio.move_on_after(READY_S):
+                await self._schemas.ready("" if offering is None else offering.id)
+                await self.flush_mcp_status()
+
+    def tool_name(self, tool: str) -> str:
+        """Return the name of the tool that a caller means: its own, or another one where the caller named the
+        file of an executable."""
+        state = self.root_state
+        return tool if tool in state.index else state.aliases.get(tool, tool)
 
     def _queue_probes(self) -> None:
         """Queue each sidecar that may be probed and was not yet."""
@@ -554,9 +588,8 @@ def _is_resolved(files: Files, sidecar: str) -> bool:
 
 
 def _may_be_probed(view: SidecarView) -> bool:
-    """Whether a probe may start: trusted, and all states before the sandbox are good. An MCP server is probed
-    by its session."""
-    if not view.trusted or view.stability.sandbox is None or view.entry.kind is Kind.MCP:
+    """Whether a probe may start: trusted, and all states before the sandbox are good."""
+    if not view.trusted or view.stability.sandbox is None or view.entry.kind in ASKED_OTHERWISE:
         return False
     # A probe runs the program as a call does, and so not below the level that its tools need.
     reasons = view.stability.reasons

@@ -15,8 +15,8 @@ from flycore.catalog.builtin import KNOWN
 from flycore.catalog.reasons import permit_digest, permitted
 from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.effective_entries import EffectiveFiles, effective_files, entry_to_switch
-from flycore.kernel.load_state import RootEnvironment, read_files
-from flycore.kernel.mcp_status import McpStatus
+from flycore.kernel.load_state import Files, RootEnvironment, read_files
+from flycore.kernel.mcp_status import McpStatus, is_schema_unknown
 from flycore.kernel.replaced_entries import summarize_entry
 from flycore.model.approval import Outcome
 from flycore.model.described import Import
@@ -43,6 +43,8 @@ AcceptedEntries = tuple[tuple[str, str], ...]
 LogLines = tuple[tuple[str, JsonObject], ...]
 """Log lines as (event, fields)."""
 _ACCEPTED = Outcome(accepted=True)
+_DESCRIBED_BY_PROGRAM = (Kind.MCP, Kind.EXECUTABLE)
+"""The kinds whose tools the program describes itself."""
 
 
 class EditResult(NamedTuple):
@@ -96,12 +98,24 @@ class TrustedRegistry:
                 self._save_error = self._definitions.accept_first(entry, listing, now)
 
     def offers(self, effective: EffectiveFiles) -> dict[str, McpToolOffer]:
-        """Return the tools of MCP servers in force, by sidecar."""
+        """Return the tools of MCP servers and executables in force, by sidecar."""
         return {
             entry.id: self._definitions.offer(entry, self._listing(entry))
             for entry in effective.files.registry.entries
-            if entry.kind is Kind.MCP and entry.id in effective.trusted
+            if entry.kind in _DESCRIBED_BY_PROGRAM
+            and entry.id in effective.trusted
+            and not self._says_nothing(entry)
         }
+
+    def _says_nothing(self, entry: SidecarEntry) -> bool:
+        """Whether the program of an executable, as it is now, does not say what it takes."""
+        status = self._mcp_status.get(entry.id)
+        return status is not None and status.entry == entry.digest and is_schema_unknown(status.finding)
+
+    @property
+    def declared(self) -> Files:
+        """The files as they were read last."""
+        return self._declared
 
     def effective_entries(
         self, mcp_status: Mapping[str, McpStatus], now: float
@@ -156,7 +170,8 @@ class TrustedRegistry:
     def _entries(self) -> Iterator[SidecarEntry]:
         # The user's own entries, too, that the project's replace only once they are trusted.
         registry = self._declared.registry
-        return (entry for entry in (*registry.entries, *registry.replaced) if entry.kind is Kind.MCP)
+        declared = (*registry.entries, *registry.replaced)
+        return (entry for entry in declared if entry.kind in _DESCRIBED_BY_PROGRAM)
 
     def _listing(self, entry: SidecarEntry) -> McpToolList | None:
         """What the server of exactly this value of the entry offers, of what the entry takes."""

@@ -59,7 +59,18 @@ class Kind(StrEnum):
     MCP = "mcp"
 
 
-RUNNABLE_KINDS = (Kind.PROCESS_JSON, Kind.PERSISTENT, Kind.MCP)
+RUNNABLE_KINDS = (Kind.PROCESS_JSON, Kind.PERSISTENT, Kind.EXECUTABLE, Kind.MCP)
+
+
+class Envelope(StrEnum):
+    """The form in which an executable answers a call. It follows from the form of its schema."""
+
+    PARAMETERS = "parameters"
+    """An object with `success`, and with `result` or `error`."""
+    OBJECT = "object"
+    """Any object is the output, whatever fields it has."""
+    UNKNOWN = "unknown"
+    """Its schema is not known. An answer with `success` is read as `PARAMETERS`, another one as `OBJECT`."""
 
 
 class Anchor(StrEnum):
@@ -186,6 +197,7 @@ class ReasonCode(StrEnum):
     PROBE_TIMEOUT = "probe-timeout"
     TOOL_UNAVAILABLE = "tool-unavailable"
     DIALECT_UNKNOWN = "dialect-unknown"
+    SCHEMA_UNKNOWN = "schema-unknown"
     DELEGATE_MISSING = "delegate-missing"
     SECRET_MISSING = "secret-missing"  # noqa: S105 - a reason code, not a secret
     RUNTIME_FAILED = "runtime-failed"

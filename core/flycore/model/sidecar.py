@@ -155,6 +155,8 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     folder: str = ""
     """For a discovered entry: absolute path of the folder that its relative command starts from; empty where
     that is the folder of its `command_anchor`."""
+    sha256: str = ""
+    """For an executable outside of the user's own folders: the digest of the bytes that trust is given to."""
     in_user_folder: bool = False
     """For a discovered entry: whether its file lies in a folder of the user's own, and is trusted by that."""
 
@@ -166,6 +168,14 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
         program += [self.file] if self.file else []
         made = digest([self.source.value, root, self.id, program])
         return msgspec.structs.replace(self, origin=f"{self.id}@{made[:16]}")
+
+    @property
+    def file_alias(self) -> str:
+        """For an executable: the name of its file without the last ending."""
+        if self.kind is not Kind.EXECUTABLE:
+            return ""
+        name = self.command.rpartition("/")[2]
+        return name.rpartition(".")[0] or name
 
     @property
     def users_own(self) -> bool:

@@ -1,8 +1,10 @@
-"""Values for the tools that an MCP server offers. Everything in them is what the server itself says."""
+"""Values for the tools that an MCP server or an executable offers. Everything in them is what the program
+itself says."""
 
 from __future__ import annotations
 
 from flycore.model.base import Value
+from flycore.model.enums import Envelope
 from flycore.model.json import Json, JsonObject, digest
 
 
@@ -17,16 +19,26 @@ class ToolDefinition(Value, frozen=True, kw_only=True):
     destructive: bool = False
     """Whether the server says that the tool may destroy something. Its word that a tool only reads is not
     used."""
+    envelope: Envelope | None = None
+    """For a tool of an executable: how it answers. None for a tool of an MCP server."""
+    version: str = ""
+    tags: tuple[str, ...] = ()
+    timeout_ms: int = 0
+    """The time limit that an executable names for the tool; 0 where it names none."""
 
     @property
     def shown(self) -> JsonObject:
         """The whole definition without the name, for a difference."""
-        return {
+        shown: JsonObject = {
             "description": self.description,
             "inputSchema": self.input_schema,
             "outputSchema": self.output_schema,
             "destructive": self.destructive,
         }
+        if self.envelope is None:
+            return shown
+        shown |= {"answers": self.envelope.value, "version": self.version, "tags": list(self.tags)}
+        return {**shown, "timeoutMs": self.timeout_ms} if self.timeout_ms else shown
 
     def digest(self) -> str:
         """Return the SHA-256 over the name and the definition, 64 hex digits."""

@@ -1,4 +1,5 @@
-"""The catalog of a root without a kernel: no lock, no log, and no process other than the probes."""
+"""The catalog of a root without a kernel: no lock, no log, and no process other than the probes and the
+questions for schemas."""
 
 from __future__ import annotations
 
@@ -25,25 +26,34 @@ from flycore.kernel.load_state import (
     read_files,
     sandbox_support,
 )
+from flycore.kernel.mcp_status import McpStatus, findings_of
 from flycore.kernel.probe_runner import probe_spawn, probe_work
+from flycore.kernel.schema_asker import SchemaCache, ask_unknown, cached_statuses
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
 from flycore.model.enums import Kind
+from flycore.model.upstream import McpToolOffer
 from flycore.registry.paths import RootPaths
 
 
 async def read_catalog(
-    places: RootPaths, *, probe: bool, environ: Mapping[str, str] | None = None
+    places: RootPaths,
+    *,
+    probe: bool,
+    environ: Mapping[str, str] | None = None,
+    schemas_again: bool = False,
 ) -> Catalog:
     """Build the catalog that a kernel started now would show.
 
-    With `probe` the trusted sidecars are probed first; otherwise the cached probe answers are used.
+    With `probe` the trusted sidecars are probed first, and trusted executables asked for the schemas that are
+    not known, or with `schemas_again` for all of them; otherwise the cached answers are used.
     """
     environment = find_environment(places, dict(os.environ if environ is None else environ))
     trust = TrustStore.load(places.trust_file)
     effective = effective_files(environment, read_files(environment, None), trust)
     files = effective.files
-    unprobed = _build_catalog(places, environment, effective, trust, {})
+    cache = SchemaCache(places)
+    unprobed = _build_catalog(places, environment, effective, trust, {}, cached_statuses(files, cache))
     prober = Prober(
         probe_spawn(environment, lambda: files, new_session()), ProbeCache(places.cache_dir), time.time
     )
@@ -60,9 +70,14 @@ async def read_catalog(
 
     async with anyio.create_task_group() as group:
         for view in unprobed.sidecars:
-            if view.id in effective.trusted and view.stability.sandbox is not None:
+            probed = view.entry.kind is not Kind.EXECUTABLE and view.stability.sandbox is not None
+            if view.id in effective.trusted and probed:
                 group.start_soon(probe_sidecar, view.id)
-    return _build_catalog(places, environment, effective, trust, findings)
+    statuses = cached_statuses(files, cache)
+    if probe:
+        session = new_session()
+        statuses = await ask_unknown(environment, files, unprobed, cache, session, again=schemas_again)
+    return _build_catalog(places, environment, effective, trust, findings, statuses)
 
 
 def check_root(places: RootPaths, catalog: Catalog) -> tuple[Check, ...]:
@@ -76,6 +91,7 @@ def _build_catalog(
     effective: EffectiveFiles,
     trust: TrustStore,
     probes: Mapping[str, ProbeFinding],
+    statuses: Mapping[str, McpStatus],
 ) -> Catalog:
     blocks = ToolBlockStore.load(places.blocks_file)
     definitions = ToolDefinitionStore.load(places.definitions_file)
@@ -85,9 +101,15 @@ def _build_catalog(
         for entry in registry.entries
         if entry.kind is Kind.MCP and entry.id in effective.trusted
     }
+    for entry in registry.entries:
+        status = statuses.get(entry.id)
+        if entry.kind is Kind.EXECUTABLE and entry.id in effective.trusted:
+            unknown = status is not None and status.listing is None
+            listing = status.listing if status is not None else None
+            offers[entry.id] = McpToolOffer() if unknown else definitions.first_offer(entry, listing)
     observed = Observations(
         trusted=effective.trusted,
-        probes=probes,
+        probes={**probes, **findings_of(statuses, registry)},
         runtime={},
         diagnostics=(*trust.diagnostics, *blocks.diagnostics),
         described=scan(search_roots(places, environment.environ)),

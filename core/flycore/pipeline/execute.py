@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from flycore.approval.desktop_control import controls_desktop
 from flycore.audit import events as audit_events
+from flycore.catalog.executable_tools import executable_call
 from flycore.catalog.schemas import check_output, needs_process
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest
@@ -37,6 +38,8 @@ from flycore.sandbox.environment import child_environment
 from flycore.sandbox.levels import CONFINING
 from flycore.sandbox.seals import SealBrokenError, changed_part, materialise
 
+TOOL_NAME = "FLYTUI_TOOL_NAME"
+"""The variable that tells an executable which of its tools is called."""
 LONGEST_WITH_PROGRESS_MS = 600_000
 """How long a call of an MCP server may take while it reports progress, where its caller names no limit."""
 
@@ -81,17 +84,23 @@ def build_job(
 ) -> ProcessJsonJob:
     """The job for the runner, with `artifacts` as the folder for the files that the call makes."""
     entry = prepared.target.entry
-    limit = entry.timeout_ms
+    limit, envelope = entry.timeout_ms, None
+    env = _job_environment(run, request.call_id, prepared, programs.program)
+    if entry.kind is Kind.EXECUTABLE:
+        envelope, limit = executable_call(entry, request.tool)
+        # A program of several tools gets the input alone on stdin, and learns here which of them is called.
+        env = {**env, TOOL_NAME: request.tool}
     # A caller can only shorten the time limit, because the entry's limit is part of what was trusted.
     if request.timeout_ms is not None:
         limit = max(1, min(limit, request.timeout_ms))
     return ProcessJsonJob(
         argv=programs.program.argv,
-        env=_job_environment(run, request.call_id, prepared, programs.program),
+        env=env,
         cwd=run.root.working_folder(run.state.latest.registry, entry),
         call_id=request.call_id,
         tool=request.tool,
         input=prepared.input,
+        envelope=envelope,
         config=entry.config,
         sidecar=entry.id,
         delegates={name: {"argv": list(program.argv)} for name, program in programs.delegates.items()},
@@ -257,7 +266,8 @@ async def _call(
 def _is_observed(run: RunContext, prepared: Prepared, *, asked: bool) -> bool:
     """Whether it is noted what the call is refused."""
     # A process that serves several calls would say of each what it was refused in another one.
-    if prepared.target.entry.kind is not Kind.PROCESS_JSON or run.observed.why_not:
+    alone = (Kind.PROCESS_JSON, Kind.EXECUTABLE)
+    if prepared.target.entry.kind not in alone or run.observed.why_not:
         return False
     return asked or run.observed.wanted(call_key(prepared))
 

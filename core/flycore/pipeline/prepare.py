@@ -165,6 +165,7 @@ def _not_callable(view: CapabilityView) -> Rejection:
 
 
 CHANGED = "its program changed since it was trusted"
+UNCHECKED = "its schema is not known, so that its input is not checked"
 
 
 class Sealed(Value, frozen=True, kw_only=True):
@@ -179,6 +180,8 @@ class Sealed(Value, frozen=True, kw_only=True):
     """How the programs are started, as far as their seals depend on it."""
     changed: bool = False
     """Whether the programs changed since a person last accepted them."""
+    unchecked: bool = False
+    """Whether nobody knows which input the program takes, so that each call is asked."""
 
     @property
     def seals(self) -> tuple[Seal, ...]:
@@ -191,6 +194,8 @@ class Sealed(Value, frozen=True, kw_only=True):
         partial = first_partial(self.seals)
         if partial:
             return f"the seal is partial: {partial}"
+        if self.unchecked:
+            return UNCHECKED
         return CHANGED if self.changed else ""
 
     def accepted_digest(self, entry: SidecarEntry) -> str:
@@ -297,6 +302,12 @@ def _programs(
         delegates=tuple(delegates),
         delegate_programs=programs,
     )
+
+
+def _asked_each_time(sealed: Sealed) -> Sealed:
+    """The programs of a tool whose schema is not known: neither a rule nor a lease allows a call."""
+    seal = msgspec.structs.replace(sealed.seal, leasable=False)
+    return msgspec.structs.replace(sealed, seal=seal, unchecked=True)
 
 
 def accept_programs(root: RootEnvironment, entry: SidecarEntry, sealed: Sealed) -> None:
@@ -416,6 +427,8 @@ async def prepare(
     sealed = agent_program(entry) if target.decided else await seal_entry(context.root, root_state, target)
     if isinstance(sealed, Rejection):
         return sealed
+    if entry.kind is Kind.EXECUTABLE and not target.capability.definition:
+        sealed = _asked_each_time(sealed)
     secrets, missing = declared_secrets(entry.permissions, context.root.secret_values)
     sandbox = _secret_missing(missing) if missing else _report(root_state, target, sealed.seal)
     if isinstance(sandbox, Rejection):

@@ -12,7 +12,7 @@ from flycore.model.diagnostics import nearest
 from flycore.model.enums import Kind, Source
 from flycore.model.json import Json, pointer_join
 from flycore.registry.loader_environment import loader_of, may_be_passed
-from flycore.registry.mcp_checks import check_mcp_server
+from flycore.registry.mcp_checks import check_executable, check_mcp_server
 from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret
 from flycore.registry.schema import known_keys, nested_keys, refuse_retrieval, tool_keys
 from flycore.registry.source_text import EntryFindings
@@ -38,6 +38,9 @@ def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[s
         if key in raw:
             remedy = 'write "kind": "mcp", or remove it'
             findings.add(f"/{key}", "not-an-mcp-server", "is for the kind mcp only", remedy)
+    if raw.get("kind") == Kind.EXECUTABLE:
+        check_executable(raw, findings)
+        return
     _check_tools(raw, findings, known)
 
 

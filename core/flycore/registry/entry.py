@@ -23,6 +23,7 @@ from flycore.model.sidecar import (
     ToolClaim,
 )
 from flycore.registry.checks import check_addresses, check_entry, invisible_character_faults
+from flycore.registry.names import is_builtin
 from flycore.registry.schema import entry_validator, strict_validator, violations
 from flycore.registry.source_text import EntryFindings, SourceText
 
@@ -135,7 +136,7 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
     source = findings.file.source
     default = Anchor.CONFIG if source is Source.USER else Anchor.APP
     config = get("config", {})
-    upstream = get("kind") == Kind.MCP
+    upstream = get("kind") in (Kind.MCP, Kind.EXECUTABLE)
     entry = SidecarEntry(
         id=findings.sidecar,
         source=source,
@@ -174,6 +175,8 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
         problems=tuple(findings.problems),
         text=written.text,
     )
+    if entry.kind is Kind.EXECUTABLE:
+        return msgspec.structs.replace(entry, tools=_executable_claims(entry))
     if not config or not entry.config_address or entry.permissions.network:
         return entry
     check_addresses(findings)
@@ -192,7 +195,7 @@ def _invalid_entry(
         command=command if isinstance(command, str) else "",
         enabled=fields.get("enabled") is not False,
         disabled_reason=reason if isinstance(reason, str) else "",
-        tools=() if fields.get("kind") == Kind.MCP else _tool_claims(fields),
+        tools=() if fields.get("kind") in (Kind.MCP, Kind.EXECUTABLE) else _tool_claims(fields),
         raw=fields,
         problems=tuple(findings.problems),
         text=written.text,
@@ -209,6 +212,13 @@ def _tool_claims(raw: dict[str, Any]) -> tuple[ToolClaim, ...]:
         if isinstance(name, str) and name not in claims:
             claims[name] = ToolClaim(name=name, spec=spec)
     return tuple(claims.values())
+
+
+def _executable_claims(entry: SidecarEntry) -> tuple[ToolClaim, ...]:
+    """Return the tools of an executable until its schema is known: those that the entry picks, else one with
+    the name of the file."""
+    names = [entry.file_alias] if entry.picked is None else [claim.name for claim in entry.picked]
+    return tuple(ToolClaim(name=name, spec={"name": name}) for name in names if not is_builtin(name))
 
 
 def _delegates(raw: dict[str, Any], config: JsonObject, findings: EntryFindings) -> dict[str, Delegate]:

@@ -1,4 +1,5 @@
-"""Checks of the entry of an MCP server: command or address, headers, permissions, selected tools."""
+"""Checks of the entry of an MCP server or an executable, whose tools the program describes itself: command or
+address, headers, permissions, selected tools."""
 
 from __future__ import annotations
 
@@ -57,7 +58,15 @@ def check_mcp_server(raw: dict[str, Any], findings: EntryFindings) -> None:
         if key in raw:
             findings.warn(f"/{key}", "not-used", "has no effect for the kind mcp", "remove it")
     _check_permissions(raw.get("permissions"), findings)
-    _check_selected_tools(raw.get("tools"), findings)
+    check_selected_tools(raw.get("tools"), findings)
+
+
+def check_executable(raw: dict[str, Any], findings: EntryFindings) -> None:
+    """Add every problem of an executable that the schema cannot find."""
+    for key in _OF_OTHER_KINDS:
+        if key in raw:
+            findings.warn(f"/{key}", "not-used", "has no effect for the kind executable", "remove it")
+    check_selected_tools(raw.get("tools"), findings)
 
 
 def names_flytui(command: Json, args: Json) -> bool:
@@ -148,7 +157,8 @@ def _check_permissions(permissions: Json, findings: EntryFindings) -> None:
                 findings.add(below, "of-the-input", "depends on the input of a call", remedy)
 
 
-def _check_selected_tools(tools: Json, findings: EntryFindings) -> None:
+def check_selected_tools(tools: Json, findings: EntryFindings) -> None:
+    """Check the tools that an entry picks of those that its program describes itself."""
     seen: set[str] = set()
     for number, tool in enumerate(tools if isinstance(tools, list) else ()):
         below = f"/tools/{number}"

@@ -15,6 +15,8 @@ REGISTRY_FILE = "tools/external.tools.jsonc"
 LEGACY_REGISTRY_FILE = ".flyflor/tools/external.tools.jsonc"
 POLICY_FILE = "policy.jsonc"
 PROJECT_POLICY_FILE = "tools/policy.jsonc"
+PROJECT_CONFIG_FILE = "tools/config.jsonc"
+PROJECT_TOOLS = "tools/bin"
 SETTINGS_FILE = "config.jsonc"
 TRUST_FILE = "trust.json"
 DEFINITIONS_FILE = "upstream.json"
@@ -31,10 +33,13 @@ SESSIONS_FILE = "sessions"
 KERNEL_LOCK = "kernel.lock"
 CONSOLE_LOCK = "console.next"
 PROBES_FILE = "probes.json"
+SCHEMAS_FILE = "schemas.json"
 AUDIT_DIR = "audit"
 ARTIFACTS_DIR = "artifacts"
 STORE_DIR = "store"
 EMPTY_DIR = "empty"
+SYSTEM_TOOLS = Path("/usr/local/share/flytui/tools")
+"""The folder of executables for every user of the machine."""
 SYSTEM_CONFIG_DIR = Path("/etc/flytui")
 """The folder of the machine, with a policy for every user."""
 RUNTIME_DIRS = Path("/run/user")
@@ -117,6 +122,11 @@ class RootPaths:
     def artifacts_dir(self) -> Path:
         """The folder of the files that calls made, with one folder for each call."""
         return self.state_dir / ARTIFACTS_DIR
+
+    @property
+    def user_tools_dir(self) -> Path:
+        """The folder of the user's own executables, which are tools in every root."""
+        return self.data_dir / "tools"
 
     @property
     def empty_dir(self) -> Path:

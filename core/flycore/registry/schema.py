@@ -68,7 +68,8 @@ def strict_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Dra
     }
     sidecar["required"] = ["tools"]
     properties["tools"] |= {"minItems": 1, "uniqueItems": True}
-    properties["kind"]["enum"].remove("mcp")
+    for kind in ("mcp", "executable"):
+        properties["kind"]["enum"].remove(kind)
     del properties["url"], properties["headers"], properties["onCancel"]
     tool |= {"if": {"type": "string"}, "then": {"enum": sorted(known)}}
     tool["properties"]["name"]["not"] = {"pattern": f"^(?:{'|'.join(map(re.escape, BUILTIN_PREFIXES))})"}

@@ -1,4 +1,5 @@
-"""The dialect `process-json`: one process for each call, with one request line in and one answer out."""
+"""The dialects `process-json` and `executable`: one process for each call, with one line in and one answer
+out."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from flycore.model.call import Artifact
-from flycore.model.enums import Code, ProbeMode, ReasonCode, Status
+from flycore.model.enums import Code, Envelope, ProbeMode, ReasonCode, Status
 from flycore.model.json import Json, JsonObject
 from flycore.model.json_pieces import encode
 from flycore.model.large_values import is_large, is_large_text, run_aside
@@ -17,7 +18,16 @@ from flycore.runners.artifacts import check_artifacts
 from flycore.runners.child.confined_start import ConfinedStart
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.child.spawn import NOT_CONFINED, SpawnFailure, SpawnSpec, not_confined
-from flycore.runners.output import Answer, EventFeed, OnEvent, SidecarEvent, exit_facts, read_answer
+from flycore.runners.executable_output import read_executable_answer
+from flycore.runners.output import (
+    Answer,
+    EventFeed,
+    OnEvent,
+    SidecarEvent,
+    exit_facts,
+    exit_words,
+    read_answer,
+)
 
 __all__ = ["ProcessJsonJob", "RunOutcome", "SidecarEvent", "call_sidecar", "outcome_of", "request_line"]
 
@@ -37,6 +47,8 @@ class ProcessJsonJob:
     call_id: str
     tool: str
     input: JsonObject
+    envelope: Envelope | None = None
+    """For an executable: the form of its answer. Its stdin is the input alone, and it writes no events."""
     executable: str | None = None
     config: JsonObject = field(default_factory=dict)
     delegates: JsonObject = field(default_factory=dict)
@@ -133,9 +145,12 @@ async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> 
     cancellation ends the process tree first and then goes on.
     """
     try:
-        request = await run_aside(is_large(job.input), request_line, job)
+        write = request_line if job.envelope is None else input_line
+        request = await run_aside(is_large(job.input), write, job)
     except ValueError:
         return NO_JSON
+    if job.envelope is not None:
+        return await _call_executable(job, request)
     feed = EventFeed(on_event)
     limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
     ended = await run_child(job.spawn_spec, request, limits, feed.take)
@@ -143,6 +158,17 @@ async def call_sidecar(job: ProcessJsonJob, on_event: OnEvent | None = None) -> 
     rest = ended.stdout[feed.length :]
     outcome = await run_aside(is_large_text(rest), outcome_of, job, ended, rest)
     return outcome.with_warnings(feed.budget.warnings)
+
+
+async def _call_executable(job: ProcessJsonJob, request: bytes) -> RunOutcome:
+    limits = RunLimits(timeout_ms=job.timeout_ms, max_output_bytes=job.max_output_bytes)
+    ended = await run_child(job.spawn_spec, request, limits)
+    return await run_aside(is_large_text(ended.stdout), outcome_of, job, ended, ended.stdout)
+
+
+def input_line(job: ProcessJsonJob) -> bytes:
+    """The input alone as one line of UTF-8. Raises ValueError for NaN and infinities."""
+    return _line(job.input)
 
 
 def request_line(job: ProcessJsonJob, *, persistent: bool = False) -> bytes:
@@ -161,17 +187,26 @@ def request_line(job: ProcessJsonJob, *, persistent: bool = False) -> bytes:
     if persistent:
         request["persistent"] = True
     request = {**request, **{key: value for key, value in job.extra.items() if key not in request}}
+    return _line(request)
+
+
+def _line(document: JsonObject) -> bytes:
     # Half a surrogate pair, such as a file's name may hold, has no UTF-8: that request is escaped to ASCII.
     try:
-        return encode(_UTF8, request).encode() + b"\n"
+        return encode(_UTF8, document).encode() + b"\n"
     except UnicodeEncodeError:
-        return encode(_ASCII, request).encode() + b"\n"
+        return encode(_ASCII, document).encode() + b"\n"
 
 
 def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome:
     """The outcome of a child that ended. `rest` is its stdout without the leading event lines."""
     stderr_tail = ended.stderr_tail.decode("utf-8", "replace")
-    meaning = _cut_short(job, ended, stderr_tail) or read_answer(rest, ended.exit_code or 0, stderr_tail)
+    exit_code = ended.exit_code or 0
+    meaning = cut_short(job, ended, stderr_tail) or (
+        read_answer(rest, exit_code, stderr_tail)
+        if job.envelope is None
+        else read_executable_answer(job.envelope, rest, exit_code, stderr_tail)
+    )
     outcome = outcome_from_answer(
         job,
         meaning,
@@ -212,9 +247,11 @@ def outcome_from_answer(
 ) -> RunOutcome:
     """The outcome with the status and texts of `answer`, and with those of its artifacts that may be passed
     on."""
-    artifacts, dropped = check_artifacts(answer.output.get("artifacts"), job.artifact_dir, job.project_dir)
     output = answer.output
-    if "artifacts" in output:
+    # The fields of an executable's output are its own: it knows nothing of the folder for artifacts.
+    listed = output.get("artifacts") if job.envelope is None else None
+    artifacts, dropped = check_artifacts(listed, job.artifact_dir, job.project_dir)
+    if "artifacts" in output and job.envelope is None:
         output = {**output, "artifacts": [_listed(artifact) for artifact in artifacts]}
     return RunOutcome(
         status=answer.status,
@@ -295,7 +332,7 @@ def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Answer:
     )
 
 
-def _cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Answer | None:
+def cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Answer | None:
     """The answer for a child that ended without one of its own; None where there is stdout to read."""
     failure = ended.spawn_error or _confinement_failure(ended, stderr_tail)
     # A machine that is so busy that the time is over before the program runs has no fault in its sandbox.
@@ -339,3 +376,49 @@ async def probe_sidecar(job: ProcessJsonJob, mode: ProbeMode, timeout_ms: int) -
     if ended.exit_code == 0 and not ended.timed_out and not ended.stdout.strip():
         return RunOutcome(status=Status.SUCCESS, output={}, exit_code=0, duration_ms=ended.duration_ms)
     return outcome_of(probing, ended, ended.stdout)
+
+
+# Asking an executable for its schema.
+
+SCHEMA_ARGUMENT = "--schema"
+SCHEMA_TIMEOUT_MS = 5_000
+SCHEMA_OUTPUT_BYTES = 1_048_576
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaOutput:
+    """What an executable wrote when it was asked for its schema. `why_not` says why that is no answer, in a
+    sentence without its subject."""
+
+    stdout: bytes = b""
+    why_not: str = ""
+    lasting: bool = True
+    """Whether the same program would end in the same way again, as far as that can be known."""
+    stderr_tail: str = ""
+    duration_ms: int = 0
+    unconfined: bool = False
+
+
+async def ask_schema(job: ProcessJsonJob) -> SchemaOutput:
+    """Run the program with `--schema` and an empty stdin. Whatever it does is an output, not an exception."""
+    asking = replace(job, argv=(*job.argv, SCHEMA_ARGUMENT), timeout_ms=SCHEMA_TIMEOUT_MS)
+    limits = RunLimits(timeout_ms=SCHEMA_TIMEOUT_MS, max_output_bytes=SCHEMA_OUTPUT_BYTES)
+    ended = await run_child(asking.spawn_spec, b"", limits)
+    stderr_tail = ended.stderr_tail.decode("utf-8", "replace")
+    code, why, lasting = ended.exit_code or 0, "", True
+    if ended.timed_out:
+        why, lasting = f"did not answer within {SCHEMA_TIMEOUT_MS // 1_000} s", False
+    elif ended.output_limited:
+        why = f"printed more than {SCHEMA_OUTPUT_BYTES // 1_024} KiB"
+    elif (cut := cut_short(asking, ended, stderr_tail)) is not None:
+        why, lasting = f"could not be asked: {cut.message}", False
+    elif code != 0:
+        why = exit_words(code)
+    return SchemaOutput(
+        stdout=ended.stdout,
+        why_not=why,
+        lasting=lasting,
+        stderr_tail=stderr_tail,
+        duration_ms=ended.duration_ms,
+        unconfined=_confinement_failure(ended, stderr_tail) is not None and not ended.timed_out,
+    )

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from flycore.model.enums import Anchor
+from flycore.model.enums import Anchor, Kind
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Permissions, Registry, SidecarEntry
 from flycore.registry.resolve import anchor_folder
@@ -45,6 +45,9 @@ def child_environment(
     # also after a crash.
     environment["FLYTUI_TOOL_MODE"] = "subprocess"
     environment["FLYTUI_CALL_ID"] = call_id
+    if entry.kind is Kind.EXECUTABLE:
+        # Tools that were written for another system look for this one.
+        environment["GIBSON_TOOL_MODE"] = "subprocess"
     return environment
 
 

@@ -13,6 +13,7 @@ from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.described import Described, Import
 from flycore.model.diagnostics import Check, Diagnostic
 from flycore.model.enums import Decision, Effective, Level, Risk
+from flycore.model.executable import ExecutableTrial
 from flycore.model.json import Json, JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.stability import Reason, SandboxExplanation, Stability
@@ -91,7 +92,7 @@ class PreflightDocument(Document, frozen=True, kw_only=True, tag="flytui.preflig
 
 
 class OfferedTool(Value, frozen=True, kw_only=True):
-    """A tool as agents see it."""
+    """A tool as agents see it; or one of an executable, which they see once it is usable."""
 
     name: str
     description: str
@@ -101,10 +102,19 @@ class OfferedTool(Value, frozen=True, kw_only=True):
     decision: str
     input_schema: JsonObject
     output_schema: JsonObject
+    type: str = ""
+    """`sidecar`, `executable`, `manifest`, `mcp` or `plan`."""
+    path: str = ""
+    """The program, where it is one of this machine."""
+    status: str = ""
+    """`ready`, `schema-unknown` or `error`."""
+    why: str = ""
+    """The first reason why it is not available; empty where it is."""
 
 
 class ToolsDocument(Document, frozen=True, kw_only=True, tag="flytui.tools/1"):
-    """The tools that agents see: the available and the degraded ones."""
+    """The tools that agents see, which are the available and the degraded ones; and those of executables that
+    are not usable yet."""
 
     tools: tuple[OfferedTool, ...]
 
@@ -368,6 +378,20 @@ class ImportDocument(Document, frozen=True, kw_only=True, tag="flytui.import/1")
     outcome: str
     """`shown`, `imported`, `refused` or `unknown`."""
     message: str = ""
+
+
+class ToolTestDocument(Document, frozen=True, kw_only=True, tag="flytui.tools-test/1"):
+    """What an executable says of itself, and how a call of it ended."""
+
+    trial: ExecutableTrial
+
+
+class ToolsRefreshDocument(Document, frozen=True, kw_only=True, tag="flytui.tools-refresh/1"):
+    """The executables that were asked again, or are being asked by the running kernel."""
+
+    running: bool
+    """Whether a kernel runs, which asks them in the background."""
+    sidecars: tuple[str, ...]
 
 
 class SidecarCheckDocument(Document, frozen=True, kw_only=True, tag="flytui.sidecar-check/1"):

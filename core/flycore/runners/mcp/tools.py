@@ -65,7 +65,7 @@ def read_tools(tools: list[Tool], more: str) -> McpToolList:
     size = 0
     for tool in tools:
         definition = _definition(tool)
-        why, bytes_ = _fault(definition)
+        why, bytes_ = definition_fault(definition)
         if tool.name in definitions:
             why = "is offered twice"
         if why:
@@ -86,17 +86,18 @@ def _definition(tool: Tool) -> ToolDefinition:
     return ToolDefinition(
         name=tool.name,
         description=tool.description or tool.title or "",
-        input_schema=_plain(tool.input_schema),
-        output_schema=_plain(tool.output_schema or {}),
+        input_schema=plain_schema(tool.input_schema),
+        output_schema=plain_schema(tool.output_schema or {}),
         destructive=hints is not None and hints.destructive_hint is True,
     )
 
 
-def _plain(schema: JsonObject) -> JsonObject:
+def plain_schema(schema: JsonObject) -> JsonObject:
+    """The schema without the name of a dialect that programs give by habit."""
     return {key: value for key, value in schema.items() if key != "$schema" or value not in _DIALECTS}
 
 
-def _fault(definition: ToolDefinition) -> tuple[str, int]:
+def definition_fault(definition: ToolDefinition) -> tuple[str, int]:
     """The reason why the tool cannot be used, empty where it can, and the definition's size in bytes."""
     try:
         size = len(canonical_json([definition.name, definition.shown]))

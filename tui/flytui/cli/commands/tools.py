@@ -1,12 +1,21 @@
-"""`flytui tools`: lists the tools that agents see, and imports MCP servers into the registry."""
+"""`flytui tools`: lists the tools that agents see, tests executables, asks them again, and imports MCP
+servers into the registry."""
 
 from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.kernel_query import read_catalog
-from flytui.cli.output import print_json, print_line, print_table
+from flytui.cli.kernel_query import query_kernel, read_catalog
+from flytui.cli.output import count_of, print_json, print_line, print_table
+
+if TYPE_CHECKING:
+    from flycore.model.catalog import CapabilityView, Catalog
+    from flycore.rpc.methods import Client
+    from flytui.cli.documents import OfferedTool
 
 
 @click.group(invoke_without_command=True)
@@ -40,35 +49,131 @@ def import_tool(invocation: Invocation, name: str, only_print: bool) -> int:
     return import_server(invocation, name, only_print=only_print)
 
 
-def list_visible(invocation: Invocation) -> int:
-    """Prints the tools that agents see; the exit code is always 0."""
-    from flycore.catalog.document import visible_catalog
+@tools.command("test")
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--tool", default="", metavar="NAME", help="The tool to call, where the file describes several."
+)
+@click.option(
+    "--input", "input_text", default="", metavar="JSON", help="Also call it with this input: it acts."
+)
+@common
+def test_tool(invocation: Invocation, path: Path, tool: str, input_text: str) -> int:
+    """Ask the executable PATH for its schema, and show what flytui reads of it.
 
-    views = visible_catalog(read_catalog(invocation.places(), probe=True))
+    It runs in the sandbox without any permission, and you are not asked. Nothing is trusted or logged.
+    Exit 1 if its schema cannot be read, or if the call fails.
+    """
+    from flytui.cli.test_executable import test_executable
+
+    return test_executable(invocation, path, tool, input_text)
+
+
+@tools.command("refresh")
+@common
+def refresh_tools(invocation: Invocation) -> int:
+    """Look for executables again, and ask each trusted one for its schema once more.
+
+    A description or schema that differs from the one you approved waits for you. Metrics stay.
+    """
+    places = invocation.places()
+    asked = query_kernel(places, _ask_again)
+    running = asked is not None
+    if asked is None:
+        from flycore.offline.catalog import read_catalog as read_once
+        from flytui.cli.interrupts import run_async
+
+        asked = executables_of(run_async(lambda: read_once(places, probe=True, schemas_again=True)))
     if invocation.as_json:
-        from flytui.cli.documents import OfferedTool, ToolsDocument
+        from flytui.cli.documents import ToolsRefreshDocument
 
-        offered = tuple(
-            OfferedTool(
-                name=view.capability.name,
-                description=view.capability.description,
-                risk=view.capability.risk.value,
-                read_only=view.capability.read_only,
-                effective=view.stability.effective,
-                decision=view.decision,
-                input_schema=view.capability.input_schema,
-                output_schema=view.capability.output_schema,
-            )
-            for view in views
-        )
-        print_json(ToolsDocument(tools=offered))
+        print_json(ToolsRefreshDocument(running=running, sidecars=asked))
         return 0
-    if not views:
+    if not asked:
+        print_line("no executable is trusted: flytui tools list shows those that wait")
+    elif running:
+        print_line(
+            f"the kernel asks {count_of(len(asked), 'executable')}: flytui tools list shows what they say"
+        )
+    else:
+        print_line(f"asked {count_of(len(asked), 'executable')}: flytui tools list shows what they say")
+    return 0
+
+
+async def _ask_again(client: Client) -> tuple[str, ...]:
+    sidecars = executables_of(await client.catalog())
+    for sidecar in sidecars:
+        await client.probe(sidecar)
+    return sidecars
+
+
+def executables_of(catalog: Catalog) -> tuple[str, ...]:
+    """The trusted executables of a catalog."""
+    return tuple(
+        view.id for view in catalog.sidecars if view.entry.kind.value == "executable" and view.trusted
+    )
+
+
+def list_visible(invocation: Invocation) -> int:
+    """Prints the tools that agents see, and those of executables that are not usable yet; the exit code is
+    always 0."""
+    from flycore.catalog.document import tool_status, visible_catalog
+
+    catalog = read_catalog(invocation.places(), probe=True)
+    shown = {view.capability.name for view in visible_catalog(catalog)}
+    views = [
+        view
+        for view in catalog.capabilities
+        if view.capability.name in shown or view.source.startswith("executable:")
+    ]
+    rows = [_offered(view, tool_status(view)) for view in views]
+    if invocation.as_json:
+        from flytui.cli.documents import ToolsDocument
+
+        print_json(ToolsDocument(tools=tuple(rows)))
+        return 0
+    if not rows:
         print_line("no tool is available: flytui catalog says why, and what to do")
         return 0
-    rows = [
-        (view.capability.name, view.capability.risk.value, view.decision or "–", view.capability.summary)
-        for view in views
-    ]
-    print_table(invocation, ("TOOL", "RISK", "POLICY", "WHAT IT DOES"), rows)
+    summaries = {view.capability.name: view.capability.summary for view in views}
+    print_table(
+        invocation,
+        ("TOOL", "TYPE", "STATUS", "RISK", "POLICY", "WHAT IT DOES", "PATH"),
+        [
+            (
+                row.name,
+                row.type,
+                row.status,
+                row.risk,
+                row.decision or "–",
+                summaries[row.name] if not row.why else row.why,
+                row.path,
+            )
+            for row in rows
+        ],
+    )
     return 0
+
+
+_TYPES = {"registry": "sidecar"}
+
+
+def _offered(view: CapabilityView, status: str) -> OfferedTool:
+    from flytui.cli.documents import OfferedTool
+
+    kind = view.source.partition(":")[0]
+    path, reasons = view.stability.evidence.path, view.stability.reasons
+    return OfferedTool(
+        name=view.capability.name,
+        description=view.capability.description,
+        risk=view.capability.risk.value,
+        read_only=view.capability.read_only,
+        effective=view.stability.effective,
+        decision=view.decision,
+        input_schema=view.capability.input_schema,
+        output_schema=view.capability.output_schema,
+        type=_TYPES.get(kind, kind),
+        path=path.resolved if path is not None else "",
+        status=status,
+        why=reasons[0].message if reasons and status != "ready" else "",
+    )

@@ -1,0 +1,317 @@
+"""Finds the executables in the folders of tools, and makes an entry of each. None of them is run here.
+
+The tools that an executable offers are known when it has been asked with `--schema`, which trust decides.
+Until then its entry offers one tool, with the name of the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from flycore.discovery.tool_folders import ToolFolder, find_tool_folders, tool_folder_files
+from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.enums import Kind, Source
+from flycore.model.json import JsonObject, digest
+from flycore.model.sidecar import DEFAULT_TIMEOUT_MS, SidecarEntry, ToolClaim
+from flycore.registry.entry import entry_digest, sorted_json
+from flycore.registry.names import LONGEST_ID
+from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
+from flycore.registry.watch import Stamp, stamp_of
+from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
+
+RULE = "executable"
+MOST_FILES = 1_000
+"""Executables of one search path."""
+MOST_NAMES = 20_000
+"""Names of one folder that are read."""
+DEEPEST = 8
+"""Folders below a search path, one within the other."""
+LARGEST = 512 * 1024 * 1024
+"""Bytes of an executable, all of which are read for its digest."""
+MOST_KNOWN = 4_096
+_SETTLED_NS = 100_000_000
+"""A file that changed more recently is read again: it may change once more with the same time stamp."""
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_NO_ID = re.compile(r"[^a-z0-9._-]")
+_NEVER = frozenset(("node_modules", "__pycache__"))
+_OWN_FOLDERS = ("tools/packages", "tools/manifests")
+"""Folders below the app root with the programs of packages and manifests, which declare them themselves."""
+
+
+class FoundFile(NamedTuple):
+    """One executable below a search path."""
+
+    relative: str
+    path: str
+    """Absolute, with links resolved."""
+    status: os.stat_result
+
+
+class FolderScan(NamedTuple):
+    """What lies below a search path."""
+
+    files: tuple[FoundFile, ...] = ()
+    folders: tuple[str, ...] = ()
+    """Every folder that was looked at, absolute."""
+    left: tuple[tuple[str, str, str], ...] = ()
+    """What was left out: its relative path, why, and what to do."""
+
+
+def read_executables(
+    places: RootPaths,
+    environ: Mapping[str, str],
+    run: Collection[str],
+    is_reserved: Callable[[str], bool],
+) -> tuple[tuple[SidecarEntry, ...], tuple[Diagnostic, ...]]:
+    """Return an entry for each executable, the ones that win first, and what is wrong with files and folders.
+
+    `run` holds the real paths of the programs that the registry runs, which are left out. `is_reserved` says
+    of a tool's name whether it belongs to the kernel or a known capability.
+    """
+    folders, found = find_tool_folders(places, environ)
+    entries: list[SidecarEntry] = []
+    diagnostics = list(found)
+    seen = set(run)
+    for folder in reversed(folders):
+        scan = scan_folder(folder.path, places.app_root)
+        for file in scan.files:
+            if file.path in seen:
+                continue
+            seen.add(file.path)
+            shown = shown_path(os.path.join(folder.path, file.relative), places, environ)
+            try:
+                entries.append(_entry(folder, file, shown, is_reserved))
+            except OSError as error:
+                why = f"cannot be read: {error.strerror or error}"
+                diagnostics.append(_left_out(shown, why, "give flytui the right to read it, or take it away"))
+        diagnostics += (
+            _left_out(shown_path(os.path.join(folder.path, relative), places, environ), why, remedy)
+            for relative, why, remedy in scan.left
+        )
+    return tuple(entries), tuple(diagnostics)
+
+
+def watched_executables(places: RootPaths, environ: Mapping[str, str]) -> Iterator[tuple[Path, Stamp]]:
+    """Yield every file and folder that `read_executables` depends on, with its stamp."""
+    for path in tool_folder_files(places):
+        yield path, stamp_of(path)
+    for folder in find_tool_folders(places, environ).folders:
+        yield folder.path, stamp_of(folder.path)
+        scan = scan_folder(folder.path, places.app_root)
+        for below in scan.folders:
+            yield Path(below), stamp_of(Path(below))
+        for file in scan.files:
+            facts = file.status
+            yield Path(file.path), (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+
+
+def scan_folder(folder: Path, app_root: Path) -> FolderScan:
+    """Return the executables below a folder; nothing where it cannot be opened."""
+    try:
+        anchor = open_anchor(folder)
+    except OSError:
+        return FolderScan()
+    try:
+        whole = real_path_of(anchor)
+        never = frozenset(os.path.join(app_root, path) for path in _OWN_FOLDERS)
+        files: list[FoundFile] = []
+        folders: list[str] = []
+        left: list[tuple[str, str, str]] = []
+        waiting = [("", 0)]
+        while waiting and len(files) < MOST_FILES:
+            relative, depth = waiting.pop(0)
+            folders.append(os.path.join(whole, relative))
+            names = _names(anchor, relative)
+            flat = any(
+                os.path.lexists(os.path.join(whole, name)) for name in _registry_names(relative, names)
+            )
+            for name, is_folder in names:
+                below = f"{relative}/{name}" if relative else name
+                if is_folder:
+                    inner = os.path.join(whole, below)
+                    if not flat and depth < DEEPEST and name not in _NEVER and inner not in never:
+                        waiting.append((below, depth + 1))
+                elif (file := _executable(anchor, below, left)) is not None:
+                    files.append(file)
+        if len(files) >= MOST_FILES:
+            left.append(
+                ("", f"holds more than {MOST_FILES} executables, and the others are left out", _SPLIT)
+            )
+        return FolderScan(tuple(files[:MOST_FILES]), tuple(folders), tuple(left))
+    except OSError:
+        return FolderScan()
+    finally:
+        os.close(anchor)
+
+
+_SPLIT = "name a folder with fewer files"
+
+
+def _registry_names(relative: str, names: list[tuple[str, bool]]) -> Iterator[str]:
+    """Yield the registry file, where the folder holds one: then what lies in its folders is not scanned."""
+    own = {os.path.basename(path) for path in (REGISTRY_FILE, LEGACY_REGISTRY_FILE)}
+    return (os.path.join(relative, name) for name, is_folder in names if name in own and not is_folder)
+
+
+def _names(anchor: int, relative: str) -> list[tuple[str, bool]]:
+    """Return the names in a folder that are not hidden, with whether each is a folder, sorted. Links to
+    folders are left out: what they lead to has another name as well."""
+    try:
+        fd = open_beneath(anchor, relative or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK)
+    except OSError:
+        return []
+    try:
+        with os.scandir(fd) as listed:
+            found = [
+                (item.name, item.is_dir(follow_symlinks=False))
+                for item in islice(listed, MOST_NAMES)
+                if not item.name.startswith(".")
+            ]
+    except OSError:
+        return []
+    finally:
+        os.close(fd)
+    return sorted(found)
+
+
+def _executable(anchor: int, relative: str, left: list[tuple[str, str, str]]) -> FoundFile | None:
+    """Return the file if it is an executable; None for anything else, with a note in `left` where somebody
+    may have meant it as one."""
+    try:
+        fd = open_beneath(anchor, relative, os.O_RDONLY | os.O_NONBLOCK, links=True)
+    except OutsideAnchor:
+        left.append((relative, "is a link that leads out of its folder", "put the file itself there"))
+        return None
+    except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM):
+            left.append((relative, "cannot be read", "run chmod u+r on it"))
+        return None
+    try:
+        status = os.fstat(fd)
+        path = real_path_of(fd)
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        if not status.st_mode & 0o111:
+            if os.read(fd, 2) == b"#!":
+                left.append((relative, "is a script that is not executable", "run chmod +x on it"))
+            return None
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    if _NAME.fullmatch(os.path.basename(relative)) is None:
+        left.append((relative, "has a name that no tool can have", "use 1 to 64 of A-Z a-z 0-9 . _ -"))
+        return None
+    if status.st_size > LARGEST:
+        left.append((relative, f"is larger than {LARGEST // 1024 // 1024} MiB", "name it in the registry"))
+        return None
+    return FoundFile(relative, path, status)
+
+
+def _entry(
+    folder: ToolFolder, file: FoundFile, shown: str, is_reserved: Callable[[str], bool]
+) -> SidecarEntry:
+    """Return the entry of one executable. Raises OSError where it cannot be read."""
+    sha256 = "" if folder.in_user_folder else file_sha256(file.path)
+    raw: JsonObject = {"kind": Kind.EXECUTABLE.value, "file": file.path}
+    raw |= {"sha256": sha256} if sha256 else {}
+    raw |= {"timeoutMs": folder.timeout_ms} if folder.timeout_ms != DEFAULT_TIMEOUT_MS else {}
+    sidecar = _id(folder.label, file.relative)
+    entry = SidecarEntry(
+        id=sidecar,
+        source=Source.EXECUTABLE,
+        position=Position(file=shown, line=1, column=1),
+        command=f"./{file.relative}",
+        kind=Kind.EXECUTABLE,
+        timeout_ms=folder.timeout_ms,
+        raw=raw,
+        digest=entry_digest(sidecar, sorted_json(raw)),
+        file=file.path,
+        folder=str(folder.path),
+        sha256=sha256,
+        in_user_folder=folder.in_user_folder,
+    )
+    name = entry.file_alias
+    # A file whose name is kept for other tools offers none before its schema names one.
+    claims = () if is_reserved(name) else (ToolClaim(name=name, spec={"name": name}),)
+    return msgspec.structs.replace(entry, tools=claims)
+
+
+def entry_of_file(path: Path, environ: Mapping[str, str]) -> SidecarEntry:
+    """Return the entry of one executable wherever it lies, as that of a folder of tools. Raises OSError where
+    there is none."""
+    real = Path(os.path.realpath(path))
+    status = os.stat(real)
+    if not stat.S_ISREG(status.st_mode) or not status.st_mode & 0o111:
+        raise PermissionError(errno.EACCES, "is not an executable file", str(path))
+    file = FoundFile(real.name, str(real), status)
+    return _entry(ToolFolder(real.parent, "test"), file, str(path), lambda name: False)
+
+
+def _id(label: str, relative: str) -> str:
+    parts = (*os.path.dirname(relative).split("/"), Path(relative).stem)
+    name = ".".join(part for part in (label, *parts) if part)
+    return _NO_ID.sub("-", name.lower())[:LONGEST_ID]
+
+
+# The identity of a file.
+
+
+_known: dict[tuple[str | int, ...], str] = {}
+
+
+def file_sha256(path: str) -> str:
+    """Return the SHA-256 of a file's bytes, 64 hex digits. A file that is still the same is not read again.
+    Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", path)
+        key = (path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+        found = _known.get(key)
+        if found is None:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+            if time.time_ns() - max(facts.st_mtime_ns, facts.st_ctime_ns) > _SETTLED_NS:
+                if len(_known) >= MOST_KNOWN:
+                    _known.clear()
+                _known[key] = found
+    return found
+
+
+def executable_key(path: str) -> str:
+    """Return a digest over path, device, inode, size, time and bytes of an executable: while it stays the
+    same, so does the schema. Raises OSError."""
+    sha256 = file_sha256(path)
+    facts = os.stat(path)
+    return digest([path, facts.st_dev, facts.st_ino, facts.st_size, facts.st_mtime_ns, sha256])
+
+
+def shown_path(path: str, places: RootPaths, environ: Mapping[str, str]) -> str:
+    """Return a path for people: relative to the app root, with `~` below the home folder, or whole."""
+    home = environ.get("HOME", "").rstrip("/")
+    for folder, instead in ((f"{places.app_root}/", ""), (f"{home}/" if home else "\0", "~/")):
+        if path.startswith(folder):
+            return instead + path[len(folder) :]
+    return path
+
+
+def _left_out(shown: str, why: str, remedy: str) -> Diagnostic:
+    return Diagnostic(
+        severity=Severity.INFO,
+        rule=RULE,
+        message=f"{shown} {why}, so that it is no tool",
+        remedy=remedy,
+        position=Position(file=shown, line=1, column=1),
+    )

@@ -1,0 +1,303 @@
+"""Asks executables with `--schema` which tools they offer: two at a time, in the sandbox, with no permission.
+
+Only a trusted entry's program is asked. An answer is kept by the identity and the bytes of the file, so that
+the next kernel asks nobody.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import anyio
+import anyio.to_thread
+import msgspec
+from anyio.abc import TaskGroup
+
+from flycore.catalog.answer_cache import AnswerCache, CacheFile
+from flycore.catalog.probes import STDERR, ProbeFinding
+from flycore.catalog.reasons import schema_unknown
+from flycore.discovery.executables import executable_key, file_sha256
+from flycore.discovery.tool_schema import SchemaFault, read_schema
+from flycore.kernel.load_state import Files, RootEnvironment
+from flycore.kernel.mcp_status import McpStatus
+from flycore.kernel.probe_runner import program_job
+from flycore.model.base import Value
+from flycore.model.catalog import Catalog, SidecarView
+from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode, SandboxState
+from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.model.stability import ProbeEvidence
+from flycore.model.upstream import McpToolList, ToolDefinition, UnreadableTool
+from flycore.pipeline.confine import confined
+from flycore.pipeline.context import RootState
+from flycore.registry.paths import SCHEMAS_FILE, RootPaths
+from flycore.runners.mcp.tools import definition_fault, plain_schema
+from flycore.runners.one_shot import ProcessJsonJob, SchemaOutput, ask_schema
+from flycore.sandbox.detection import detection
+
+AT_ONCE = 2
+READY_S = 20.0
+"""The longest wait of a call for the schemas that are being asked for."""
+KEPT = 2_048
+LARGEST = 16 * 1024 * 1024
+VERSION = 1
+
+
+class SchemaAnswer(Value, frozen=True, kw_only=True):
+    """What an executable said: its tools, or None and in `why_not` a sentence without its subject."""
+
+    listing: McpToolList | None = None
+    why_not: str = ""
+    evidence: ProbeEvidence
+    lasting: bool = True
+    """Whether the same file would say the same again. A time limit that was reached says nothing of that."""
+
+    def finding(self, entry: SidecarEntry) -> ProbeFinding:
+        """Return what the catalog shows of it."""
+        if self.listing is None:
+            reason = schema_unknown(entry, self.why_not)
+            return ProbeFinding(state=ProbeState.DEGRADED, reason=reason, evidence=self.evidence)
+        return ProbeFinding(state=ProbeState.HEALTHY, evidence=self.evidence)
+
+
+class SchemaCache(AnswerCache[SchemaAnswer]):
+    """The answers of executables by `executable_key`, in `<cache dir>/schemas.json`."""
+
+    def __init__(self, places: RootPaths) -> None:
+        path = places.cache_dir / SCHEMAS_FILE
+        super().__init__(path, CacheFile[SchemaAnswer], version=VERSION, kept=KEPT, largest=LARGEST)
+
+
+class _Known(NamedTuple):
+    """For which value of an entry, and which file, an executable was asked last."""
+
+    entry: str
+    key: str
+
+
+def cached_statuses(files: Files, cache: SchemaCache) -> dict[str, McpStatus]:
+    """Return what is known of the executables without asking any, by sidecar."""
+    found: dict[str, McpStatus] = {}
+    for entry in files.registry.entries:
+        answer = cache.get(_key(files, entry)) if entry.kind is Kind.EXECUTABLE else None
+        if answer is not None:
+            found[entry.id] = McpStatus(entry.digest, answer.finding(entry), answer.listing)
+    return found
+
+
+def _key(files: Files, entry: SidecarEntry) -> str:
+    """Return the key of the entry's program as it is now; empty where it cannot be read."""
+    program = files.programs.get(entry.id)
+    if program is None or program.state is not PathState.RESOLVED:
+        return ""
+    try:
+        return executable_key(program.path)
+    except OSError:
+        return ""
+
+
+async def ask_unknown(
+    environment: RootEnvironment,
+    files: Files,
+    catalog: Catalog,
+    cache: SchemaCache,
+    session: str,
+    *,
+    again: bool = False,
+) -> dict[str, McpStatus]:
+    """Ask the executables of the catalog whose schema is not known yet, or with `again` all of them, where no
+    kernel runs. Return what is known of them then."""
+    statuses = {} if again else cached_statuses(files, cache)
+    limiter = anyio.Semaphore(AT_ONCE)
+
+    async def ask_one(entry: SidecarEntry) -> None:
+        async with limiter:
+            answer = await ask(environment, files, entry, session)
+        statuses[entry.id] = McpStatus(entry.digest, answer.finding(entry), answer.listing)
+        if answer.lasting:
+            cache.put(_key(files, entry), answer)
+
+    async with anyio.create_task_group() as group:
+        for view in catalog.sidecars:
+            entry = _wanted(files, view)
+            if entry is not None and entry.id not in statuses:
+                group.start_soon(ask_one, entry)
+    await anyio.to_thread.run_sync(cache.save)
+    return statuses
+
+
+Report = Callable[[str, str, ProbeFinding, McpToolList | None], None]
+"""Takes what an executable said: sidecar, digest of the entry, finding, tools."""
+
+
+class SchemaAsker:
+    """The questions of one kernel. Nobody is asked while `panic_active` returns True."""
+
+    def __init__(
+        self,
+        environment: RootEnvironment,
+        session: str,
+        report: Report,
+        panic_active: Callable[[], bool],
+        first: Mapping[str, McpStatus],
+    ) -> None:
+        """Call ids of the questions begin with `session`; `first` is what the first state shows."""
+        self._environment, self._session = environment, session
+        self._report, self._panic_active = report, panic_active
+        self.cache = SchemaCache(environment.places)
+        self._first = dict(first)
+        self._asked: dict[str, _Known] = {}
+        self._again: set[str] = set()
+        self._asking: dict[str, anyio.Event] = {}
+        self._limiter = anyio.Semaphore(AT_ONCE)
+        self._changed = anyio.Event()
+        self._state: tuple[Files, RootState] | None = None
+        self._looked = anyio.Event()
+        """Set while no state waits to be looked at."""
+
+    def review(self, files: Files, state: RootState) -> None:
+        """Look soon whether an executable of this state has to be asked."""
+        self._state = files, state
+        if self._looked.is_set():
+            self._looked = anyio.Event()
+        self._changed.set()
+
+    async def ready(self, sidecar: str = "") -> None:
+        """Wait until that executable, or with an empty text each one, has answered what it has to be asked by
+        the latest state."""
+        while not self._looked.is_set() and not self._panic_active():
+            await self._looked.wait()
+        asking = self._asking.get(sidecar)
+        for event in (asking,) if asking is not None else () if sidecar else tuple(self._asking.values()):
+            await event.wait()
+
+    def ask_again(self, sidecar: str) -> None:
+        """Ask that executable soon, whatever is known of it."""
+        self._again.add(sidecar)
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Ask whoever has to be asked, until cancelled."""
+        async with anyio.create_task_group() as group:
+            while True:
+                await self._changed.wait()
+                self._changed, looked = anyio.Event(), self._looked
+                if self._state is not None and not self._panic_active():
+                    await self._look(group, *self._state)
+                looked.set()
+
+    async def _look(self, group: TaskGroup, files: Files, state: RootState) -> None:
+        wanted = [entry for view in state.catalog.sidecars if (entry := _wanted(files, view)) is not None]
+        keys = await anyio.to_thread.run_sync(lambda: {entry.id: _key(files, entry) for entry in wanted})
+        for entry in wanted:
+            known, again = _Known(entry.digest, keys[entry.id]), entry.id in self._again
+            if (
+                not known.key
+                or entry.id in self._asking
+                or (self._asked.get(entry.id) == known and not again)
+            ):
+                continue
+            self._again.discard(entry.id)
+            self._asked[entry.id] = known
+            answer = None if again else self.cache.get(known.key)
+            if answer is None:
+                self._asking[entry.id] = anyio.Event()
+                group.start_soon(self._ask, files, entry, known.key)
+            else:
+                self._tell(entry, answer)
+
+    async def _ask(self, files: Files, entry: SidecarEntry, key: str) -> None:
+        try:
+            async with self._limiter:
+                answer = await ask(self._environment, files, entry, self._session)
+            if answer.lasting:
+                self.cache.put(key, answer)
+                await anyio.to_thread.run_sync(self.cache.save)
+            self._tell(entry, answer)
+        finally:  # also when cancelled, so that no call waits for it in vain
+            self._asking.pop(entry.id).set()
+            self._changed.set()  # the file may have changed while it was asked
+
+    def _tell(self, entry: SidecarEntry, answer: SchemaAnswer) -> None:
+        status = McpStatus(entry.digest, answer.finding(entry), answer.listing)
+        # The first state shows what the cache had then: a report of the same would only build it again.
+        if self._first.pop(entry.id, None) != status:
+            self._report(entry.id, *status)
+
+
+def _wanted(files: Files, view: SidecarView) -> SidecarEntry | None:
+    """Return the entry in force if its program may be asked: trusted, found, and confined as it has to be."""
+    entry = files.registry.entry(view.id)
+    stability = view.stability
+    if entry is None or entry.kind is not Kind.EXECUTABLE or not view.trusted or not entry.enabled:
+        return None
+    if entry.digest != view.entry.digest or stability.path is not PathState.RESOLVED:
+        return None
+    refused = (ReasonCode.SANDBOX_UNAVAILABLE, ReasonCode.CEILING_EXCEEDED)
+    denied = stability.sandbox is SandboxState.DENIED
+    return None if denied and stability.reasons and stability.reasons[0].code in refused else entry
+
+
+async def ask(environment: RootEnvironment, files: Files, entry: SidecarEntry, session: str) -> SchemaAnswer:
+    """Ask the entry's program, if it is the trusted one and can be confined here."""
+    name = f"{session}-schema-{secrets.token_hex(6)}"
+    try:
+        job = await anyio.to_thread.run_sync(_trusted_job, environment, files, entry, name)
+    except OSError as error:  # which SealBrokenError is, too
+        return _not_asked(str(error.strerror or error))
+    if job is None:
+        return _not_asked("its file changed after it was trusted")
+    output = await ask_schema(job)
+    if output.unconfined:
+        detection.expire()
+    return await anyio.to_thread.run_sync(read_output, output)
+
+
+def _not_asked(why: str) -> SchemaAnswer:
+    return SchemaAnswer(why_not=f"could not be asked: {why}", evidence=ProbeEvidence(), lasting=False)
+
+
+def _trusted_job(
+    environment: RootEnvironment, files: Files, entry: SidecarEntry, name: str
+) -> ProcessJsonJob | None:
+    """Return the confined job of the question; None where the program is not the trusted one. Raises
+    SealBrokenError and OSError."""
+    confining, job = program_job(environment, files, entry, entry.file_alias, name, Permissions())
+    program = files.programs[entry.id]
+    # Trust is in these bytes. They are compared behind the seal, so that what was sealed is what was trusted.
+    if entry.sha256 and file_sha256(program.path) != entry.sha256:
+        return None
+    return confined(confining, replace(job, input={}))
+
+
+def read_output(output: SchemaOutput) -> SchemaAnswer:
+    """Return what the executable said by what it wrote."""
+    evidence = ProbeEvidence(duration_ms=output.duration_ms, stderr_tail=output.stderr_tail[-STDERR:])
+    if output.why_not:
+        return SchemaAnswer(why_not=output.why_not, evidence=evidence, lasting=output.lasting)
+    try:
+        listing = _usable(read_schema(output.stdout))
+    except SchemaFault as fault:
+        return SchemaAnswer(why_not=str(fault), evidence=evidence)
+    return SchemaAnswer(listing=listing, evidence=evidence)
+
+
+def _usable(listing: McpToolList) -> McpToolList:
+    """Return the listing without the tools whose schemas cannot be used. Raises SchemaFault where none is
+    left."""
+    tools: list[ToolDefinition] = []
+    refused = list(listing.refused)
+    for tool in listing.tools:
+        plain = msgspec.structs.replace(
+            tool, input_schema=plain_schema(tool.input_schema), output_schema=plain_schema(tool.output_schema)
+        )
+        why, _ = definition_fault(plain)
+        if why:
+            refused.append(UnreadableTool(name=tool.name, why=why))
+        else:
+            tools.append(plain)
+    if not tools:
+        raise SchemaFault(f"describes no tool that can be used: it {refused[-1].why}")
+    return msgspec.structs.replace(listing, tools=tuple(tools), refused=tuple(refused))
