@@ -29,6 +29,8 @@ from flycore.registry.jsonc.edit import spelled
 from flycore.registry.source_text import key_position
 
 REGISTRY_FILE = "tools/external.tools.jsonc"
+LONGEST_QUOTE = 200
+"""Characters that a message quotes of what a program wrote."""
 
 
 def where(entry: SidecarEntry, key: str = "") -> str:
@@ -76,13 +78,15 @@ def plan_needs(plan: str, tool: str, first: Reason) -> Reason:
     )
 
 
-def schema_unknown(entry: SidecarEntry, why: str) -> Reason:
+def schema_unknown(entry: SidecarEntry, why: str, stderr_tail: str) -> Reason:
     """Return the reason for an executable that did not say what it takes. `why` is a sentence without its
     subject."""
+    wrote = stderr_tail.strip().rpartition("\n")[2][:LONGEST_QUOTE]
+    said = f" ({wrote})" if wrote else ""
     return Reason(
         code=ReasonCode.SCHEMA_UNKNOWN,
         dimension="probe",
-        message=f"asked with --schema, it {why}: its input is not checked, and each call is asked",
+        message=f"asked with --schema, it {why}{said}: its input is not checked, and each call is asked",
         remedy=f"flytui inspect {entry.id} shows what it wrote; correct it, then run flytui tools refresh",
     )
 

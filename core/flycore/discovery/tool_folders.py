@@ -34,7 +34,7 @@ OTHER_HOME_FOLDERS = (
 )
 OTHER_PROJECT_FOLDERS = ((".ybs/tools", "ybs-project"),)
 _LABEL_DIGITS = 6
-_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)(ms|s|m|h)")
+_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h)")
 _UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _REMEDY = f'write for example "{MEMBER}": {{"searchPaths": ["tools/more"], "defaultTimeoutMs": 30000}}'
 

@@ -21,7 +21,7 @@ from flycore.approval.entry_summary import COMMAND
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.catalog.build import CatalogFacts, PolicyView, build_catalog
 from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN, is_builtin_name
-from flycore.catalog.executable_tools import file_aliases, with_offered_tools
+from flycore.catalog.executable_tools import with_offered_tools
 from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
 from flycore.catalog.plan_capabilities import plan_names
 from flycore.catalog.probes import ProbeFinding
@@ -256,7 +256,6 @@ def build_state(
     erase_from_environment(secrets)
     return RootState(
         registry=registry,
-        aliases=file_aliases(registry),
         catalog=catalog,
         policy=files.policy,
         settings=files.settings,

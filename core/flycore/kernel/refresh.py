@@ -16,6 +16,7 @@ from anyio.abc import TaskGroup
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.audit import events as audit_events
 from flycore.catalog.diff import difference
+from flycore.catalog.executable_tools import file_aliases
 from flycore.catalog.missing_permissions import MissingPermissions
 from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober, known_finding
 from flycore.catalog.reasons import permit_digest
@@ -281,7 +282,7 @@ class StateRefresher:
         self._pending = loaded.pending
         self._mcp_status = McpStatusStore(loaded.schemas)
         self._schemas = SchemaAsker(
-            self._environment, session, self.record_mcp_status, panic_active, loaded.schemas
+            self._environment, session, self.record_mcp_status, panic_active, loaded.schemas, self._clock.now
         )
         self._stamps = loaded.stamps
         self._probes_due: set[str] = set()
@@ -511,7 +512,7 @@ class StateRefresher:
         """Return the name of the tool that a caller means: its own, or another one where the caller named the
         file of an executable."""
         state = self.root_state
-        return tool if tool in state.index else state.aliases.get(tool, tool)
+        return tool if tool in state.index else file_aliases(state.registry).get(tool, tool)
 
     def _queue_probes(self) -> None:
         """Queue each sidecar that may be probed and was not yet."""

@@ -57,7 +57,7 @@ class SchemaAnswer(Value, frozen=True, kw_only=True):
     def finding(self, entry: SidecarEntry) -> ProbeFinding:
         """Return what the catalog shows of it."""
         if self.listing is None:
-            reason = schema_unknown(entry, self.why_not)
+            reason = schema_unknown(entry, self.why_not, self.evidence.stderr_tail)
             return ProbeFinding(state=ProbeState.DEGRADED, reason=reason, evidence=self.evidence)
         return ProbeFinding(state=ProbeState.HEALTHY, evidence=self.evidence)
 
@@ -104,6 +104,7 @@ async def ask_unknown(
     catalog: Catalog,
     cache: SchemaCache,
     session: str,
+    now: float,
     *,
     again: bool = False,
 ) -> dict[str, McpStatus]:
@@ -114,7 +115,7 @@ async def ask_unknown(
 
     async def ask_one(entry: SidecarEntry) -> None:
         async with limiter:
-            answer = await ask(environment, files, entry, session)
+            answer = await ask(environment, files, entry, session, now)
         statuses[entry.id] = McpStatus(entry.digest, answer.finding(entry), answer.listing)
         if answer.lasting:
             cache.put(_key(files, entry), answer)
@@ -142,12 +143,14 @@ class SchemaAsker:
         report: Report,
         panic_active: Callable[[], bool],
         first: Mapping[str, McpStatus],
+        now: Callable[[], float],
     ) -> None:
         """Call ids of the questions begin with `session`; `first` is what the first state shows."""
         self._environment, self._session = environment, session
         self._report, self._panic_active = report, panic_active
         self.cache = SchemaCache(environment.places)
         self._first = dict(first)
+        self._now = now
         self._asked: dict[str, _Known] = {}
         self._again: set[str] = set()
         self._asking: dict[str, anyio.Event] = {}
@@ -211,7 +214,7 @@ class SchemaAsker:
     async def _ask(self, files: Files, entry: SidecarEntry, key: str) -> None:
         try:
             async with self._limiter:
-                answer = await ask(self._environment, files, entry, self._session)
+                answer = await ask(self._environment, files, entry, self._session, self._now())
             if answer.lasting:
                 self.cache.put(key, answer)
                 await anyio.to_thread.run_sync(self.cache.save)
@@ -240,23 +243,27 @@ def _wanted(files: Files, view: SidecarView) -> SidecarEntry | None:
     return None if denied and stability.reasons and stability.reasons[0].code in refused else entry
 
 
-async def ask(environment: RootEnvironment, files: Files, entry: SidecarEntry, session: str) -> SchemaAnswer:
-    """Ask the entry's program, if it is the trusted one and can be confined here."""
+async def ask(
+    environment: RootEnvironment, files: Files, entry: SidecarEntry, session: str, now: float
+) -> SchemaAnswer:
+    """Ask the entry's program, if it is the trusted one and can be confined here. `now` is Unix time in
+    seconds."""
     name = f"{session}-schema-{secrets.token_hex(6)}"
     try:
         job = await anyio.to_thread.run_sync(_trusted_job, environment, files, entry, name)
     except OSError as error:  # which SealBrokenError is, too
-        return _not_asked(str(error.strerror or error))
+        return _not_asked(str(error.strerror or error), now)
     if job is None:
-        return _not_asked("its file changed after it was trusted")
+        return _not_asked("its file changed after it was trusted", now)
     output = await ask_schema(job)
     if output.unconfined:
         detection.expire()
-    return await anyio.to_thread.run_sync(read_output, output)
+    return await anyio.to_thread.run_sync(read_output, output, now)
 
 
-def _not_asked(why: str) -> SchemaAnswer:
-    return SchemaAnswer(why_not=f"could not be asked: {why}", evidence=ProbeEvidence(), lasting=False)
+def _not_asked(why: str, now: float) -> SchemaAnswer:
+    evidence = ProbeEvidence(at=now)
+    return SchemaAnswer(why_not=f"could not be asked: {why}", evidence=evidence, lasting=False)
 
 
 def _trusted_job(
@@ -272,9 +279,9 @@ def _trusted_job(
     return confined(confining, replace(job, input={}))
 
 
-def read_output(output: SchemaOutput) -> SchemaAnswer:
-    """Return what the executable said by what it wrote."""
-    evidence = ProbeEvidence(duration_ms=output.duration_ms, stderr_tail=output.stderr_tail[-STDERR:])
+def read_output(output: SchemaOutput, at: float) -> SchemaAnswer:
+    """Return what the executable said by what it wrote; `at` is the Unix time of that in seconds."""
+    evidence = ProbeEvidence(at=at, duration_ms=output.duration_ms, stderr_tail=output.stderr_tail[-STDERR:])
     if output.why_not:
         return SchemaAnswer(why_not=output.why_not, evidence=evidence, lasting=output.lasting)
     try:

@@ -76,7 +76,9 @@ async def read_catalog(
     statuses = cached_statuses(files, cache)
     if probe:
         session = new_session()
-        statuses = await ask_unknown(environment, files, unprobed, cache, session, again=schemas_again)
+        statuses = await ask_unknown(
+            environment, files, unprobed, cache, session, time.time(), again=schemas_again
+        )
     return _build_catalog(places, environment, effective, trust, findings, statuses)
 
 

@@ -6,6 +6,7 @@ would in a folder.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +52,7 @@ async def try_executable(
     files = await anyio.to_thread.run_sync(_files_with, environment, entry)
     entry = files.registry.entries[0]
     session = new_session()
-    answer = await ask(environment, files, entry, session)
+    answer = await ask(environment, files, entry, session, time.time())
     listing = answer.listing or McpToolList()
     call = None
     if input is not None:

@@ -141,8 +141,6 @@ class RootState:
     programs: Mapping[str, ResolvedProgram]
     """Sidecar id to the program that its command leads to."""
     trusted: frozenset[str]
-    aliases: Mapping[str, str] = field(default_factory=dict)
-    """Names of executables' files to the one tool that each describes under another name."""
     index: Mapping[str, CapabilityView] = field(default_factory=dict)
     """Tool name to its view in the catalog."""
     entries: Mapping[str, SidecarEntry] = field(default_factory=dict)

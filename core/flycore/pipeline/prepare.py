@@ -424,11 +424,9 @@ async def prepare(
     target as it was when the call arrived."""
     # Read once: another state may replace this one while the function waits, and its parts belong together.
     root_state, entry = context.state.latest, target.entry
-    sealed = agent_program(entry) if target.decided else await seal_entry(context.root, root_state, target)
+    sealed = await _seal_target(context.root, root_state, target)
     if isinstance(sealed, Rejection):
         return sealed
-    if entry.kind is Kind.EXECUTABLE and not target.capability.definition:
-        sealed = _asked_each_time(sealed)
     secrets, missing = declared_secrets(entry.permissions, context.root.secret_values)
     sandbox = _secret_missing(missing) if missing else _report(root_state, target, sealed.seal)
     if isinstance(sandbox, Rejection):
@@ -474,6 +472,14 @@ async def prepare(
         input_digest=await run_aside(aside, digest, input),
         masks=root_state.masks_with(secrets),
     )
+
+
+async def _seal_target(root: RootEnvironment, root_state: RootState, target: Target) -> Sealed | Rejection:
+    if target.decided:
+        return agent_program(target.entry)
+    sealed = await seal_entry(root, root_state, target)
+    known = target.entry.kind is not Kind.EXECUTABLE or bool(target.capability.definition)
+    return sealed if known or isinstance(sealed, Rejection) else _asked_each_time(sealed)
 
 
 def _child_environment(

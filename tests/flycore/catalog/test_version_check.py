@@ -37,7 +37,7 @@ from flycore.model.sidecar import SidecarEntry
         *(
             ({"kind": kind}, "0.1.0", None, "incompatible", "kind-unsupported")
             for kind in Kind
-            if kind not in ("process-json", "process-json-persistent", "mcp")
+            if kind not in ("process-json", "process-json-persistent", "executable", "mcp")
         ),
     ],
 )

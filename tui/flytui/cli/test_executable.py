@@ -14,8 +14,8 @@ from flytui.cli.invocation import Invocation
 from flytui.cli.output import print_error, print_json, print_line, print_readable_json
 
 if TYPE_CHECKING:
-    from flycore.model.json import JsonObject
     from flycore.model.executable import ExecutableTrial
+    from flycore.model.json import JsonObject
 
 EXIT_FAILED = 1
 
