@@ -12,7 +12,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -62,10 +62,27 @@ class FolderScan(NamedTuple):
     """What lies below a search path."""
 
     files: tuple[FoundFile, ...] = ()
-    folders: tuple[str, ...] = ()
-    """Every folder that was looked at, absolute."""
     left: tuple[tuple[str, str, str], ...] = ()
     """What was left out: its relative path, why, and what to do."""
+    looked: tuple[tuple[str, Stamp], ...] = ()
+    """Every folder and file that was looked at, absolute, with its stamp before that."""
+
+
+class _Search(NamedTuple):
+    """The content of all folders of one root at one moment."""
+
+    scans: tuple[tuple[ToolFolder, FolderScan], ...]
+    diagnostics: tuple[Diagnostic, ...]
+    watched: tuple[tuple[Path, Stamp], ...]
+    """Everything that the rest depends on, with its stamps."""
+    paths: tuple[str, ...]
+    """The same paths, for a quick look."""
+    settled: bool
+    """Whether every later change has another stamp."""
+
+
+_searches: dict[tuple[str, str, str], _Search] = {}
+MOST_SEARCHES = 16
 
 
 def read_executables(
@@ -79,12 +96,11 @@ def read_executables(
     `run` holds the real paths of the programs that the registry runs, which are left out. `is_reserved` says
     of a tool's name whether it belongs to the kernel or a known capability.
     """
-    folders, found = find_tool_folders(places, environ)
+    search = _search(places, environ)
     entries: list[SidecarEntry] = []
-    diagnostics = list(found)
+    diagnostics = list(search.diagnostics)
     seen = set(run)
-    for folder in reversed(folders):
-        scan = scan_folder(folder.path, places.app_root)
+    for folder, scan in reversed(search.scans):
         for file in scan.files:
             if file.path in seen:
                 continue
@@ -102,18 +118,48 @@ def read_executables(
     return tuple(entries), tuple(diagnostics)
 
 
-def watched_executables(places: RootPaths, environ: Mapping[str, str]) -> Iterator[tuple[Path, Stamp]]:
-    """Yield every file and folder that `read_executables` depends on, with its stamp."""
-    for path in tool_folder_files(places):
-        yield path, stamp_of(path)
-    for folder in find_tool_folders(places, environ).folders:
-        yield folder.path, stamp_of(folder.path)
-        scan = scan_folder(folder.path, places.app_root)
-        for below in scan.folders:
-            yield Path(below), stamp_of(Path(below))
-        for file in scan.files:
-            facts = file.status
-            yield Path(file.path), (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns)
+def watched_executables(places: RootPaths, environ: Mapping[str, str]) -> tuple[tuple[Path, Stamp], ...]:
+    """Return every file and folder that `read_executables` depends on, with its stamp."""
+    return _search(places, environ).watched
+
+
+def _search(places: RootPaths, environ: Mapping[str, str]) -> _Search:
+    """Return what lies in the folders now. Where no stamp has changed, that is what was found before."""
+    key = (str(places.app_root), str(places.data_dir), environ.get("HOME", ""))
+    last = _searches.get(key)
+    if last is not None and last.settled and _unchanged(last):
+        return last
+    now = time.time_ns()
+    # Each stamp is taken before what it stands for is read, so that a change meanwhile is seen the next time.
+    stamps: dict[Path, Stamp] = {path: stamp_of(path) for path in tool_folder_files(places)}
+    folders, diagnostics = find_tool_folders(places, environ)
+    stamps.update({folder.path: stamp_of(folder.path) for folder in folders})
+    scans = tuple((folder, scan_folder(folder.path, places.app_root)) for folder in folders)
+    for _, scan in scans:
+        for path, stamp in scan.looked:
+            stamps.setdefault(Path(path), stamp)
+    newest = max((max(stamp[2:]) for stamp in stamps.values() if stamp is not None), default=0)
+    watched = tuple(stamps.items())
+    paths = tuple(str(path) for path in stamps)
+    found = _Search(scans, diagnostics, watched, paths, newest + _SETTLED_NS < now)
+    if len(_searches) >= MOST_SEARCHES:
+        _searches.clear()
+    _searches[key] = found
+    return found
+
+
+def _unchanged(search: _Search) -> bool:
+    look = os.stat
+    for path, (_, stamp) in zip(search.paths, search.watched, strict=True):
+        try:
+            facts = look(path)
+        except OSError:
+            if stamp is not None:
+                return False
+            continue
+        if stamp != (facts.st_ino, facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns):
+            return False
+    return True
 
 
 def scan_folder(folder: Path, app_root: Path) -> FolderScan:
@@ -126,42 +172,35 @@ def scan_folder(folder: Path, app_root: Path) -> FolderScan:
         whole = real_path_of(anchor)
         never = frozenset(os.path.join(app_root, path) for path in _OWN_FOLDERS)
         files: list[FoundFile] = []
-        folders: list[str] = []
         left: list[tuple[str, str, str]] = []
+        looked: list[tuple[str, Stamp]] = []
         waiting = [("", 0)]
         while waiting and len(files) < MOST_FILES:
             relative, depth = waiting.pop(0)
-            folders.append(os.path.join(whole, relative))
+            here = os.path.join(whole, relative) if relative else whole
+            looked.append((here, stamp_of(Path(here))))
             names = _names(anchor, relative)
-            flat = any(
-                os.path.lexists(os.path.join(whole, name)) for name in _registry_names(relative, names)
-            )
+            flat = any(name in _REGISTRIES and not is_folder for name, is_folder in names)
             for name, is_folder in names:
                 below = f"{relative}/{name}" if relative else name
-                if is_folder:
-                    inner = os.path.join(whole, below)
-                    if not flat and depth < DEEPEST and name not in _NEVER and inner not in never:
-                        waiting.append((below, depth + 1))
-                elif (file := _executable(anchor, below, left)) is not None:
-                    files.append(file)
+                inner = os.path.join(whole, below)
+                if not is_folder:
+                    looked.append((inner, stamp_of(Path(inner))))
+                    files += _executable(anchor, below, left)
+                elif not flat and depth < DEEPEST and name not in _NEVER and inner not in never:
+                    waiting.append((below, depth + 1))
         if len(files) >= MOST_FILES:
-            left.append(
-                ("", f"holds more than {MOST_FILES} executables, and the others are left out", _SPLIT)
-            )
-        return FolderScan(tuple(files[:MOST_FILES]), tuple(folders), tuple(left))
+            why = f"holds more than {MOST_FILES} executables, and the others are left out"
+            left.append(("", why, "name a folder with fewer files"))
+        return FolderScan(tuple(files[:MOST_FILES]), tuple(left), tuple(looked))
     except OSError:
         return FolderScan()
     finally:
         os.close(anchor)
 
 
-_SPLIT = "name a folder with fewer files"
-
-
-def _registry_names(relative: str, names: list[tuple[str, bool]]) -> Iterator[str]:
-    """Yield the registry file, where the folder holds one: then what lies in its folders is not scanned."""
-    own = {os.path.basename(path) for path in (REGISTRY_FILE, LEGACY_REGISTRY_FILE)}
-    return (os.path.join(relative, name) for name, is_folder in names if name in own and not is_folder)
+_REGISTRIES = frozenset(os.path.basename(path) for path in (REGISTRY_FILE, LEGACY_REGISTRY_FILE))
+"""In a folder with a registry, what lies in its folders is not scanned."""
 
 
 def _names(anchor: int, relative: str) -> list[tuple[str, bool]]:
@@ -185,38 +224,38 @@ def _names(anchor: int, relative: str) -> list[tuple[str, bool]]:
     return sorted(found)
 
 
-def _executable(anchor: int, relative: str, left: list[tuple[str, str, str]]) -> FoundFile | None:
-    """Return the file if it is an executable; None for anything else, with a note in `left` where somebody
+def _executable(anchor: int, relative: str, left: list[tuple[str, str, str]]) -> list[FoundFile]:
+    """Return the file if it is an executable; nothing for anything else, with a note in `left` where somebody
     may have meant it as one."""
     try:
         fd = open_beneath(anchor, relative, os.O_RDONLY | os.O_NONBLOCK, links=True)
     except OutsideAnchor:
         left.append((relative, "is a link that leads out of its folder", "put the file itself there"))
-        return None
+        return []
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EPERM):
             left.append((relative, "cannot be read", "run chmod u+r on it"))
-        return None
+        return []
     try:
         status = os.fstat(fd)
         path = real_path_of(fd)
         if not stat.S_ISREG(status.st_mode):
-            return None
+            return []
         if not status.st_mode & 0o111:
             if os.read(fd, 2) == b"#!":
                 left.append((relative, "is a script that is not executable", "run chmod +x on it"))
-            return None
+            return []
     except OSError:
-        return None
+        return []
     finally:
         os.close(fd)
     if _NAME.fullmatch(os.path.basename(relative)) is None:
         left.append((relative, "has a name that no tool can have", "use 1 to 64 of A-Z a-z 0-9 . _ -"))
-        return None
+        return []
     if status.st_size > LARGEST:
         left.append((relative, f"is larger than {LARGEST // 1024 // 1024} MiB", "name it in the registry"))
-        return None
-    return FoundFile(relative, path, status)
+        return []
+    return [FoundFile(relative, path, status)]
 
 
 def _entry(

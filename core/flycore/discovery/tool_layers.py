@@ -39,4 +39,4 @@ def read_tool_layers(
 
 def watched_tools(places: RootPaths, environ: Mapping[str, str]) -> tuple[tuple[Path, Stamp], ...]:
     """Return every file and folder that `read_tool_layers` depends on, with its stamp as it is now."""
-    return tuple(watched_executables(places, environ))
+    return watched_executables(places, environ)
