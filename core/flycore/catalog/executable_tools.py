@@ -37,21 +37,24 @@ def with_executable_tools(registry: Registry, offers: Mapping[str, McpToolOffer]
     """
     if not any(entry.kind is Kind.EXECUTABLE for entry in registry.entries):
         return registry
+    servers = frozenset(entry.id for entry in registry.entries if entry.kind is Kind.MCP)
     entries = tuple(
-        _with_tools(entry, offers.get(entry.id, McpToolOffer())) if entry.kind is Kind.EXECUTABLE else entry
+        _with_tools(entry, offers.get(entry.id, McpToolOffer()), servers)
+        if entry.kind is Kind.EXECUTABLE
+        else entry
         for entry in registry.entries
     )
     return msgspec.structs.replace(registry, entries=mark_conflicts(entries))
 
 
-def _with_tools(entry: SidecarEntry, offer: McpToolOffer) -> SidecarEntry:
+def _with_tools(entry: SidecarEntry, offer: McpToolOffer, servers: frozenset[str]) -> SidecarEntry:
     picked = None if entry.picked is None else {claim.name: claim.spec or {} for claim in entry.picked}
     refused = list(offer.refused)
     claims: list[ToolClaim] = []
     for definition in all_definitions(offer):
         if picked is not None and definition.name not in picked:
             continue
-        if why := _reserved(definition.name, entry):
+        if why := _reserved(definition.name, entry, servers):
             refused.append(UnreadableTool(name=definition.name, why=why))
             continue
         spec = _spec(definition, (picked or {}).get(definition.name, {}))
@@ -61,11 +64,16 @@ def _with_tools(entry: SidecarEntry, offer: McpToolOffer) -> SidecarEntry:
     absent = [name for name in picked or {} if asked and name not in known]
     refused += [UnreadableTool(name=name, why="is not in the schema of the program") for name in absent]
     problems = (*entry.problems, *note_refused(entry, refused, _REMEDY))
-    return msgspec.structs.replace(entry, tools=tuple(claims) if asked else entry.tools, problems=problems)
+    if not asked:
+        claims = [claim for claim in entry.tools if not _reserved(claim.name, entry, servers)]
+    return msgspec.structs.replace(entry, tools=tuple(claims), problems=problems)
 
 
-def _reserved(name: str, entry: SidecarEntry) -> str:
+def _reserved(name: str, entry: SidecarEntry, servers: frozenset[str]) -> str:
     """Return why the entry may not offer a tool of that name, as a sentence without its subject."""
+    # The tools of a server are listed late, and a file that is there early must not take their names.
+    if name.rpartition(".")[0] in servers:
+        return f"has a name that is kept for the tools of the MCP server {name.rpartition('.')[0]}"
     if is_builtin_name(name) or name in AGENT_ACTIONS or name in plan_names():
         return "has a name that is kept for the kernel's own tools"
     if name in KNOWN and entry.source.discovered:

@@ -13,6 +13,7 @@ import re
 import stat
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -32,7 +33,12 @@ from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_
 
 RULE = "executable"
 MOST_FILES = 1_000
-"""Executables of one search path."""
+"""Executables of all search paths together. A project's file can name any folder, and must not hold up the
+commands that look at the project."""
+MOST_LOOKED = 20_000
+"""Files and folders that are looked at for them."""
+MOST_BYTES = 1024 * 1024 * 1024
+"""Bytes of all of them together, which are read for their digests."""
 MOST_NAMES = 20_000
 """Names of one folder that are read."""
 DEEPEST = 8
@@ -79,6 +85,27 @@ class _Search(NamedTuple):
     """The same paths, for a quick look."""
     settled: bool
     """Whether every later change has another stamp."""
+
+
+@dataclass(slots=True)
+class _Budget:
+    """What is left to look at."""
+
+    files: int = field(default_factory=lambda: MOST_FILES)
+    looked: int = field(default_factory=lambda: MOST_LOOKED)
+    bytes: int = field(default_factory=lambda: MOST_BYTES)
+
+    @property
+    def spent(self) -> bool:
+        return self.files <= 0 or self.looked <= 0 or self.bytes <= 0
+
+    def admit(self, found: list[FoundFile]) -> list[FoundFile]:
+        """Return what was found by looking at one name, if there is room for it."""
+        self.looked -= 1
+        admitted = [] if self.spent else found
+        self.files -= len(found)
+        self.bytes -= sum(file.status.st_size for file in found)
+        return admitted
 
 
 _searches: dict[tuple[str, str, str], _Search] = {}
@@ -134,14 +161,17 @@ def _search(places: RootPaths, environ: Mapping[str, str]) -> _Search:
     stamps: dict[Path, Stamp] = {path: stamp_of(path) for path in tool_folder_files(places)}
     folders, diagnostics = find_tool_folders(places, environ)
     stamps.update({folder.path: stamp_of(folder.path) for folder in folders})
-    scans = tuple((folder, scan_folder(folder.path, places.app_root)) for folder in folders)
-    for _, scan in scans:
+    scans: list[tuple[ToolFolder, FolderScan]] = []
+    budget = _Budget()
+    for folder in folders:  # the user's own first, so that what a project names leaves them their share
+        scan = scan_folder(folder.path, places.app_root, budget)
+        scans.append((folder, scan))
         for path, stamp in scan.looked:
             stamps.setdefault(Path(path), stamp)
     newest = max((max(stamp[2:]) for stamp in stamps.values() if stamp is not None), default=0)
     watched = tuple(stamps.items())
     paths = tuple(str(path) for path in stamps)
-    found = _Search(scans, diagnostics, watched, paths, newest + _SETTLED_NS < now)
+    found = _Search(tuple(scans), diagnostics, watched, paths, newest + _SETTLED_NS < now)
     if len(_searches) >= MOST_SEARCHES:
         _searches.clear()
     _searches[key] = found
@@ -162,8 +192,8 @@ def _unchanged(search: _Search) -> bool:
     return True
 
 
-def scan_folder(folder: Path, app_root: Path) -> FolderScan:
-    """Return the executables below a folder; nothing where it cannot be opened."""
+def scan_folder(folder: Path, app_root: Path, budget: _Budget) -> FolderScan:
+    """Return the executables below a folder, as far as the budget goes; nothing where it cannot be opened."""
     try:
         anchor = open_anchor(folder)
     except OSError:
@@ -175,7 +205,7 @@ def scan_folder(folder: Path, app_root: Path) -> FolderScan:
         left: list[tuple[str, str, str]] = []
         looked: list[tuple[str, Stamp]] = []
         waiting = [("", 0)]
-        while waiting and len(files) < MOST_FILES:
+        while waiting and not budget.spent:
             relative, depth = waiting.pop(0)
             here = os.path.join(whole, relative) if relative else whole
             looked.append((here, stamp_of(Path(here))))
@@ -186,13 +216,13 @@ def scan_folder(folder: Path, app_root: Path) -> FolderScan:
                 inner = os.path.join(whole, below)
                 if not is_folder:
                     looked.append((inner, stamp_of(Path(inner))))
-                    files += _executable(anchor, below, left)
+                    files += budget.admit(_executable(anchor, below, left))
                 elif not flat and depth < DEEPEST and name not in _NEVER and inner not in never:
                     waiting.append((below, depth + 1))
-        if len(files) >= MOST_FILES:
-            why = f"holds more than {MOST_FILES} executables, and the others are left out"
+        if budget.spent:
+            why = "holds more files than are looked at, and the others are left out"
             left.append(("", why, "name a folder with fewer files"))
-        return FolderScan(tuple(files[:MOST_FILES]), tuple(left), tuple(looked))
+        return FolderScan(tuple(files), tuple(left), tuple(looked))
     except OSError:
         return FolderScan()
     finally:

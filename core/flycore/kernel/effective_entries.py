@@ -20,7 +20,7 @@ from flycore.kernel.replaced_entries import settle_entries
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
 from flycore.model.json_diff import json_difference
-from flycore.model.sidecar import SidecarEntry
+from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.registry.entry import restore_entry
 from flycore.registry.load import mark_conflicts
 
@@ -55,7 +55,7 @@ def effective_files(environment: RootEnvironment, files: Files, trust: TrustStor
         for entry in registry.entries
         if entry.source is Source.PROJECT and entry.valid and entry.enabled and trust.is_trusted(entry)
     )
-    registry = settle_entries(registry, running)
+    registry = _trusted_first(settle_entries(registry, running), trust)
     shadowed = {entry.id for entry in files.registry.replaced}
     restored = {entry.id: entry for entry in registry.entries if entry.id in shadowed - running}
     if not earlier and not restored:
@@ -76,6 +76,17 @@ def effective_files(environment: RootEnvironment, files: Files, trust: TrustStor
             if entry.id in earlier
         },
     )
+
+
+def _trusted_first(registry: Registry, trust: TrustStore) -> Registry:
+    """Return the registry with the discovered entries that may run before those that may not."""
+    # A file that came with a clone must not take a tool from one that is trusted before it is trusted itself.
+    found = tuple(entry for entry in registry.entries if entry.source.discovered)
+    ordered = sorted(found, key=lambda entry: not trust.is_trusted(entry))
+    if tuple(ordered) == found:
+        return registry
+    declared = (entry for entry in registry.entries if not entry.source.discovered)
+    return msgspec.structs.replace(registry, entries=mark_conflicts((*declared, *ordered)))
 
 
 def entry_to_switch(

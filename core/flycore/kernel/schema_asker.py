@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import anyio
@@ -30,14 +31,17 @@ from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode, Sandbox
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import ProbeEvidence
 from flycore.model.upstream import McpToolList, ToolDefinition, UnreadableTool
-from flycore.pipeline.confine import confined
+from flycore.pipeline.confine import Confining, confined
 from flycore.pipeline.context import RootState
 from flycore.registry.paths import SCHEMAS_FILE, RootPaths
 from flycore.runners.mcp.tools import definition_fault, plain_schema
 from flycore.runners.one_shot import ProcessJsonJob, SchemaOutput, ask_schema
 from flycore.sandbox.detection import detection
+from flycore.sandbox.seals import held_copies
 
 AT_ONCE = 2
+MOST_PROCESSES = 64
+MOST_CPU_SECONDS = 10
 READY_S = 20.0
 """The longest wait of a call for the schemas that are being asked for."""
 KEPT = 2_048
@@ -274,9 +278,24 @@ def _trusted_job(
     confining, job = program_job(environment, files, entry, entry.file_alias, name, Permissions())
     program = files.programs[entry.id]
     # Trust is in these bytes. They are compared behind the seal, so that what was sealed is what was trusted.
-    if entry.sha256 and file_sha256(program.path) != entry.sha256:
+    if entry.sha256 and file_sha256(_file_that_runs(confining, program.path)) != entry.sha256:
         return None
-    return confined(confining, replace(job, input={}))
+    # To print a text takes neither many processes nor much time of a processor.
+    limits = msgspec.structs.replace(
+        entry.limits,
+        processes=min(MOST_PROCESSES, entry.limits.most_processes),
+        cpu_seconds=min(MOST_CPU_SECONDS, entry.limits.cpu_seconds or MOST_CPU_SECONDS),
+    )
+    return confined(confining, replace(job, input={}, limits=limits))
+
+
+def _file_that_runs(confining: Confining | None, path: str) -> str:
+    """Return the sealed copy of the program, or the program where it runs in place."""
+    for started in confining.programs[:1] if confining is not None else ():
+        for folder, copy in held_copies(started.seal, confining.store if confining is not None else Path()):
+            if path.startswith(f"{folder}/"):
+                return copy + path[len(folder) :]
+    return path
 
 
 def read_output(output: SchemaOutput, at: float) -> SchemaAnswer:

@@ -199,12 +199,19 @@ def test_trust_is_in_the_bytes_of_a_project_s_file_and_the_key_is_in_its_identit
     assert place.read()["project.a"].digest != first.digest
 
 
-def test_more_files_than_are_looked_at_are_said_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executables, "MOST_FILES", 3)
+@pytest.mark.parametrize(("limit", "found"), [("MOST_FILES", 3), ("MOST_LOOKED", 2), ("MOST_BYTES", 3)])
+def test_more_than_is_looked_at_is_said_so_and_the_user_s_own_have_their_share(
+    place: Place, monkeypatch: pytest.MonkeyPatch, limit: str, found: int
+) -> None:
+    most = 3 * len(SCRIPT) if limit == "MOST_BYTES" else 3
+    monkeypatch.setattr(executables, limit, most)
+    place.put("~/.local/share/flytui/tools/mine")
     for number in range(5):
         place.put(f"tools/bin/t{number}")
-    assert len(place.read()) == 3
-    assert "holds more than 3 executables" in place.notes()
+    read = place.read()
+    assert len(read) == found
+    assert "user.mine" in read
+    assert "holds more files than are looked at" in place.notes()
 
 
 def test_the_watch_sees_each_change(place: Place) -> None:

@@ -272,7 +272,7 @@ async def test_a_tool_in_both_answers_of_an_unknown_form_is_read_by_what_it_prin
 HOSTILE = {
     "hangs": "while :; do sleep 1; done",
     "fills memory": "exec python3 -c 'x = bytearray(1 << 30); x[::4096] = b\"1\" * len(x[::4096])'",
-    "forks without end": "f() { f | f & }; f; sleep 30",
+    "forks without end": "while :; do sleep 30 & done",
     "leaves a child behind": "sleep 1000 & echo '{}'",
 }
 
@@ -444,3 +444,27 @@ async def test_a_time_limit_of_the_schema_counts(root: Root) -> None:
         result = await approved_call(kernel, "slow")
         assert result.error is not None
         assert (result.error.code, result.error.details["timeoutMs"]) == ("timeout", 200)
+
+
+async def test_a_clone_s_file_takes_no_tool_from_a_trusted_one_before_it_is_trusted(root: Root) -> None:
+    put(user_tools(root), "echo", program(ECHO_SCHEMA, ECHO_BODY))
+    put(project_tools(root), "echo", shell("exit 1"))
+    async with kernel_of(root, trusted=False) as kernel:
+        await described(kernel, "echo")
+        listed = view(kernel, "echo")
+        assert listed is not None
+        assert (listed.sidecar, listed.stability.effective) == ("user.echo", Effective.AVAILABLE)
+        (item,) = kernel.pending_trust()
+        await approver_of(kernel).trust(((item.sidecar, item.digest),))
+        await until(lambda: view(kernel, "echo").sidecar == "project.echo")
+
+
+async def test_a_file_named_like_a_server_s_tool_is_none(root: Root) -> None:
+    root.sidecars["notes"] = {"kind": "mcp", "command": "absent-server"}
+    root.write()
+    put(user_tools(root), "notes.search.py", shell("exit 1"))
+    put(user_tools(root), "other", program({**ECHO_SCHEMA, "name": "notes.find"}, ECHO_BODY))
+    async with kernel_of(root) as kernel:
+        assert "notes.find" in await until(lambda: _refusals(kernel, "user.other"))
+        assert view(kernel, "notes.search") is None
+        assert view(kernel, "notes.find") is None
