@@ -22,7 +22,7 @@ import msgspec
 
 from flycore.discovery.tool_folders import ToolFolder, find_tool_folders, tool_folder_files
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.model.enums import Kind, Source
+from flycore.model.enums import Anchor, Kind, Source
 from flycore.model.json import JsonObject, digest
 from flycore.model.sidecar import DEFAULT_TIMEOUT_MS, SidecarEntry, ToolClaim
 from flycore.registry.entry import entry_digest, sorted_json
@@ -302,6 +302,8 @@ def _entry(
         source=Source.EXECUTABLE,
         position=Position(file=shown, line=1, column=1),
         command=f"./{file.relative}",
+        # It may read no files of the project, and an empty working folder keeps its seal complete.
+        cwd=Anchor.EMPTY,
         kind=Kind.EXECUTABLE,
         timeout_ms=folder.timeout_ms,
         raw=raw,

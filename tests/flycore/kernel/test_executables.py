@@ -468,3 +468,12 @@ async def test_a_file_named_like_a_server_s_tool_is_none(root: Root) -> None:
         assert "notes.find" in await until(lambda: _refusals(kernel, "user.other"))
         assert view(kernel, "notes.search") is None
         assert view(kernel, "notes.find") is None
+
+
+async def test_one_alone_in_its_folder_has_a_complete_seal_so_that_a_rule_counts(root: Root) -> None:
+    put(user_tools(root), "echo", program(ECHO_SCHEMA, ECHO_BODY))
+    root.policy({"tool": "echo", "decision": "allow", "because": "I wrote it"})
+    async with kernel_of(root) as kernel:
+        await described(kernel, "echo")
+        result = await kernel.call(request(kernel, "echo", {"text": "hi"}))
+        assert result.output is not None
