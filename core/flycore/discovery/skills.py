@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from flycore.discovery.diagnostics import MOST_NAME, MOST_SUMMARY, MOST_VERSION, shorten
 from flycore.discovery.search_folder import FileText, SearchFolder
 from flycore.model.described import Described, DescribedState, Origin, SourceKind
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-
-if TYPE_CHECKING:
-    from ruamel.yaml.events import Event
+from flycore.registry.yaml_text import YamlFault, parse_yaml
 
 SKILL_FILE = "SKILL.md"
 PROJECT_FOLDERS = (".claude/skills", "skills")
@@ -24,9 +22,6 @@ DEEPEST = 6
 MOST_WORDS = 64
 _FENCE = re.compile(r"---[ \t]*\r?\n")
 _END = re.compile(r"^(?:---|\.\.\.)[ \t]*\r?$", re.MULTILINE)
-
-Front = str | list[Any] | dict[str, Any]
-"""A value of YAML without types: a text, or a list or mapping of such values."""
 
 
 class SkillFault(NamedTuple):
@@ -77,8 +72,6 @@ def front_matter(text: str) -> tuple[dict[str, Any], SkillFault | None]:
 
     Values are texts, or lists and mappings of texts.
     """
-    # The YAML is read as events, so that no tag builds an object. Aliases are refused, because a few of them
-    # can expand to gigabytes.
     opening = _FENCE.match(text)
     if opening is None:
         return {}, SkillFault("it does not begin with a front matter", "begin the file with a line ---")
@@ -86,83 +79,13 @@ def front_matter(text: str) -> tuple[dict[str, Any], SkillFault | None]:
     if ending is None:
         problem = f"its front matter does not end within {MOST_HEAD // 1024} KiB"
         return {}, SkillFault(problem, "end it with a line ---")
-    from ruamel.yaml import YAML
-    from ruamel.yaml.error import MarkedYAMLError, YAMLError
-
-    try:
-        built = _Builder(YAML(typ="safe", pure=True).parse(text[opening.end() : ending.start()])).document()
-    except _UnsupportedYaml as refused:
-        return {}, refused.fault
-    except MarkedYAMLError as error:
-        mark = error.problem_mark
-        line, column = (mark.line + 2, mark.column + 1) if mark is not None else (1, 1)
-        problem = f"its front matter is not YAML: {error.problem or 'it cannot be read'}"
-        return {}, SkillFault(problem, "correct the line, or put the value in quotes", line, column)
-    except YAMLError:
-        return {}, SkillFault("its front matter has a character that YAML does not allow", "remove it")
-    if not isinstance(built, dict):
+    read = parse_yaml(text[opening.end() : ending.start()], deepest=DEEPEST, typed=False)
+    if isinstance(read, YamlFault):
+        # The first line of the file is the fence.
+        return {}, SkillFault(f"its front matter {read.message}", read.remedy, read.line + 1, read.column)
+    if not isinstance(read.value, dict):
         return {}, SkillFault("its front matter is not a mapping", "write name: … and description: …")
-    return built, None
-
-
-class _UnsupportedYaml(Exception):
-    """The front matter uses a feature of YAML that is not allowed in it."""
-
-    def __init__(self, message: str, remedy: str, event: Event | None = None) -> None:
-        super().__init__(message)
-        mark = getattr(event, "start_mark", None)
-        line, column = (mark.line + 2, mark.column + 1) if mark is not None else (1, 1)
-        self.fault = SkillFault(message, remedy, line, column)
-
-
-class _Builder:
-    """Builds texts, lists and mappings from the events of a parser."""
-
-    def __init__(self, events: Iterator[Event]) -> None:
-        self._events = events
-
-    def document(self) -> Front:
-        """Return the first document. Raises _UnsupportedYaml, and the errors of the parser."""
-        for event in self._events:
-            if type(event).__name__ not in ("StreamStartEvent", "DocumentStartEvent"):
-                return self._node(event, 0)
-        return {}
-
-    def _node(self, event: Event, depth: int) -> Front:
-        from ruamel.yaml.events import AliasEvent, MappingStartEvent, ScalarEvent, SequenceStartEvent
-
-        if isinstance(event, AliasEvent):
-            raise _UnsupportedYaml("its front matter has an alias", "write the value itself", event)
-        if depth > DEEPEST:
-            raise _UnsupportedYaml(
-                f"its front matter is nested deeper than {DEEPEST} levels", "nest less", event
-            )
-        if isinstance(event, ScalarEvent):
-            return str(event.value)
-        if isinstance(event, SequenceStartEvent):
-            return [self._node(item, depth + 1) for item in self._until_end()]
-        if isinstance(event, MappingStartEvent):
-            return self._mapping(depth)
-        return ""
-
-    def _mapping(self, depth: int) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for event in self._until_end():
-            key = self._node(event, depth + 1)
-            if not isinstance(key, str):
-                raise _UnsupportedYaml("a key of its front matter is not a text", "write a text", event)
-            if key in found:
-                raise _UnsupportedYaml(
-                    f"{shorten(key, MOST_NAME)} is written twice", "keep one of the two", event
-                )
-            found[key] = self._node(next(self._events), depth + 1)
-        return found
-
-    def _until_end(self) -> Iterator[Event]:
-        for event in self._events:
-            if type(event).__name__ in ("SequenceEndEvent", "MappingEndEvent", "DocumentEndEvent"):
-                return
-            yield event
+    return read.value, None
 
 
 def _missing(front: dict[str, Any]) -> Iterator[SkillFault]:
