@@ -116,7 +116,7 @@ def replace_beneath(anchor: Path, relative: str, before: bytes, data: bytes) -> 
 
 
 def create_beneath(anchor: Path, relative: str, data: bytes, mode: int = 0o644) -> None:
-    """Make a file below `anchor`, and its folder where that is missing.
+    """Make a file below `anchor`, and its folders where they are missing.
 
     Raises FileExistsError where anything has that name, even a broken link, and OSError for other failures.
     No part of the file is left then.
@@ -124,7 +124,7 @@ def create_beneath(anchor: Path, relative: str, data: bytes, mode: int = 0o644) 
     parent, name = os.path.split(relative)
     with _anchor(anchor) as anchor_fd:
         if parent:
-            _make_folder(anchor_fd, parent)
+            _make_folders(anchor_fd, parent)
         folder = open_beneath(anchor_fd, parent or ".", _FOLDER, links=True)
         try:
             fd = os.open(
@@ -146,14 +146,20 @@ def create_beneath(anchor: Path, relative: str, data: bytes, mode: int = 0o644) 
             os.close(folder)
 
 
-def _make_folder(anchor_fd: int, name: str) -> None:
-    """Make one folder directly below the anchor, where it is missing."""
-    with contextlib.suppress(FileExistsError):
-        fd = open_beneath(anchor_fd, ".", _FOLDER)
+def _make_folders(anchor_fd: int, relative: str) -> None:
+    """Make the folders of a relative path, each where it is missing, below the descriptor of the one before.
+
+    A link that leads outside is not followed: then the next step raises OSError.
+    """
+    above = "."
+    for name in relative.split("/"):
+        fd = open_beneath(anchor_fd, above, _FOLDER, links=True)
         try:
-            os.mkdir(name, 0o755, dir_fd=fd)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(name, 0o755, dir_fd=fd)
         finally:
             os.close(fd)
+        above = f"{above}/{name}"
 
 
 @contextlib.contextmanager

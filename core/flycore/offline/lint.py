@@ -3,56 +3,29 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
-from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN
-from flycore.catalog.proposed_entries import undeclared_permissions
-from flycore.catalog.registry_capability import own_schema_findings
-from flycore.discovery.kits import parse_kits
-from flycore.discovery.scan import search_roots, user_kits
-from flycore.kernel.load_state import find_environment, read_files
-from flycore.model.described import Origin
-from flycore.model.diagnostics import Diagnostic
-from flycore.model.enums import Source
-from flycore.policy.evaluate import expired_rules
-from flycore.policy.files import read_policy
-from flycore.policy.rules import RuleLayer
+from flycore.model.diagnostics import Diagnostic, Position
+from flycore.offline.lint_sources import (
+    CheckSettings,
+    FileToCheck,
+    LintedFile,
+    LintedRoot,
+    LintSource,
+    lint_sources,
+)
 from flycore.registry.jsonc.parse import excerpt_at, parse_jsonc
 from flycore.registry.jsonc.spans import line_starts
-from flycore.registry.parse_registry import parse_registry
-from flycore.registry.paths import PROJECT_POLICY_FILE, SETTINGS_FILE
+from flycore.registry.paths import RootPaths
 from flycore.registry.read_file import read_text
-from flycore.registry.settings import parse_settings, read_settings
 
-if TYPE_CHECKING:
-    from flycore.registry.paths import RootPaths
-    from flycore.registry.settings import ReadSettings
-
-CheckSettings = Callable[["ReadSettings"], tuple[Diagnostic, ...]]
-"""A callback that lists the faults of settings, including keys and themes, which only the console knows."""
-KINDS = ("registry", "policy", "settings", "kits")
-_NAMES = {
-    "external.tools.jsonc": "registry",
-    "policy.jsonc": "policy",
-    "config.jsonc": "settings",
-    "kits.jsonc": "kits",
-}
-_MEMBERS = {"sidecars": "registry", "rules": "policy", "kits": "kits"}
-"""Members by which a file's kind is recognised: only files of that kind have them."""
-
-
-class LintedFile(NamedTuple):
-    """A file that was checked."""
-
-    kind: str
-    """One of KINDS; empty if the file cannot be read and its kind was not given."""
-    file: str
-    present: bool = True
+KINDS = tuple(source.kind for source in lint_sources())
+_SETTINGS = "settings"
+"""The kind of a file that nothing tells."""
 
 
 class LintResult(NamedTuple):
@@ -64,23 +37,14 @@ class LintResult(NamedTuple):
 
 def lint_root(places: RootPaths, check_settings: CheckSettings) -> LintResult:
     """Check every file of the root that a person writes. Starts no process and writes nothing."""
-    files = read_files(find_environment(places, dict(os.environ)), None)
-    settings = places.config_dir / SETTINGS_FILE
-    checked = [LintedFile("registry", file) for file in files.registry.files]
-    checked += [LintedFile("policy", layer.file, layer.present) for layer in files.policy.layers]
-    checked.append(LintedFile("settings", str(settings), os.path.lexists(settings)))
-    found = [
-        *files.registry.diagnostics,
-        *(problem for entry in files.registry.entries for problem in entry.problems),
-        *(note for entry in files.registry.entries for note in own_schema_findings(entry)),
-        *undeclared_permissions(files.registry.entries),
-        *expired_rules(files.policy, time.time()),
-        *check_settings(read_settings(places.config_dir)),
-    ]
-    kits = user_kits(search_roots(places, os.environ))
-    checked += [LintedFile("kits", file) for file in dict.fromkeys(kit.path for kit in kits)]
-    found += [problem for kit in kits for problem in kit.reasons]
-    return _result(checked, _with_lines(found, places.app_root))
+    root = LintedRoot(places, dict(os.environ), check_settings)
+    files: list[LintedFile] = []
+    found: list[Diagnostic] = []
+    for source in lint_sources():
+        findings = source.of_root(root)
+        files += findings.files
+        found += _sorted(findings.diagnostics, places.app_root, source)
+    return LintResult(tuple(files), tuple(dict.fromkeys(found)))
 
 
 def lint_file(places: RootPaths, file: Path, kind: str, check_settings: CheckSettings) -> LintResult:
@@ -90,55 +54,50 @@ def lint_file(places: RootPaths, file: Path, kind: str, check_settings: CheckSet
     text, data, problem = read_text(path.parent, path.name, shown)
     if text is None:
         found: tuple[Diagnostic, ...] = (problem,) if problem is not None else ()
-        return _result([LintedFile(kind, shown)], found)
-    kind = kind or kind_of(path.name, text)
-    if kind == "registry":
-        entries, found = parse_registry(text, shown, Source.PROJECT, frozenset(KNOWN))
-        found += tuple(problem for entry in entries or () for problem in entry.problems)
-        found += tuple(note for entry in entries or () for note in own_schema_findings(entry))
-        found += undeclared_permissions(entries or ())
-    elif kind == "policy":
-        project = path == places.app_root / PROJECT_POLICY_FILE
-        layer = RuleLayer.PROJECT if project else RuleLayer.USER
-        registry = read_files(find_environment(places, dict(os.environ)), None).registry
-        claimed = {name for entry in registry.entries for name in entry.tool_names}
-        found = read_policy(data, layer, shown, frozenset(KNOWN) | AGENT_ACTIONS | claimed)[1]
-    elif kind == "kits":
-        found = tuple(problem for kit in parse_kits(text, shown, Origin.PROJECT) for problem in kit.reasons)
-    else:
-        found = check_settings(parse_settings(text, shown))
-    return _result([LintedFile(kind, shown)], [_with_line(item, text) for item in found])
+        return LintResult((LintedFile(kind, shown),), found)
+    kind = kind or kind_of(str(path), text)
+    source = next(one for one in lint_sources() if one.kind == kind)
+    root = LintedRoot(places, dict(os.environ), check_settings)
+    listed = source.of_file(root, FileToCheck(path, shown, text, data))
+    shown_found = (item if source.foreign else _with_line(item, text) for item in listed)
+    return LintResult((LintedFile(kind, shown),), tuple(dict.fromkeys(shown_found)))
 
 
 def kind_of(name: str, text: str) -> str:
-    """Return a file's kind by its name, else by its members; `settings` if neither tells."""
-    if name in _NAMES:
-        return _NAMES[name]
+    """Return a file's kind by its path, else by its members; `settings` if neither tells."""
+    sources = lint_sources()
+    for source in sources:
+        if any(f"/{name}".endswith(f"/{end}") for end in source.names):
+            return source.kind
     value, _ = parse_jsonc(text, name)
     members = value if isinstance(value, dict) else {}
-    return next((kind for member, kind in _MEMBERS.items() if member in members), "settings")
+    of_members = (one.kind for one in sources if any(member in members for member in one.members))
+    return next(of_members, _SETTINGS)
 
 
-def _result(files: Iterable[LintedFile], found: Iterable[Diagnostic]) -> LintResult:
-    return LintResult(tuple(files), tuple(dict.fromkeys(found)))
-
-
-def _with_lines(found: Iterable[Diagnostic], app_root: Path) -> list[Diagnostic]:
-    """Sort the findings by place, and add the text of its line to each."""
-    texts: dict[str, str] = {}
-    for item in found:
-        if item.position is not None and item.position.file not in texts:
-            path = Path(os.path.expanduser(item.position.file))
-            path = path if path.is_absolute() else app_root / path
-            texts[item.position.file] = read_text(path.parent, path.name, str(path))[0] or ""
-    files = list(texts)
+def _sorted(found: Iterable[Diagnostic], app_root: Path, source: LintSource) -> list[Diagnostic]:
+    """Sort the findings of one kind by place, and add the text of its line to each."""
+    listed = list(found)
+    positions = [item.position for item in listed if item.position is not None]
+    files = list(dict.fromkeys(position.file for position in positions))
+    texts = {} if source.foreign else {file: _text_of(file, app_root) for file in files}
+    shown = [_with_line(item, texts.get(_file_of(item.position), "")) for item in listed]
 
     def place(item: Diagnostic) -> tuple[int, int, int]:
         where = item.position
         return (files.index(where.file), where.line, where.column) if where is not None else (-1, 0, 0)
 
-    shown = [_with_line(item, texts[item.position.file] if item.position else "") for item in found]
     return sorted(shown, key=place)
+
+
+def _file_of(position: Position | None) -> str:
+    return position.file if position is not None else ""
+
+
+def _text_of(file: str, app_root: Path) -> str:
+    path = Path(os.path.expanduser(file))
+    path = path if path.is_absolute() else app_root / path
+    return read_text(path.parent, path.name, file)[0] or ""
 
 
 def _with_line(item: Diagnostic, text: str) -> Diagnostic:

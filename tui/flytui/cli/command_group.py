@@ -18,6 +18,7 @@ COMMANDS = (
     "hook",
     "tools",
     "init",
+    "migrate",
     "trust",
     "enable",
     "disable",

@@ -15,6 +15,7 @@ from flycore.model.diagnostics import Check, Diagnostic
 from flycore.model.enums import Decision, Effective, Level, Risk
 from flycore.model.executable import ExecutableTrial
 from flycore.model.json import Json, JsonObject
+from flycore.model.migration import MigratedFile, MigrationLine
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.stability import Reason, SandboxExplanation, Stability
 from flycore.model.status import Status
@@ -365,6 +366,29 @@ class InitDocument(Document, frozen=True, kw_only=True, tag="flytui.init/1"):
     text: str
     """The text of the registry, where it was printed."""
     message: str
+
+
+class SchemaDocument(Document, frozen=True, kw_only=True, tag="flytui.schema/1"):
+    """The copies of schemas that `schema --write` wrote."""
+
+    app_root: str
+    written: tuple[str, ...]
+    """Files that were absent or different, relative to the app root."""
+    message: str = ""
+    """Why one could not be written."""
+
+
+class MigrateDocument(Document, frozen=True, kw_only=True, tag="flytui.migrate/1"):
+    """What other systems left, what of it can be carried over, and the files that this changes."""
+
+    app_root: str
+    lines: tuple[MigrationLine, ...]
+    files: tuple[MigratedFile, ...]
+    written: tuple[str, ...]
+    """Files that were written."""
+    outcome: str
+    """`nothing`, `shown`, `written` or `refused`."""
+    message: str = ""
 
 
 class ImportDocument(Document, frozen=True, kw_only=True, tag="flytui.import/1"):

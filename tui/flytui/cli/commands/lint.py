@@ -1,49 +1,70 @@
-"""`flytui lint`: reports all problems in registry, policy, settings and kits as `file:line:column`."""
+"""`flytui lint`: reports all problems in the files that people write as `file:line:column`, or for GitHub."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from flysafe.text import safe_text
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import count_of, print_json, print_line
+from flytui.cli.output import count_of, print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.model.diagnostics import Diagnostic
+    from flycore.offline.lint import LintResult
+    from flycore.registry.paths import RootPaths
     from flytui.cli.documents import LintDocument
 
 EXIT_ERRORS = 5
-EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
+EXISTING = click.Path(exists=True, path_type=Path)
+KINDS = (
+    "registry",
+    "policy",
+    "settings",
+    "kits",
+    "skills",
+    "plugins",
+    "mcp-servers",
+    "ybs",
+    "gibson",
+    "glee",
+)
+"""The kinds of the table of sources, which is imported only when the command runs. A test compares them."""
+GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
 @click.command()
-@click.argument("file", type=EXISTING, required=False)
+@click.argument("path", type=EXISTING, required=False)
 @click.option(
     "--as",
     "kind",
-    type=click.Choice(("registry", "policy", "settings", "kits")),
-    help="The kind of FILE; without it flytui looks at the name and the content.",
+    type=click.Choice(KINDS),
+    help="The kind of the file PATH; without it flytui looks at the name and the content.",
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(("text", "github")),
+    default="text",
+    help="github prints annotations of GitHub Actions.",
 )
 @common
-def lint(invocation: Invocation, file: Path | None, kind: str | None) -> int:
-    """Report problems in the files of the root, or in FILE.
+def lint(invocation: Invocation, path: Path | None, kind: str | None, form: str) -> int:
+    """Report problems in the files of the root, of the folder PATH, or in the file PATH.
 
-    Exit 0, or 5 for an error.
+    Exit 0, or 5 for an error. docs/lint.md lists all rules.
     """
     from flycore.model.diagnostics import Severity
-    from flycore.offline.lint import lint_file, lint_root
     from flytui.cli.documents import LintDocument, LintedFile
-    from flytui.cli.settings_text import settings_problems
 
-    if kind is not None and file is None:
-        raise click.UsageError("--as gives the kind of FILE: name the file, too")
-    places = invocation.places()
-    if file is None:
-        result = lint_root(places, settings_problems)
-    else:
-        result = lint_file(places, file, kind or "", settings_problems)
+    if kind is not None and (path is None or path.is_dir()):
+        raise click.UsageError("--as gives the kind of a file: name the file, too")
+    if invocation.as_json and form != "text":
+        raise click.UsageError("--json and --format each name the form of the output: leave one out")
+    places, result = _checked(invocation, path, kind or "")
     found = LintDocument(
         files=tuple(LintedFile(**looked._asdict()) for looked in result.files),
         errors=sum(item.severity is Severity.ERROR for item in result.diagnostics),
@@ -52,11 +73,32 @@ def lint(invocation: Invocation, file: Path | None, kind: str | None) -> int:
     )
     if invocation.as_json:
         print_json(found)
+    elif form == "github":
+        for item in found.diagnostics:
+            click.echo(annotation(item, places.app_root, _repository()))
+        print_error(summary(found))
     else:
         for item in found.diagnostics:
             print_line("\n".join(finding_lines(item)))
         print_line(summary(found))
     return EXIT_ERRORS if found.errors else 0
+
+
+def _checked(invocation: Invocation, path: Path | None, kind: str) -> tuple[RootPaths, LintResult]:
+    """Returns the findings about the root, the folder or the file, with the paths of the root."""
+    from flycore.offline.lint import lint_file, lint_root
+    from flycore.registry.paths import find_paths
+    from flytui.cli.settings_text import settings_problems
+
+    if path is not None and path.is_dir():
+        if invocation.root is not None:
+            raise click.UsageError("PATH and --root both name the folder: leave one out")
+        places = find_paths(str(path), invocation.workspace, os.environ, Path.cwd())
+        return places, lint_root(places, settings_problems)
+    places = invocation.places()
+    if path is None:
+        return places, lint_root(places, settings_problems)
+    return places, lint_file(places, path, kind, settings_problems)
 
 
 def finding_lines(item: Diagnostic) -> list[str]:
@@ -72,3 +114,34 @@ def summary(found: LintDocument) -> str:
     names = ", ".join(f"{file.kind} {file.file}" for file in found.files if file.present)
     counts = f"{count_of(found.errors, 'error')}, {count_of(found.warnings, 'warning')}"
     return f"{counts} in {names or 'no file: there is none yet'}"
+
+
+def _repository() -> Path:
+    """Returns the folder from which GitHub counts the paths of annotations."""
+    return Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd())
+
+
+def annotation(item: Diagnostic, app_root: Path, repository: Path) -> str:
+    """Returns a finding as a command of GitHub Actions, in one line, which no text of a file can leave."""
+    properties: dict[str, str] = {}
+    if item.position is not None:
+        file = os.path.expanduser(item.position.file)
+        path = os.path.relpath(app_root / file, os.path.realpath(repository))
+        properties["file"] = path if not path.startswith("../") else os.path.join(app_root, file)
+        properties |= {"line": str(item.position.line), "col": str(item.position.column)}
+    properties["title"] = item.rule
+    message = f"{item.message} → {item.remedy}" if item.remedy else item.message
+    named = ",".join(f"{key}={_property(value)}" for key, value in properties.items())
+    return f"::{GITHUB_LEVELS[item.severity.value]} {named}::{_data(message)}"
+
+
+def _data(text: str) -> str:
+    """Returns the text as the message of a command: the escapes are those of GitHub's own toolkit."""
+    # Line breaks are escaped before other control characters become tokens.
+    parts = (safe_text(part) for part in text.replace("%", "%25").replace("\r", "%0D").split("\n"))
+    return "%0A".join(parts)
+
+
+def _property(text: str) -> str:
+    """Returns the text as a property of a command, which also may not hold `:` and `,`."""
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_json
+from flytui.cli.output import print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.model.json import JsonObject
 
+EXIT_REFUSED = 5
 NAMES = (
     "registry",
     "policy",
+    "settings",
+    "tools-config",
+    "manifest",
+    "kits",
+    "request",
     "result",
     "catalog",
     "protocol",
@@ -45,34 +51,52 @@ NAMES = (
     "config",
     "config-path",
     "import",
+    "migrate",
+    "schema",
     "sidecar-check",
     "sandbox-probe",
 )
 
 
 @click.command()
-@click.argument("name", metavar="NAME", type=click.Choice(NAMES))
+@click.argument("name", metavar="[NAME]", type=click.Choice(NAMES), required=False)
+@click.option("--write", is_flag=True, help="Write the schemas of files into tools/schemas, for an editor.")
 @common
-def schema(invocation: Invocation, name: str) -> int:
+def schema(invocation: Invocation, name: str | None, write: bool) -> int:
     """Print the JSON Schema of a file, of messages or of --json output.
 
-    NAME is registry, policy, result (of a call), protocol (the messages of the socket), or a command that
-    has --json.
+    NAME is registry, policy, settings, tools-config, manifest or kits (files), request or result (of a call),
+    protocol (the messages of the socket), or a command that has --json.
     """
-    print_json(schema_of(name))
-    return 0
+    if (name is None) is not write:
+        raise click.UsageError("name one schema, or write those of files with --write")
+    if name is not None:
+        print_json(schema_of(name))
+        return 0
+    return _write_copies(invocation)
+
+
+def _write_copies(invocation: Invocation) -> int:
+    """Write the copies for an editor, and print what was written and how a file names its schema."""
+    from flycore.offline.schemas import write_schemas
+    from flytui.cli.documents import SchemaDocument
+
+    places = invocation.places()
+    written, why_not = write_schemas(places.app_root)
+    if invocation.as_json:
+        print_json(SchemaDocument(app_root=str(places.app_root), written=written, message=why_not))
+    elif why_not:
+        print_error(why_not)
+    else:
+        for file in written:
+            print_line(f"{file} is written")
+        print_line('name it in the first line of a JSONC file: "$schema": "./schemas/registry.schema.json",')
+        print_line("in a tool.yml: # yaml-language-server: $schema=../../schemas/manifest.schema.json")
+    return EXIT_REFUSED if why_not else 0
 
 
 def schema_of(name: str) -> JsonObject:
     """Returns the schema of that name, which is one of NAMES."""
-    if name == "registry":
-        from flycore.registry.schema import registry_schema
-
-        return registry_schema()
-    if name == "policy":
-        from flycore.policy.files import policy_schema
-
-        return policy_schema()
     if name == "protocol":
         from flycore.rpc.schema import protocol_schema
 
@@ -81,10 +105,15 @@ def schema_of(name: str) -> JsonObject:
         from flycore.catalog.document import catalog_schema
 
         return catalog_schema()
-    import msgspec
-
-    from flycore.model.call import ToolResult
     from flytui.cli.documents import DOCUMENTS
 
-    shape: type[msgspec.Struct] = ToolResult if name == "result" else DOCUMENTS[name]
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(shape)}
+    if name in DOCUMENTS:
+        import msgspec
+
+        return {
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            **msgspec.json.schema(DOCUMENTS[name]),
+        }
+    from flycore.offline.schemas import published_schema
+
+    return published_schema(name)

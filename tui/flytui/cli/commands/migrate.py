@@ -1,0 +1,126 @@
+"""`flytui migrate`: carries over what another system left, after a person has seen the difference."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from flysafe.text import strict_text
+from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import ask_yes_no, can_ask, count_of, print_error, print_json, print_line, print_strict
+
+if TYPE_CHECKING:
+    from flycore.offline.migrate import MigrationPlan
+    from flycore.registry.paths import RootPaths
+
+MOST_INDENT = 40
+"""Most spaces at the beginning of a line that are printed as they are."""
+EXIT_NOT_ASKED = 4
+EXIT_REFUSED = 5
+FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+SYSTEMS = ("ybs", "gibson", "glee")
+"""The names in the table of systems, which is imported only when the command runs. A test compares them."""
+
+
+@click.command()
+@click.argument("path", type=FOLDER, required=False)
+@click.option("--from", "systems", type=click.Choice(SYSTEMS), multiple=True, help="Only this system.")
+@click.option("--apply", is_flag=True, help="Write the difference without asking.")
+@common
+def migrate(invocation: Invocation, path: Path | None, systems: tuple[str, ...], apply: bool) -> int:
+    """Carry over what YBS, Gibson or Glee left in the root, or in the folder PATH.
+
+    Prints a line for each thing and the difference of each file, and asks before it writes. It starts
+    nothing, trusts nothing, copies no secrets, and leaves the files of the other system as they are.
+    """
+    from flycore.offline.migrate import SYSTEM_NAMES, apply_migration, plan_migration
+
+    places = _places(invocation, path)
+    plan = plan_migration(places, os.environ, systems or SYSTEM_NAMES)
+    if not invocation.as_json:
+        _print_plan(plan)
+    if not plan.files:
+        message = "nothing to write" if plan.lines else "no file of another system was found"
+        return _print_outcome(invocation, places, plan, "nothing", message, 0)
+    if not apply:
+        if invocation.as_json or not can_ask():
+            message = "nothing was written: run flytui migrate on a terminal, or add --apply"
+            return _print_outcome(invocation, places, plan, "shown", message, EXIT_NOT_ASKED)
+        if not ask_yes_no(f"Write {count_of(len(plan.files), 'file')}?"):
+            return _print_outcome(invocation, places, plan, "shown", "nothing was written", EXIT_NOT_ASKED)
+    result = apply_migration(places, plan)
+    if result.why_not:
+        return _print_outcome(
+            invocation, places, plan, "refused", result.why_not, EXIT_REFUSED, result.written
+        )
+    message = "flytui trust shows what this would run, and lets you trust it"
+    return _print_outcome(invocation, places, plan, "written", message, 0, result.written)
+
+
+def _places(invocation: Invocation, path: Path | None) -> RootPaths:
+    if path is None:
+        return invocation.places()
+    if invocation.root is not None:
+        raise click.UsageError("PATH and --root both name the folder: leave one out")
+    from flycore.registry.paths import find_paths
+
+    return find_paths(str(path), invocation.workspace, os.environ, Path.cwd())
+
+
+def _print_plan(plan: MigrationPlan) -> None:
+    """Print the lines of the plan, then the differences, with invisible characters as tokens."""
+    for line in plan.lines:
+        parts = [line.verdict.value, f"{line.system}:", line.subject]
+        if line.target:
+            parts.append(f"→ {line.target}")
+        print_strict(f"{' '.join(parts)}  ({line.source})")
+        if line.text:
+            print_strict(f"    {line.text}")
+    for file in plan.files:
+        print_line()
+        for row in file.difference:
+            print_line(_shown_row(row))
+    if plan.files:
+        print_line()
+
+
+def _shown_row(row: str) -> str:
+    """Return a row of a difference with every doubtful character as a token, but with its indentation."""
+    # The strict form shows long runs of spaces as tokens, since they can hide what comes after them.
+    text = row[1:].lstrip(" ")
+    indent = len(row) - 1 - len(text)
+    if indent > MOST_INDENT or not row:
+        return strict_text(row)
+    return f"{row[0]}{' ' * indent}{strict_text(text)}"
+
+
+def _print_outcome(
+    invocation: Invocation,
+    places: RootPaths,
+    plan: MigrationPlan,
+    outcome: str,
+    message: str,
+    code: int,
+    written: tuple[str, ...] = (),
+) -> int:
+    if invocation.as_json:
+        from flytui.cli.documents import MigrateDocument
+
+        print_json(
+            MigrateDocument(
+                app_root=str(places.app_root),
+                lines=plan.lines,
+                files=plan.files,
+                written=written,
+                outcome=outcome,
+                message=message,
+            )
+        )
+        return code
+    for file in written:
+        print_line(f"{file} is written")
+    (print_error if code else print_line)(message)
+    return code
