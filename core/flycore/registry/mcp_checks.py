@@ -94,7 +94,8 @@ def _check_url(raw: dict[str, Any], findings: EntryFindings) -> None:
     if isinstance(url, str):
         _check_address(url, findings)
     declared = permissions.get("secrets")
-    names = frozenset(declared) if isinstance(declared, list) else frozenset()
+    listed = declared if isinstance(declared, list) else []
+    names = frozenset(name for name in listed if isinstance(name, str))
     headers = raw.get("headers")
     for header, value in headers.items() if isinstance(headers, dict) else ():
         if isinstance(value, str):
@@ -128,7 +129,7 @@ def _is_loopback(host: str) -> bool:
     return host.casefold() == "localhost" or (address is not None and address.is_loopback)
 
 
-def _check_header(header: str, value: str, declared: frozenset[Json], findings: EntryFindings) -> None:
+def _check_header(header: str, value: str, declared: frozenset[str], findings: EntryFindings) -> None:
     below = pointer_join("/headers", header)
     name = header.casefold()
     if name in _OWN_HEADERS or name.startswith("mcp-"):

@@ -34,6 +34,13 @@ ROWS: list[tuple[str, dict[str, Any], Severity, str, str]] = [
     ("like localhost", at("http://localhost.example.com/"), E, "in-the-clear", "/url"),
     ("a login", at("https://a:b@mcp.example.com/"), E, "url", "/url"),
     ("a secret in it", at(HOST + "?api_key=x"), E, "secret-name", "/url"),
+    (
+        "secrets that are no names",
+        {"url": HOST, "headers": {"X-A": "b"}, "permissions": {"network": True, "secrets": [{}]}},
+        E,
+        "schema",
+        "/permissions/secrets/0",
+    ),
     ("headers alone", {"command": "x", "headers": {"A": "b"}}, E, "headers", "/headers"),
     (
         "a secret header",
