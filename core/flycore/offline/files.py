@@ -20,6 +20,8 @@ from flycore.registry.edits import switch_entry
 from flycore.registry.edits import write_starter as write_starter
 from flycore.registry.load import load_registry
 from flycore.registry.paths import RootPaths
+from flycore.registry.published_schemas import published_schema as published_schema
+from flycore.registry.published_schemas import write_schemas as write_schemas
 from flycore.registry.settings import ReadSettings as ReadSettings
 from flycore.registry.settings import read_settings as read_settings
 

@@ -21,6 +21,7 @@ from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.jsonc.spans import scan
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
+from flycore.registry.published_schemas import write_schemas
 from flycore.registry.read_file import MAX_FILE_BYTES, read_text
 from flysafe.atomic import create_beneath, replace_beneath
 
@@ -232,7 +233,8 @@ def starter_entries(known: frozenset[str]) -> tuple[SidecarEntry, ...]:
 def write_starter(places: RootPaths) -> str:
     """Write the starter registry as the project's registry. Return why it was not written, else nothing.
 
-    An existing registry, under either name, is not changed.
+    An existing registry, under either name, is not changed. The schemas that its `$schema` names are written,
+    too, where that is possible: only an editor misses them.
     """
     for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
         if os.path.lexists(places.app_root / relative):
@@ -243,4 +245,5 @@ def write_starter(places: RootPaths) -> str:
         return f"{REGISTRY_FILE} already exists and is not changed"
     except OSError as error:
         return f"{REGISTRY_FILE} cannot be written: {error.strerror or error}"
+    write_schemas(places.app_root)
     return ""

@@ -78,7 +78,7 @@ def schema(invocation: Invocation, name: str | None, write: bool) -> int:
 
 def _write_copies(invocation: Invocation) -> int:
     """Write the copies for an editor, and print what was written and how a file names its schema."""
-    from flycore.offline.schemas import write_schemas
+    from flycore.offline.files import write_schemas
     from flytui.cli.documents import SchemaDocument
 
     places = invocation.places()
@@ -114,6 +114,6 @@ def schema_of(name: str) -> JsonObject:
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             **msgspec.json.schema(DOCUMENTS[name]),
         }
-    from flycore.offline.schemas import published_schema
+    from flycore.offline.files import published_schema
 
     return published_schema(name)
