@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import random
 import re
@@ -29,14 +28,11 @@ from flycore.registry.parse_registry import parse_registry
 from flycore.registry.published_schemas import PUBLISHED, published_schema, write_schemas
 from flycore.registry.settings import parse_settings
 from flycore.registry.yaml_text import read_yaml
+from kits.mutations import mutated
 
 ROOT = Path(__file__).parents[3]
 NAMES = [schema.name for schema in PUBLISHED]
 MUTATIONS = 1_500
-VALUES: tuple[Any, ...] = (
-    *(None, True, False, 0, 1, 2, -1, 1.5, 10**12, "", "x", "a" * 5_000, " ", "\x00", "../x", "/x", "web.*"),
-    *([], {}, [1], ["x"], [""], [{}], {"x": 1}, {"": ""}, {"type": "object"}, "2030-01-01T00:00:00Z"),
-)
 
 
 def accepts(name: str) -> jsonschema_rs.Draft202012Validator:
@@ -178,32 +174,6 @@ def kits_takes(text: str) -> bool:
 
 def no_error(problems: Any) -> bool:
     return all(problem.severity is not Severity.ERROR for problem in problems)
-
-
-def mutated(value: Any, chance: random.Random) -> Any:
-    """A copy with one to three changes: a value replaced, a member removed, renamed or added."""
-    whole = [copy.deepcopy(value)]
-    for _ in range(chance.randint(1, 3)):
-        holders = [whole, *(node for node in below(whole[0]) if isinstance(node, dict | list) and node)]
-        node = chance.choice(holders)
-        key = chance.choice(list(node) if isinstance(node, dict) else range(len(node)))
-        change = chance.randrange(4) if node is not whole else 0
-        if change == 0:
-            node[key] = copy.deepcopy(chance.choice(VALUES))
-        elif change == 1:
-            del node[key]
-        elif isinstance(node, dict):
-            node[chance.choice((f"{key}s", "x", ""))] = (
-                node.pop(key) if change == 2 else chance.choice(VALUES)
-            )
-    return whole[0]
-
-
-def below(value: Any) -> Iterator[Any]:
-    """The value and everything in it."""
-    yield value
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from below(item)
 
 
 @pytest.mark.parametrize(

@@ -224,6 +224,8 @@ def _variables(entry: JsonObject, fields: dict[str, Any]) -> Iterator[str]:
             yield f"the value of {name} is not copied: set {name} where flytui is started"
         elif name in fields["runtime"].get("env", {}) and "${" not in text:
             kept[name] = text
+            if not may_be_passed(name):
+                yield f"{name} is set, which decides which code is loaded"
         elif may_be_passed(name):
             passed.append(name)
         else:
