@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Installs what the interop tests drive, by npm, beside this file: a Node 22 of its own, the MCP Inspector, the
-# MCP conformance suite, wscat and MCP servers, in the versions package.json names, and MCP servers in Python.
+# MCP conformance suite, wscat, MCP servers and the language servers of editors, in the versions package.json
+# names, and MCP servers in Python.
 # Does nothing where they are there already.
 set -euo pipefail
 cd "$(dirname "$0")"

@@ -109,6 +109,21 @@ def test_schemas_are_schemas(name: str) -> None:
     assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
+def test_schemas_are_written_for_an_editor(desk: Desk) -> None:
+    document = desk.document("schema", "--write")
+    jsonschema.validate(document, schema_of("schema"), jsonschema.Draft202012Validator)
+    assert "tools/schemas/manifest.schema.json" in document["written"]
+    written = json.loads((desk.root / "tools" / "schemas" / "policy.schema.json").read_text())
+    assert written == schema_of("policy") == json.loads(desk.run("schema", "policy").stdout)
+    assert desk.document("schema", "--write")["written"] == []
+    (desk.root / "tools" / "schemas" / "policy.schema.json").write_text("mine")
+    done = desk.run("schema", "--write")
+    assert (done.returncode, done.stdout) == (5, "")
+    assert "another file has this name" in done.stderr
+    for words in ((), ("policy", "--write"), ("nope",)):
+        assert desk.run("schema", *words).returncode == 2
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -25,6 +25,8 @@ def test_a_first_registry_is_printed_written_once_and_waits_for_trust(tmp_path: 
     assert done["outcome"] == "created"
     file = desk.root / done["file"]
     assert file.read_text() == starter_text()
+    assert (desk.root / "tools" / "schemas" / "registry.schema.json").is_file()
+    assert desk.run("lint").returncode == 0
     waiting = {item["sidecar"] for item in desk.document("trust", "--print-digest")["waiting"]}
     media = {"media.local", "media.speech", "media.provider"}
     own = {"utility.local", "utility.files", "utility.code", "utility.tasks", "browser.cdp", "mock.echo"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import jsonschema
@@ -9,6 +10,7 @@ import pytest
 
 from flycore.offline.lint import kind_of
 from flytui.cli.commands.schema import schema_of
+from kits.command import COMMAND
 from kits.command_line import REGISTRY as COMMON
 from kits.command_line import Desk
 
@@ -147,3 +149,79 @@ def test_an_entry_without_permissions_is_named_with_the_line_to_add(desk: Desk) 
     assert found["message"].startswith(f"{place}: no-permissions: one.open: has no")
     assert line in found["fix"]
     assert (found["state"], found["sidecar"]) == ("warn", "one.open")
+
+
+SECRET = "sk-live-0123456789abcdef"
+FOREIGN = {
+    ".ybs.json": f'{{"llm": {{"api_key": "{SECRET}"}}, "externalTools": {{"enabled": 1}}}}',
+    "component.yaml": "name: a b\nversion: 1.0.0\nruntime: {type: go, entrypoint: ./x}\n",
+    ".glee/config.yml": f"security: {{max_permissions: [{SECRET}]}}\n",
+    ".mcp.json": f'{{"mcpServers": {{"notes": {{"command": 7, "env": {{"KEY": "{SECRET}"}}}}}}}}',
+    ".claude-plugin/plugin.json": f'{{"name": 7, "token": "{SECRET}"}}',
+    "skills/mend/SKILL.md": "---\nname: mend\n---\n",
+}
+
+
+def test_files_of_other_programs_are_checked_and_none_of_their_lines_is_shown(desk: Desk) -> None:
+    for name, text in FOREIGN.items():
+        (desk.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (desk.root / name).write_text(text)
+    done = desk.run("lint")
+    assert done.returncode == 5
+    for name, rule in (
+        (".ybs.json:1", "config-value"),
+        ("component.yaml:1:1", "component"),
+        (".glee/config.yml:1:12", "config-value"),
+        (".mcp.json:1", "schema"),
+        (".claude-plugin/plugin.json:1:10", "plugin-name"),
+        ("skills/mend/SKILL.md:1:1", "skill"),
+    ):
+        assert re.search(rf"^{re.escape(name)}.*: error: .*\[{rule}\]$", done.stdout, re.MULTILINE), name
+    assert SECRET not in done.stdout
+    for name, text in FOREIGN.items():
+        alone = desk.run("lint", str(desk.root / name))
+        assert alone.returncode == 5, name
+        assert SECRET not in alone.stdout, text
+
+
+def test_a_folder_is_checked_as_a_root(settled: Desk, tmp_path: Path) -> None:
+    (tmp_path / "shop" / "tools").mkdir(parents=True)
+    (tmp_path / "shop" / "tools" / "external.tools.jsonc").write_text(REGISTRY)
+    done = Desk(tmp_path, settled.home).run("lint", str(tmp_path / "shop"))
+    assert (done.returncode, done.stdout) == (2, "")  # --root names another folder
+    argv = ["flytui", "lint", "shop"]
+    found = COMMAND.run(argv, settled.environ, tmp_path, b"", 60)
+    assert found.returncode == 5
+    assert b"tools/external.tools.jsonc:4:28: error" in found.stdout
+
+
+ANNOTATION = re.compile(r"::(error|warning|notice) ((?:[a-z]+=[^,:]*,?)+)::(.*)")
+
+
+def test_annotations_of_github_are_lines_that_no_text_of_a_file_can_leave(desk: Desk) -> None:
+    hostile = "a,b:%\n::error::x\r::set-output name=x::y\u2028\x1b[31m"
+    entries = {hostile: {"command": 7}, "two.bad": {"command": "./x", "tools": [hostile], "permissions": {}}}
+    desk.write({"schemaVersion": 2, "sidecars": entries})
+    done = desk.run("lint", "--format", "github", GITHUB_WORKSPACE=str(desk.root.parent))
+    assert done.returncode == 5
+    assert done.stdout.isprintable() or set(filter(lambda char: not char.isprintable(), done.stdout)) == {
+        "\n"
+    }
+    found = [ANNOTATION.fullmatch(line) for line in done.stdout.splitlines()]
+    assert found
+    assert all(found)
+    matches = [match for match in found if match is not None]
+    facts = [dict(part.split("=") for part in match[2].split(",")) for match in matches]
+    assert {fact["file"] for fact in facts} == {f"{desk.root.name}/tools/external.tools.jsonc"}
+    assert all(fact["line"].isdecimal() and fact["col"].isdecimal() for fact in facts)
+    assert {fact["title"] for fact in facts} >= {"sidecar-id", "schema", "unknown-tool"}
+    assert any("a,b:%25%0A::error::x%0D::set-output" in match[3] for match in matches)
+    assert "errors" in done.stderr
+
+
+def test_annotations_name_files_from_the_working_directory(desk: Desk) -> None:
+    desk.write(REGISTRY)
+    done = desk.run("lint", "--format", "github")
+    assert "file=tools/external.tools.jsonc,line=4,col=28,title=schema::command: must be" in done.stdout
+    for words in (("--json", "--format", "github"), (str(desk.root), "--as", "policy")):
+        assert desk.run("lint", *words).returncode == 2
