@@ -57,7 +57,7 @@ def result_schema() -> dict[str, Any]:
             node.setdefault("title", _title(key))
             node["description"] = _description(name, key)
     result = definitions.pop("ToolResult")
-    return {
+    schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "urn:flytui:schema:result:1",
         **result,
@@ -65,6 +65,8 @@ def result_schema() -> dict[str, Any]:
         "$defs": definitions,
         **({} if "$ref" in root else root),
     }
+    read: dict[str, Any] = json.loads(json.dumps(schema))  # a default that is a tuple becomes a list
+    return read
 
 
 def _title(key: str) -> str:

@@ -5,11 +5,9 @@ A file that does not parse keeps its last good rules. Where there never were any
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 1_048_576
 SCHEMA_VERSION = 1
-SCHEMA_FILE = "policy.schema.json"
 NOT_AN_OBJECT = 'is not an object: write {"schemaVersion": 1, "rules": []}'
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -220,14 +217,3 @@ def _read_system(system: SystemFile) -> bytes | None:
 
 def _only_owners(status: os.stat_result, owner: int) -> bool:
     return status.st_uid == owner and not status.st_mode & _OTHERS_WRITE
-
-
-def policy_schema() -> JsonObject:
-    """Return the JSON Schema (2020-12) of a policy file, a new copy each time.
-
-    A file that it accepts may still have faults: a schema cannot check that an example holds or that a
-    pattern matches a known tool.
-    """
-    text = resources.files("flycore.policy").joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
-    schema: JsonObject = json.loads(text)
-    return schema

@@ -17,7 +17,8 @@ from flycore.model.approval import Verdict
 from flycore.model.call import Caller
 from flycore.model.enums import Decision, Level
 from flycore.policy.evaluate import Policy, evaluate, expired_rules, load_policy
-from flycore.policy.files import SystemFile, policy_schema
+from flycore.policy.files import SystemFile
+from flycore.registry.published_schemas import published_schema
 
 CODEX = Caller(door="socket", program="codex", executable="/opt/codex/bin/codex", pid=9, started=1)
 NOON = "2030-01-31T12:00:00+00:00"
@@ -303,7 +304,7 @@ def test_a_broken_system_file_asks(
     ],
 )
 def test_the_schema_and_the_reader_agree(folders: Folders, item: Any, good: bool) -> None:
-    schema = policy_schema()
+    schema = published_schema("policy")
     jsonschema.Draft202012Validator.check_schema(schema)
     document = {"schemaVersion": 1, "rules": [item]}
     assert jsonschema.Draft202012Validator(schema).is_valid(document) is good
