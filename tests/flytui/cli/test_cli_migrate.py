@@ -107,6 +107,15 @@ def test_the_plan_is_shown_and_nothing_is_written_where_nobody_can_answer(desk: 
     assert SECRET not in done.stdout + done.stderr
 
 
+def test_what_cannot_be_seen_is_shown_as_a_token(desk: Desk) -> None:
+    file = desk.root / ".glee" / "tools" / "repo_scan" / "tool.yml"
+    file.write_text(MANIFEST.replace("Scan repo", "Scan \u202erepo") + f"#{' ' * 60}hidden\n")
+    shown = desk.run("migrate", "--from", "glee").stdout
+    assert "+description: Scan ⟦U+202E⟧repo for TODOs" in shown
+    assert "+#⟦U+0020×60⟧hidden" in shown
+    assert all(letter.isprintable() or letter == "\n" for letter in shown)
+
+
 def test_what_is_applied_is_what_was_shown_and_a_second_time_finds_it(desk: Desk) -> None:
     before = contents(desk.root)
     shown = desk.document("migrate")

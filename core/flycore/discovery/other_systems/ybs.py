@@ -36,6 +36,7 @@ PROJECT_FILES = (".ybs.json", ".ybs/config.json", "BUILD_CONFIG.json")
 HOME_FILES = (".ybs.json", ".ybs/config.json", ".config/ybs/config.json")
 SEARCHED = ("~/.ybs/tools", "~/.config/ybs/tools", ".ybs/tools")
 """Folders of YBS that flytui searches without configuration."""
+TOO_WIDE = ("/", "~", ".")
 MOST_PATHS = 64
 NO_ID = "its name has no letter or digit that an id may have"
 _EXAMPLE = 'write "searchPaths": ["~/.ybs/tools", "./tools"]'
@@ -124,7 +125,7 @@ def _check_paths(file: Places, pointer: str, holder: JsonObject) -> None:
     seen: set[str] = set()
     for at, path in enumerate(paths):
         if not isinstance(path, str) or not path.strip() or not path.isprintable():
-            file.add(f"{below}/{at}", "config-value", "a folder must be a text", _EXAMPLE)
+            file.add(f"{below}/{at}", "config-value", "a folder must be a printable text", _EXAMPLE)
         elif ".." in path.split("/"):
             remedy = "name the folder from the project, from ~/ or from /"
             file.warn(f"{below}/{at}", "search-path", "the folder leads out of the project", remedy)
@@ -175,6 +176,8 @@ def _migrate_path(path: str, source: str, into: Migration) -> None:
     kept = searched_path(path, into)
     if kept is None:
         into.cannot(source, shorten(path, 200), "it leads out of the project: name it from ~/ or from /")
+    elif kept in TOO_WIDE:
+        into.cannot(source, path, "too wide to be searched: name the folder in it that holds the tools")
     elif kept in SEARCHED:
         into.as_is(source, kept, "searched without configuration")
     else:

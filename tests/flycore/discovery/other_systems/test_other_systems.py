@@ -263,6 +263,23 @@ def test_what_a_component_cannot_be(root: Path, change: dict[str, Any], said: st
     assert said in text
 
 
+def test_what_search_path_is_carried_over(root: Path) -> None:
+    home = root.parent / "home"
+    listed = [
+        *("~/t/", f"{home}/u", "/opt/t//", "tools", "./tools"),
+        *("/", "~/", ".", "../t", "~root/t", ".ybs/tools"),
+    ]
+    _, plan = planned(root, {".ybs.json": json.dumps({"externalTools": {"searchPaths": listed}})})
+    (file,) = plan.files
+    kept = json.loads(file.after)["externalTools"]["searchPaths"]
+    assert kept == ["~/t", "~/u", "/opt/t", "./tools"]
+    verdicts = {line.subject: line.verdict for line in plan.lines}
+    assert verdicts["./tools"] is Verdict.PRESENT
+    assert verdicts[".ybs/tools"] is Verdict.AS_IS
+    for path in ("/", "~/", ".", "../t", "~root/t"):
+        assert verdicts[path] is Verdict.CANNOT
+
+
 def changed_manifest(**changes: Any) -> str:
     return "# kept\n" + yaml({**MANIFEST, **changes})
 

@@ -82,7 +82,7 @@ def _print_plan(plan: MigrationPlan) -> None:
     for file in plan.files:
         print_line()
         for row in file.difference:
-            print_line(_shown_row(row))
+            click.echo(_shown_row(row))
     if plan.files:
         print_line()
 
