@@ -32,7 +32,7 @@ from kits.mutations import mutated
 
 ROOT = Path(__file__).parents[3]
 NAMES = [schema.name for schema in PUBLISHED]
-MUTATIONS = 1_500
+MUTATIONS = 600
 
 
 def accepts(name: str) -> jsonschema_rs.Draft202012Validator:

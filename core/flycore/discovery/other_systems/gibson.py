@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from flycore.discovery.diagnostics import MOST_NAME, MOST_SUMMARY, shorten
-from flycore.discovery.other_systems.durations import duration_ms
 from flycore.discovery.other_systems.model import (
+    NO_ID,
     FoundFile,
     Migration,
     OtherSystem,
     Places,
+    duration_ms,
     executable_entry,
     is_secret,
     project_path,
     secret_findings,
     usable_text,
 )
-from flycore.discovery.other_systems.ybs import NO_ID
 from flycore.discovery.secret_detection import secret_arguments
 from flycore.discovery.server_import import entry_id
 from flycore.model.diagnostics import Diagnostic

@@ -12,12 +12,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flycore.discovery.diagnostics import parsed, shorten
-from flycore.discovery.other_systems.durations import duration_ms
 from flycore.discovery.other_systems.model import (
     FoundFile,
     Migration,
     OtherSystem,
     Places,
+    duration_ms,
     executable_entry,
     project_path,
     secret_findings,
@@ -38,7 +38,6 @@ SEARCHED = ("~/.ybs/tools", "~/.config/ybs/tools", ".ybs/tools")
 """Folders of YBS that flytui searches without configuration."""
 TOO_WIDE = ("/", "~", ".")
 MOST_PATHS = 64
-NO_ID = "its name has no letter or digit that an id may have"
 _EXAMPLE = 'write "searchPaths": ["~/.ybs/tools", "./tools"]'
 _TIMES = ("defaultTimeout", "defaultTimeoutMs")
 _SECTIONS = {

@@ -12,8 +12,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from flycore.discovery.other_systems import gibson, glee, ybs
-from flycore.discovery.other_systems.durations import duration_ms
-from flycore.discovery.other_systems.model import is_secret, project_path
+from flycore.discovery.other_systems.model import duration_ms, is_secret, project_path
 from flycore.model.diagnostics import Severity
 from flycore.model.migration import Verdict
 from flycore.offline.migrate import MigrationPlan, apply_migration, plan_migration
@@ -21,7 +20,7 @@ from flycore.registry.paths import RootPaths, find_paths
 from kits.mutations import mutated
 
 SECRET = "sk-live-0123456789abcdef"
-TIMES = 300
+TIMES = 100
 YBS: dict[str, Any] = {
     "llm": {"api_key": SECRET},
     "externalTools": {"searchPaths": ["~/t", "./tools"], "defaultTimeout": 30.0, "enabled": True},
