@@ -23,7 +23,8 @@ from flytui.cli.demo_root import registry as demo_registry
 
 ROOT = Path(__file__).parents[2]
 PAGES = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md")
-BLOCK = re.compile(r"^```jsonc?\b[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```jsonc?\b(?! lint )[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
+"""Blocks of JSON, except the faulty ones of docs/lint.md."""
 OTHERS = {"delegates", "mcpServers", "hooks", "mcp", "properties"}
 """Keys below which a "command" is none of a registry entry: delegates, files of other programs, schemas."""
 SOURCES = sorted(path for folder in ("core", "tui", "sidecars") for path in (ROOT / folder).rglob("*.py"))
