@@ -328,13 +328,13 @@ class LintedFile(Value, frozen=True, kw_only=True):
     """A file that was checked."""
 
     kind: str
-    """`registry`, `policy` or `settings`."""
+    """What it is, as `lint --as` names it."""
     file: str
     present: bool
 
 
 class LintDocument(Document, frozen=True, kw_only=True, tag="flytui.lint/1"):
-    """All problems in the files that a person wrote, in the order of the files."""
+    """All problems in the files that people write, by their kind and in the order of the files."""
 
     files: tuple[LintedFile, ...]
     errors: int

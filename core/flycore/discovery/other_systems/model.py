@@ -28,8 +28,8 @@ NO_ID = "its name has no letter or digit that an id may have"
 """Why a tool gets no entry."""
 MOST_FINDINGS = 50
 """Most findings of one file."""
-MOST_BYTES = 256 * 1024
-"""Most bytes of a file of another system."""
+MOST_BYTES = 64 * 1024
+"""Most bytes of a file of another system. Reading a few hundred KiB of hostile YAML takes many seconds."""
 
 
 class FoundFile(NamedTuple):
