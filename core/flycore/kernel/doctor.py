@@ -27,6 +27,9 @@ from flycore.audit.verify import CUT, TORN, WHOLE, verify
 from flycore.catalog.builtin import AGENT_ACTIONS
 from flycore.catalog.proposed_entries import undeclared_permissions
 from flycore.catalog.reasons import state_unwritable
+from flycore.discovery.other_systems.model import read_found
+from flycore.discovery.other_systems.table import SYSTEMS
+from flycore.discovery.scan import SearchRoots, search_roots
 from flycore.kernel.effective_entries import RULE as CHANGED_RULE
 from flycore.kernel.load_state import find_environment, read_files
 from flycore.kernel.panic import read_panic
@@ -44,6 +47,8 @@ from flycore.sandbox.levels import sandbox_in_words
 from flysafe.text import safe_text
 
 OLDEST_PYTHON = (3, 11)
+MOST_NAMED = 4
+"""Files of another system that a check names."""
 DECLARATION_CODES = frozenset(
     {
         ReasonCode.MANIFEST_INVALID,
@@ -97,6 +102,21 @@ def _edit_fix(position: Position | None) -> Fix | None:
     if position is None:
         return None
     return Fix(kind=FixKind.EDIT, words=f"open {position}", file=position.file, line=position.line)
+
+
+def check_other_systems(roots: SearchRoots) -> Iterator[Check]:
+    """Name the configuration files of each other system, and the command that carries them over."""
+    for system in SYSTEMS:
+        texts = ((file.shown, read_found(file)) for file in system.files(roots))
+        found = [shown for shown, (text, problem) in texts if text is not None or problem is not None]
+        if found:
+            more = f", and {len(found) - MOST_NAMED} more" if len(found) > MOST_NAMED else ""
+            yield Check(
+                name="other-systems",
+                state=CheckState.OK,
+                message=f"{system.title} left {', '.join(found[:MOST_NAMED])}{more}",
+                fix=f"flytui migrate --from {system.name} shows what of it can be carried over",
+            )
 
 
 def check_sidecar(view: SidecarView) -> Iterator[Check]:
@@ -403,6 +423,7 @@ def check_up(
     return (
         check_python(sys.version_info[:3]),
         *check_registry(registry.files, other),
+        *check_other_systems(search_roots(places, environ)),
         *(check for view in catalog.sidecars for check in check_sidecar(view)),
         *check_policy(policy, time.time(), running.pid if running else None),
         *check_waiting_rules(running.waiting_rules if running else 0),

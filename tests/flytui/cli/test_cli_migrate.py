@@ -215,6 +215,16 @@ def test_targets_that_lead_out_are_not_written(desk: Desk, tmp_path: Path) -> No
     assert list(outside.iterdir()) == []
 
 
+def test_doctor_names_the_files_and_the_command(desk: Desk) -> None:
+    checks = [check for check in desk.document("doctor")["checks"] if check["name"] == "other-systems"]
+    assert [(check["state"], check["message"]) for check in checks] == [
+        ("ok", "YBS left .ybs.json"),
+        ("ok", "Gibson left tools/nmap/component.yaml"),
+        ("ok", "Glee left .glee/config.yml"),
+    ]
+    assert checks[1]["fix"].startswith("flytui migrate --from gibson ")
+
+
 def test_usage_and_an_empty_root(desk: Desk, tmp_path: Path) -> None:
     assert SYSTEMS == SYSTEM_NAMES
     (tmp_path / "empty").mkdir()
