@@ -64,7 +64,7 @@ def test_tool(invocation: Invocation, path: Path, tool: str, input_text: str) ->
     It runs in the sandbox without any permission, and you are not asked. Nothing is trusted or logged.
     Exit 1 if its schema cannot be read, or if the call fails.
     """
-    from flytui.cli.test_executable import test_executable
+    from flytui.cli.executable_trial import test_executable
 
     return test_executable(invocation, path, tool, input_text)
 
