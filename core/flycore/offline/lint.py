@@ -76,11 +76,15 @@ def kind_of(name: str, text: str) -> str:
 
 
 def _sorted(found: Iterable[Diagnostic], app_root: Path, source: LintSource) -> list[Diagnostic]:
-    """Sort the findings of one kind by place, and add the text of its line to each."""
+    """Sort the findings of one kind by place, and add the text of its line to each that is in a file of
+    flytui's own."""
     listed = list(found)
     positions = [item.position for item in listed if item.position is not None]
     files = list(dict.fromkeys(position.file for position in positions))
-    texts = {} if source.foreign else {file: _text_of(file, app_root) for file in files}
+    # A registry's findings are also about files of other systems that name folders of tools, and about the
+    # tools themselves: any of these may hold a secret.
+    own = [] if source.foreign else [file for file in files if _is_own(file)]
+    texts = {file: _text_of(file, app_root) for file in own}
     shown = [_with_line(item, texts.get(_file_of(item.position), "")) for item in listed]
 
     def place(item: Diagnostic) -> tuple[int, int, int]:
@@ -88,6 +92,12 @@ def _sorted(found: Iterable[Diagnostic], app_root: Path, source: LintSource) -> 
         return (files.index(where.file), where.line, where.column) if where is not None else (-1, 0, 0)
 
     return sorted(shown, key=place)
+
+
+def _is_own(file: str) -> bool:
+    """Whether a file has the name of one that flytui itself reads, and no other program."""
+    ends = (end for source in lint_sources() if not source.foreign for end in source.names)
+    return any(f"/{file}".endswith(f"/{end}") for end in ends)
 
 
 def _file_of(position: Position | None) -> str:
