@@ -82,6 +82,10 @@ def observe(channel: int, order: bytes, notes: int) -> None:
 
 
 def _close_others(kept: tuple[int, ...]) -> None:
+    # The first three are those of the kernel: whoever reads its output waits until nobody can write to it.
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for number in range(3):
+        os.dup2(nowhere, number)
     below = 3
     for number in sorted(kept):
         os.closerange(below, number)
