@@ -33,10 +33,11 @@ from flysafe.pinned_dns import (
     pinned_addresses,
     resolve_host,
 )
+from flysafe.web_urls import UrlTarget
 from flysidecars.sdk import ToolFailed
 from flysidecars.web.body import BrokenBody, decode
 from flysidecars.web.http_request import MAX_REDIRECTS, REDIRECTS, HttpRequest, follow_redirect
-from flysidecars.web.urls import InvalidUrl, UrlTarget
+from flysidecars.web.urls import InvalidUrl
 
 _WRITE_BYTES = 16 * 1024
 
