@@ -11,7 +11,7 @@ from flycore.discovery.diagnostics import MOST_NAME, MOST_SUMMARY, MOST_VERSION,
 from flycore.discovery.search_folder import FileText, SearchFolder
 from flycore.model.described import Described, DescribedState, Origin, SourceKind
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.registry.yaml_text import YamlFault, parse_yaml
+from flycore.registry.yaml_text import read_yaml
 
 SKILL_FILE = "SKILL.md"
 PROJECT_FOLDERS = (".claude/skills", "skills")
@@ -79,13 +79,14 @@ def front_matter(text: str) -> tuple[dict[str, Any], SkillFault | None]:
     if ending is None:
         problem = f"its front matter does not end within {MOST_HEAD // 1024} KiB"
         return {}, SkillFault(problem, "end it with a line ---")
-    read = parse_yaml(text[opening.end() : ending.start()], deepest=DEEPEST, typed=False)
-    if isinstance(read, YamlFault):
+    read = read_yaml(text[opening.end() : ending.start()], "", deepest=DEEPEST, typed=False)
+    for problem in read.problems:
+        line, column = (problem.position.line, problem.position.column) if problem.position else (1, 1)
         # The first line of the file is the fence.
-        return {}, SkillFault(f"its front matter {read.message}", read.remedy, read.line + 1, read.column)
-    if not isinstance(read.value, dict):
+        return {}, SkillFault(f"its front matter: {problem.message}", problem.remedy, line + 1, column)
+    if not isinstance(read.value or {}, dict):
         return {}, SkillFault("its front matter is not a mapping", "write name: … and description: …")
-    return read.value, None
+    return read.value or {}, None
 
 
 def _missing(front: dict[str, Any]) -> Iterator[SkillFault]:

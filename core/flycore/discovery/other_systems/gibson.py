@@ -64,11 +64,11 @@ def files(roots: SearchRoots) -> Iterator[FoundFile]:
 
 def read(text: str, shown: str) -> Places:
     """Return the file with its places, and the problem of its syntax."""
-    source, problem = read_yaml(text, shown)
-    file = Places(shown, source.value if isinstance(source.value, dict) else {}, source.nearest_position)
-    if problem is not None:
-        file.found.append(problem)
-    elif not isinstance(source.value, dict):
+    source = read_yaml(text, shown)
+    value = source.value if source.value is not None else {}
+    file = Places(shown, value if isinstance(value, dict) else {}, source.nearest_position)
+    file.found += source.problems
+    if not source.problems and not isinstance(value, dict):
         file.add("", "component", "the file must be a mapping", "write name: … and runtime: …")
     return file
 

@@ -63,11 +63,11 @@ def manifests(roots: SearchRoots) -> Iterator[tuple[str, FoundFile]]:
 
 def read(text: str, shown: str) -> Places:
     """Return the file with its places, and the problem of its syntax."""
-    source, problem = read_yaml(text, shown)
-    file = Places(shown, source.value if isinstance(source.value, dict) else {}, source.nearest_position)
-    if problem is not None:
-        file.found.append(problem)
-    elif not isinstance(source.value, dict):
+    source = read_yaml(text, shown)
+    value = source.value if source.value is not None else {}
+    file = Places(shown, value if isinstance(value, dict) else {}, source.nearest_position)
+    file.found += source.problems
+    if not source.problems and not isinstance(value, dict):
         file.add("", "config-value", "the file must be a mapping", "write security: …")
     return file
 
@@ -169,10 +169,10 @@ def _migrate_manifest(folder: str, text: str, shown: str, into: Migration) -> No
         into.cannot(file.at(why[0]), subject, why[1])
         return
     written = _with_changes(text, changes) if changes else text
-    result, problem = read_yaml(written, shown)
-    violation = manifest_violation(result.value) if problem is None else None
-    if problem is not None or violation is not None:
-        pointer, sentence = violation or ("", problem.message if problem else "")
+    result = read_yaml(written, shown)
+    violation = ("", result.problems[0].message) if result.problems else manifest_violation(result.value)
+    if violation is not None:
+        pointer, sentence = violation
         into.cannot(file.at(pointer), subject, f"flytui does not accept it: {sentence}")
         return
     verdict = Verdict.REWRITTEN if changes else Verdict.TAKEN
