@@ -17,11 +17,13 @@ import msgspec
 from msgspec.structs import replace
 
 from flycore.catalog.builtin import KNOWN, family_of
+from flycore.catalog.schemas import check_input
 from flycore.model.catalog import Capability, RiskRule
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Layer, Risk
 from flycore.model.json import Json, JsonObject, escape_key
 from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim
+from flycore.model.tool_exec import ExampleCall
 
 
 def excess_permissions(permissions: Permissions, ceiling: JsonObject | None) -> tuple[str, ...]:
@@ -72,6 +74,17 @@ HIGHEST_DECLARED = Risk.HIGH
 DEFAULT_RESULT_LIMIT = 65_536
 
 
+class _Approval(msgspec.Struct, frozen=True):
+    required: bool = False
+    reason: str = ""
+
+
+class _Example(msgspec.Struct, frozen=True):
+    params: JsonObject = {}
+    description: str = ""
+    expected_output: Json | msgspec.UnsetType = msgspec.UNSET
+
+
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     """The keys of a tool object. The registry has checked them before."""
 
@@ -85,6 +98,22 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     exclusive: str | None = None
     result_limit: int | None = None
     tags: list[str] = []
+    version: str | int | float = ""
+    approval: _Approval | None = None
+    examples: list[_Example] = []
+
+    @property
+    def asks_because(self) -> str:
+        """Why a person is asked about every call; empty where policy alone decides."""
+        return self.approval.reason if self.approval is not None and self.approval.required else ""
+
+    @property
+    def example_calls(self) -> tuple[ExampleCall, ...]:
+        """The example calls."""
+        return tuple(
+            ExampleCall(description=one.description, params=one.params, expected_output=one.expected_output)
+            for one in self.examples
+        )
 
 
 def capability_from_spec(claim: ToolClaim, sidecar: str) -> Capability:
@@ -97,7 +126,13 @@ def capability_from_spec(claim: ToolClaim, sidecar: str) -> Capability:
         return KNOWN[claim.name]
     spec = msgspec.convert(claim.spec, _Spec)
     if claim.name in KNOWN:
-        return _stricter_risk(_self_described(KNOWN[claim.name], spec), spec)
+        own = replace(
+            KNOWN[claim.name],
+            asks_because=spec.asks_because,
+            version=str(spec.version),
+            example_calls=spec.example_calls,
+        )
+        return _stricter_risk(_self_described(own, spec), spec)
     return _new(claim.name, spec, sidecar)
 
 
@@ -119,6 +154,10 @@ def _new(name: str, spec: _Spec, sidecar: str) -> Capability:
         exclusive=spec.exclusive,
         tags=tuple(spec.tags),
         result_limit=spec.result_limit or DEFAULT_RESULT_LIMIT,
+        examples=tuple(one.params for one in spec.examples),
+        version=str(spec.version),
+        asks_because=spec.asks_because,
+        example_calls=spec.example_calls,
         known=False,
     )
 
@@ -169,6 +208,32 @@ def own_schema_findings(entry: SidecarEntry) -> tuple[Diagnostic, ...]:
             )
         )
     return tuple(found)
+
+
+def example_findings(entry: SidecarEntry) -> tuple[Diagnostic, ...]:
+    """Return a warning for each example of a tool whose input its own schema does not accept."""
+    if not entry.valid:
+        return ()
+    return tuple(
+        Diagnostic(
+            severity=Severity.WARNING,
+            rule="example-input",
+            message=f"example {number + 1} of {claim.name}: {violations[0].pointer or 'its params'}: "
+            + violations[0].message,
+            remedy="correct its params, or the input schema",
+            position=entry.position,
+            sidecar=entry.id,
+        )
+        for claim in entry.tools
+        if claim.spec is not None
+        for number, example in enumerate(msgspec.convert(claim.spec, _Spec).examples)
+        if (violations := check_input(_schema_of(claim), example.params)[1])
+    )
+
+
+def _schema_of(claim: ToolClaim) -> JsonObject:
+    schema = (claim.spec or {}).get("inputSchema")
+    return schema if isinstance(schema, dict) else {}
 
 
 def _differences(known: JsonObject, own: Json) -> str:

@@ -9,6 +9,7 @@ from flycore.model.enums import Effective, Layer, Risk
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Stability
+from flycore.model.tool_exec import ExampleCall
 
 
 class RiskRule(Value, frozen=True, kw_only=True):
@@ -55,6 +56,12 @@ class Capability(Value, frozen=True, kw_only=True):
     """For a tool of an MCP server: the server's own name of it."""
     definition: str = ""
     """For a tool of an MCP server: digest over the server's definition, as it was approved."""
+    version: str = ""
+    """The tool's own version, for people."""
+    asks_because: str = ""
+    """Why a person is asked about every call, whatever policy allows; empty where policy alone decides."""
+    example_calls: tuple[ExampleCall, ...] = ()
+    """Example calls, with the outputs that are expected of them."""
     known: bool = True
     """Whether the kernel's own table describes it. A project can only raise the risk of such a tool."""
 

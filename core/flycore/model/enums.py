@@ -55,11 +55,14 @@ class Kind(StrEnum):
     PERSISTENT = "process-json-persistent"
     EXECUTABLE = "executable"
     HTTP = "http"
+    COMMAND = "command"
     PYTHON = "python"
     MCP = "mcp"
 
 
-RUNNABLE_KINDS = (Kind.PROCESS_JSON, Kind.PERSISTENT, Kind.EXECUTABLE, Kind.MCP)
+EXEC_KINDS = (Kind.HTTP, Kind.COMMAND, Kind.PYTHON)
+"""The kinds whose entry says under `exec` what is run, instead of naming a program of the protocol."""
+RUNNABLE_KINDS = (Kind.PROCESS_JSON, Kind.PERSISTENT, Kind.EXECUTABLE, Kind.MCP, *EXEC_KINDS)
 
 
 class Envelope(StrEnum):

@@ -11,6 +11,7 @@ from flycore.model.base import Value
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
 from flycore.model.json import Json, JsonObject, digest
+from flycore.model.tool_exec import SecretType, ToolExec
 
 DEFAULT_TIMEOUT_MS = 30_000
 DEFAULT_MAX_OUTPUT_BYTES = 1_048_576
@@ -60,6 +61,10 @@ class Permissions(Value, frozen=True, kw_only=True):
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    optional_secrets: tuple[str, ...] = ()
+    """Those of `secrets` without which the tool runs, too."""
+    secret_types: tuple[tuple[str, SecretType], ...] = ()
+    """The types of those of `secrets` that are no plain text."""
     desktop: bool = False
 
 
@@ -106,9 +111,16 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     command: str = ""
     args: tuple[str, ...] = ()
     url: str = ""
-    """Address of an MCP server that is reached over HTTP; then there is no command."""
+    """Address of an MCP server that is reached over HTTP; or of the request of the kind http, where it may
+    hold placeholders. Then there is no command."""
     headers: dict[str, str] = {}
-    """Headers of the requests to `url`. `${NAME}` stands for a declared secret."""
+    """Headers of the requests to `url`. `${NAME}` stands for a declared secret; for the kind http also for an
+    input."""
+    exec: ToolExec | None = None
+    """For the kinds http, command and python: what is run."""
+    working_dir: str = ""
+    """For the kinds command and python: the folder that the program starts in, below the folder that `cwd`
+    names."""
     cwd: Anchor = Anchor.APP
     env: dict[str, str] = {}
     pass_env: tuple[str, ...] = ()

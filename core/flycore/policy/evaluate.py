@@ -185,7 +185,16 @@ def evaluate(
         rules = tuple(_ask_for_allow(rule, unsealed) for rule in rules)
     if taken:
         rules = tuple(_ask_for_allow(rule, TAKEN_OVER) for rule in rules)
+    if capability.asks_because:
+        rules = (*rules, _required_approval(capability, entry))
     return Evaluation(risk=risk, matches=matches, rules=rules, default=default)
+
+
+def _required_approval(capability: Capability, entry: SidecarEntry) -> MatchedRule:
+    """Return the rule that a tool makes for itself by its `approval`. It asks, and so only narrows."""
+    because = f"the tool says that each call needs an approval: {capability.asks_because}"
+    where = f"{entry.position.file}:{entry.position.line}"
+    return MatchedRule(decision=Decision.ASK, because=because, where=where, tool=capability.name)
 
 
 MOST_CONDITIONS = 100

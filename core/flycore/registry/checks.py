@@ -9,13 +9,15 @@ from typing import Any
 import msgspec
 
 from flycore.model.diagnostics import nearest
-from flycore.model.enums import Kind, Source
+from flycore.model.enums import EXEC_KINDS, Kind, Source
 from flycore.model.json import Json, pointer_join
+from flycore.model.sidecar import Permissions
 from flycore.registry.loader_environment import loader_of, may_be_passed
 from flycore.registry.mcp_checks import check_executable, check_mcp_server
 from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret
-from flycore.registry.schema import known_keys, nested_keys, refuse_retrieval, tool_keys
+from flycore.registry.schema import entry_validator, known_keys, nested_keys, refuse_retrieval, tool_keys
 from flycore.registry.source_text import EntryFindings
+from flycore.registry.tool_exec import check_approval, check_exec, names_of, secret_fields
 
 
 def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[str]) -> None:
@@ -42,6 +44,43 @@ def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[s
         check_executable(raw, findings)
         return
     _check_tools(raw, findings, known)
+    if raw.get("kind") in EXEC_KINDS:
+        _check_exec_entry(raw, findings)
+    elif "exec" in raw:
+        remedy = 'write "kind": "http", "command" or "python", or remove it'
+        findings.add("/exec", "exec-kind", "is for the kinds http, command and python", remedy)
+
+
+def _check_exec_entry(raw: dict[str, Any], findings: EntryFindings) -> None:
+    """Add the problems of an entry that says under `exec` what is run."""
+    tools, exec_ = raw.get("tools"), raw.get("exec")
+    if not entry_validator().is_valid(raw) or not isinstance(exec_, dict):
+        return  # the schema's violations are reported, and the values here cannot be relied on
+    for key in ("command", "args", "delegates", "instances", "idleMs", "probe", "config"):
+        if key in raw:
+            findings.add(f"/{key}", "exec-kind", f"has no meaning for the kind {raw['kind']}", "remove it")
+    if not isinstance(tools, list) or len(tools) != 1 or not isinstance(tools[0], dict):
+        remedy = 'write one tool with its "name" and "inputSchema"; each further tool is an entry of its own'
+        findings.add("/tools", "exec-tools", "must describe exactly one tool", remedy)
+        return
+    permissions = permissions_of(raw.get("permissions", {}))
+    names = names_of(tools[0].get("inputSchema"), permissions)
+    check_exec(exec_, raw["kind"], names, permissions, findings)
+
+
+def permissions_of(value: dict[str, Any]) -> Permissions:
+    """Return the permissions that an entry declares."""
+    files = value.get("fs", {})
+    secrets, optional, types = secret_fields(value.get("secrets", []))
+    return Permissions(
+        network=value.get("network", False),
+        read=tuple(files.get("read", ())),
+        write=tuple(files.get("write", ())),
+        secrets=secrets,
+        optional_secrets=optional,
+        secret_types=types,
+        desktop=value.get("desktop", False),
+    )
 
 
 def invisible_character_faults(raw: dict[str, Any]) -> bool:
@@ -64,7 +103,7 @@ def _check_references(described: list[dict[str, Any]]) -> bool:
     if b'"$' not in written and b'"pattern' not in written:
         return False
     schemas = (tool[key] for tool in described for key in ("inputSchema", "outputSchema") if key in tool)
-    return any(_schema_fault(schema) for schema in schemas)
+    return any(schema_fault(schema) for schema in schemas)
 
 
 def _unknown_keys(value: dict[str, Any], below: str, keys: frozenset[str], findings: EntryFindings) -> None:
@@ -119,12 +158,15 @@ def _check_pass_env(names: Json, findings: EntryFindings) -> None:
 
 def _check_permissions(permissions: Json, findings: EntryFindings) -> None:
     names = permissions.get("secrets") if isinstance(permissions, dict) else None
-    for number, name in enumerate(names) if isinstance(names, list) else ():
+    listed: list[tuple[int | str, Json]] = []
+    if isinstance(names, list | dict):
+        listed = [*enumerate(names)] if isinstance(names, list) else [(name, name) for name in names]
+    for number, name in listed:
         # A secret comes from the kernel's environment like a name of passEnv.
         if isinstance(name, str) and not looks_secret(name) and not may_be_passed(name):
             remedy = "name a variable that only the tool reads, such as BRAVE_API_KEY"
             message = f"{name} decides which code is loaded ({loader_of(name)}), so it is no secret"
-            findings.add(f"/permissions/secrets/{number}", "loader-name", message, remedy)
+            findings.add(pointer_join("/permissions/secrets", number), "loader-name", message, remedy)
 
 
 def _check_core(specifier: Json, findings: EntryFindings) -> None:
@@ -194,11 +236,14 @@ def _check_tools(raw: dict[str, Any], findings: EntryFindings, known: frozenset[
 def _check_tool_object(tool: dict[str, Any], below: str, findings: EntryFindings) -> None:
     if not tool.keys() <= tool_keys():
         _unknown_keys(tool, below, tool_keys(), findings)
+    approval = tool.get("approval")
+    if isinstance(approval, dict) and isinstance(approval.get("reason", ""), str):
+        check_approval(approval, f"{below}/approval", findings)
     for key in ("inputSchema", "outputSchema"):
         schema = tool.get(key)
         if not isinstance(schema, dict):
             continue
-        fault = _schema_fault(schema)
+        fault = schema_fault(schema)
         if fault:
             remedy = 'write a JSON Schema (2020-12), for example {"type": "object"}'
             findings.add(f"{below}/{key}", "tool-schema", fault, remedy)
@@ -207,7 +252,7 @@ def _check_tool_object(tool: dict[str, Any], below: str, findings: EntryFindings
             findings.add(f"{below}/{key}", "tool-schema", "does not accept objects", remedy)
 
 
-def _schema_fault(schema: dict[str, Any]) -> str:
+def schema_fault(schema: dict[str, Any]) -> str:
     """Return why it is not a JSON Schema that is complete in itself; empty where it is one."""
     import jsonschema_rs
 

@@ -15,6 +15,7 @@ from flycore.model.json import Json, JsonObject, canonical_json, digest
 from flycore.model.sidecar import (
     DEFAULT_MAX_INPUT_BYTES,
     DEFAULT_MAX_OUTPUT_BYTES,
+    DEFAULT_TIMEOUT_MS,
     Delegate,
     Limits,
     Permissions,
@@ -22,10 +23,16 @@ from flycore.model.sidecar import (
     SidecarEntry,
     ToolClaim,
 )
-from flycore.registry.checks import check_addresses, check_entry, invisible_character_faults
+from flycore.registry.checks import (
+    check_addresses,
+    check_entry,
+    invisible_character_faults,
+    permissions_of,
+)
 from flycore.registry.names import is_builtin
 from flycore.registry.schema import entry_validator, strict_validator, violations
 from flycore.registry.source_text import EntryFindings, SourceText
+from flycore.registry.tool_exec import parse_exec
 
 OWN_PROGRAM = "flytui-sidecar"
 """Name of the program of the bundled sidecars. Older registries named their delegates in `config`, which is
@@ -137,14 +144,17 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
     default = Anchor.CONFIG if source is Source.USER else Anchor.APP
     config = get("config", {})
     upstream = get("kind") in (Kind.MCP, Kind.EXECUTABLE)
+    parts = parse_exec(raw["exec"]) if "exec" in raw else None
     entry = SidecarEntry(
         id=findings.sidecar,
         source=source,
         position=written.position,
-        command=get("command", ""),
-        args=tuple(get("args", ())),
-        url=get("url", ""),
-        headers=get("headers", {}),
+        command=get("command", "") if parts is None else parts.command,
+        args=tuple(get("args", ())) if parts is None else parts.args,
+        url=get("url", "") if parts is None else parts.url,
+        headers=get("headers", {}) if parts is None else parts.headers,
+        exec=None if parts is None else parts.exec,
+        working_dir="" if parts is None else parts.working_dir,
         cwd=_ANCHORS[raw["cwd"]] if "cwd" in raw else default,
         env=get("env", {}),
         pass_env=tuple(get("passEnv", ())),
@@ -155,7 +165,7 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
         idle_ms=get("idleMs", 60_000),
         config=config,
         delegates=_delegates(raw, config, findings) if config or "delegates" in raw else {},
-        timeout_ms=get("timeoutMs", 30_000),
+        timeout_ms=get("timeoutMs", DEFAULT_TIMEOUT_MS if parts is None else parts.timeout_ms),
         max_output_bytes=get("maxOutputBytes", DEFAULT_MAX_OUTPUT_BYTES),
         max_input_bytes=get("maxInputBytes", DEFAULT_MAX_INPUT_BYTES),
         package_id=get("packageId"),
@@ -163,7 +173,7 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
         protocol_version=get("protocolVersion"),
         compatible_core=get("compatibleCore"),
         probe=_probe(raw["probe"]) if "probe" in raw else _DEFAULT_PROBE,
-        permissions=_permissions(raw["permissions"]) if "permissions" in raw else _NO_PERMISSIONS,
+        permissions=permissions_of(raw["permissions"]) if "permissions" in raw else _NO_PERMISSIONS,
         limits=_limits(raw["limits"]) if "limits" in raw else _NO_LIMITS,
         seal_in_place=get("seal") == "in-place",
         restarts_on_cancel=get("onCancel") == "restart",
@@ -242,17 +252,6 @@ def _delegates(raw: dict[str, Any], config: JsonObject, findings: EntryFindings)
 def _probe(value: dict[str, Any]) -> Probe:
     mode = _PROBES.get(value.get("mode", ""), ProbeMode.DEFAULT)
     return Probe(mode=mode, timeout_ms=value.get("timeoutMs", 2_000))
-
-
-def _permissions(value: dict[str, Any]) -> Permissions:
-    files = value.get("fs", {})
-    return Permissions(
-        network=value.get("network", False),
-        read=tuple(files.get("read", ())),
-        write=tuple(files.get("write", ())),
-        secrets=tuple(value.get("secrets", ())),
-        desktop=value.get("desktop", False),
-    )
 
 
 def _limits(value: dict[str, Any]) -> Limits:

@@ -20,6 +20,7 @@ from flycore.model.diagnostics import nearest
 from flycore.model.enums import Anchor, PathState, ReasonCode, Source
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.registry.resolve_python import is_function, resolve_function
 from flycore.registry.source_text import key_position
 from flycore.registry.stat_cache import FileStat, recall, remember, stat_file
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
@@ -144,6 +145,9 @@ def resolve_program(
     """
     # `argv` begins with the real path of a relative command, but with the path as it was found of a bare
     # name: programs such as busybox, and the python of a virtual environment, depend on that.
+    if (function := is_function(entry, command)) is not None:
+        folder = command_folder(entry, registry)
+        return resolve_function(entry, function, folder, path_env, interpreter_dir)
     asked = _ProgramLookup(command, args, entry, registry)
     if _ABSOLUTE.match(command):
         return asked.unreadable("an absolute command never runs", _declare_fix(entry))

@@ -18,17 +18,40 @@ if TYPE_CHECKING:
     import jsonschema_rs
 
 SCHEMA_FILE = "external.tools.schema.json"
+MANIFEST_SCHEMA_FILE = "tool.schema.json"
+_SHARED = (
+    *("version", "approval", "exampleCalls", "secretTypes", "exec", "httpExec", "commandExec", "pythonExec"),
+    *("folder", "format", "timeout", "schema", "path", "name", "tool"),
+)
+"""What a manifest has in common with the registry."""
 
 
 @cache
-def _schema_text() -> str:
-    return resources.files("flycore.registry").joinpath(SCHEMA_FILE).read_text(encoding="utf-8")
+def _schema_text(file: str) -> str:
+    return resources.files("flycore.registry").joinpath(file).read_text(encoding="utf-8")
 
 
 def registry_schema() -> JsonObject:
     """Return the JSON Schema (2020-12) of `external.tools.jsonc`, each time as a new copy."""
-    schema: JsonObject = json.loads(_schema_text())
+    schema: JsonObject = json.loads(_schema_text(SCHEMA_FILE))
     return schema
+
+
+def manifest_schema() -> JsonObject:
+    """Return the JSON Schema (2020-12) of a tool manifest, each time as a new copy."""
+    schema: Any = json.loads(_schema_text(MANIFEST_SCHEMA_FILE))
+    registry: Any = registry_schema()["$defs"]
+    schema["$defs"] |= {name: registry[name] for name in _SHARED}
+    made: JsonObject = schema
+    return made
+
+
+@cache
+def manifest_validator() -> jsonschema_rs.Draft202012Validator:
+    """Return the validator of a tool manifest. It is built once."""
+    import jsonschema_rs
+
+    return jsonschema_rs.Draft202012Validator(manifest_schema(), retriever=refuse_retrieval)
 
 
 @cache
@@ -68,9 +91,10 @@ def strict_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Dra
     }
     sidecar["required"] = ["tools"]
     properties["tools"] |= {"minItems": 1, "uniqueItems": True}
-    for kind in ("mcp", "executable"):
+    for kind in ("mcp", "executable", "http", "command", "python"):
         properties["kind"]["enum"].remove(kind)
-    del properties["url"], properties["headers"], properties["onCancel"]
+    del properties["url"], properties["headers"], properties["onCancel"], properties["exec"]
+    permissions["properties"]["secrets"]["type"] = "array"
     tool |= {"if": {"type": "string"}, "then": {"enum": sorted(known)}}
     tool["properties"]["name"]["not"] = {"pattern": f"^(?:{'|'.join(map(re.escape, BUILTIN_PREFIXES))})"}
     of_objects = {"properties": {"type": {"const": "object"}}}
@@ -84,6 +108,20 @@ def strict_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Dra
 def refuse_retrieval(uri: str) -> JsonObject:
     """Raise ValueError for a `$ref` to a file or the network, which is never followed."""
     raise ValueError("references outside the schema are not followed")
+
+
+@cache
+def _whole_schema() -> JsonObject:
+    """The schema of the registry, with the definition of a manifest."""
+    schema: Any = registry_schema()
+    schema["$defs"] |= manifest_schema()["$defs"]
+    whole: JsonObject = schema
+    return whole
+
+
+def known_keys_at(path: tuple[str, ...]) -> frozenset[str]:
+    """Return the keys that an object may have, given the place of its schema below `$defs`."""
+    return frozenset(_node(("$defs", *path)).get("properties", {}))
 
 
 @cache
@@ -114,7 +152,18 @@ def upstream_tool_keys() -> frozenset[str]:
 
 def violations(entry: object) -> Iterator[tuple[str, str, str]]:
     """Yield (pointer below the entry, message, remedy) for each violation of the schema."""
-    for error in entry_validator().iter_errors(entry):
+    yield from _violations(entry_validator(), entry)
+
+
+def manifest_violations(manifest: object) -> Iterator[tuple[str, str, str]]:
+    """Yield (pointer, message, remedy) for each violation of the schema of a manifest."""
+    yield from _violations(manifest_validator(), manifest)
+
+
+def _violations(
+    validator: jsonschema_rs.Draft202012Validator, value: object
+) -> Iterator[tuple[str, str, str]]:
+    for error in validator.iter_errors(value):
         pointer = ""
         for token in error.instance_path:
             pointer = pointer_join(pointer, token)
@@ -184,8 +233,7 @@ def _example(path: list[str | int], name: str) -> str:
 
 def _node(path: tuple[str | int, ...]) -> dict[str, Any]:
     """Return the object of the schema at `path`. References on the way are followed."""
-    root = registry_schema()
-    node: Any = root
+    node: Any = _whole_schema()
     for step in path:
         node = node.get(step, {}) if isinstance(node, dict) else {}
         if isinstance(node, dict) and "$ref" in node:

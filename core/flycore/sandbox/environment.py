@@ -8,10 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from flycore.model.enums import Anchor, Kind
+from flycore.model.json import Json, StrictJsonError, read_strict
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Permissions, Registry, SidecarEntry
+from flycore.model.tool_exec import SecretType
 from flycore.registry.resolve import anchor_folder
 from flysafe.atomic import private_folder
+from flysafe.beneath import open_anchor, open_beneath, real_path_of
 
 SYSTEM_PATH = ("/usr/local/bin", "/usr/bin", "/bin")
 SHORTEST_SECRET = 8
@@ -55,12 +58,26 @@ def working_folder(entry: SidecarEntry, registry: Registry, empty: Path) -> str:
     """The folder that the entry's processes start in. `empty` is the one without files, which is made where
     it is missing. Raises OSError."""
     if entry.cwd is not Anchor.EMPTY:
-        return str(anchor_folder(entry.cwd, registry))
+        folder = anchor_folder(entry.cwd, registry)
+        return _below(folder, entry.working_dir) if entry.working_dir else str(folder)
     private_folder(empty)
     # Nobody is meant to write here; whether somebody did is looked at for each seal.
     if empty.stat().st_mode & 0o222:
         empty.chmod(0o500)
     return str(empty)
+
+
+def _below(folder: Path, relative: str) -> str:
+    """The real path of a folder below another one. Raises OSError, also where a link leads outside."""
+    anchor = open_anchor(folder)
+    try:
+        found = open_beneath(anchor, relative, os.O_RDONLY | os.O_DIRECTORY, links=True)
+    finally:
+        os.close(anchor)
+    try:
+        return real_path_of(found)
+    finally:
+        os.close(found)
 
 
 def search_path(program: ResolvedProgram) -> str:
@@ -77,8 +94,11 @@ def declared_secrets(
     """
     values: dict[str, str] = {}
     missing: dict[str, str] = {}
+    types = dict(permissions.secret_types)
     for name in permissions.secrets:
         value = environ.get(name, "")
+        if not value and name in permissions.optional_secrets:
+            continue
         if not value:
             missing[name] = "not set"
         elif "\0" in value:
@@ -87,9 +107,29 @@ def declared_secrets(
             missing[name] = f"longer than {LONGEST_SECRET} characters"
         elif len(value) < SHORTEST_SECRET:
             missing[name] = f"shorter than {SHORTEST_SECRET} characters, so it cannot be masked"
+        elif typed_secret(value, types.get(name, SecretType.STRING)) is None:
+            missing[name] = f"not of the declared type {types[name]}"
         else:
             values[name] = value
     return values, missing
+
+
+def typed_secret(text: str, kind: SecretType) -> Json:
+    """The value of a secret with its declared type; None where the text is none of that type."""
+    if kind is SecretType.STRING:
+        return text
+    try:
+        value = read_strict(text.strip().encode())
+    except StrictJsonError:
+        return None
+    # A bool is an int for Python, and 3.0 is a number that JSON Schema takes for an integer.
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    fits = {
+        SecretType.BOOLEAN: isinstance(value, bool),
+        SecretType.INTEGER: whole and not isinstance(value, bool),
+        SecretType.NUMBER: isinstance(value, int | float) and not isinstance(value, bool),
+    }
+    return value if fits[kind] else None
 
 
 def _folders(program: ResolvedProgram) -> Iterator[str]:

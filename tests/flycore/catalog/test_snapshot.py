@@ -77,7 +77,7 @@ def _case(code: str, make_entry: MakeEntry, make_program: MakeProgram) -> tuple[
     entry: dict[str, dict[str, Any]] = {
         "disabled": {"enabled": False, "disabled_reason": "later"},
         "manifest-invalid": {"problems": (BROKEN,)},
-        "kind-unsupported": {"kind": Kind.HTTP, "command": ""},
+        "kind-unsupported": {"kind": Kind.EXECUTABLE, "command": ""},
         "core-incompatible": {"compatible_core": ">=9"},
         "protocol-incompatible": {"protocol_version": "9"},
         "version-unknown": {"package_id": "p", "package_version": "1"},

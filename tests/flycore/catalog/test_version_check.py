@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flycore.catalog.version import check_versions
-from flycore.model.enums import Kind
+from flycore.model.enums import RUNNABLE_KINDS, Kind
 from flycore.model.sidecar import SidecarEntry
 
 
@@ -37,7 +37,7 @@ from flycore.model.sidecar import SidecarEntry
         *(
             ({"kind": kind}, "0.1.0", None, "incompatible", "kind-unsupported")
             for kind in Kind
-            if kind not in ("process-json", "process-json-persistent", "executable", "mcp")
+            if kind not in RUNNABLE_KINDS
         ),
     ],
 )
@@ -60,7 +60,7 @@ def test_versions(
 
 def test_remedy_names_the_kinds_that_run(make_entry: Callable[..., SidecarEntry]) -> None:
     _, reason, _ = check_versions(
-        make_entry(kind=Kind.HTTP), core="0.1.0", protocols=("1",), installed_version=None
+        make_entry(kind=Kind.EXECUTABLE), core="0.1.0", protocols=("1",), installed_version=None
     )
     assert reason is not None
     assert "process-json" in reason.remedy

@@ -65,9 +65,7 @@ def test_a_value_never_shows_in_a_message(root: Root) -> None:
     assert "5318008" not in said
 
 
-@pytest.mark.parametrize(
-    "kind", ["process-json", "process-json-persistent", "executable", "http", "python", "mcp"]
-)
+@pytest.mark.parametrize("kind", ["process-json", "process-json-persistent", "executable", "mcp"])
 def test_every_kind_parses(root: Root, kind: str) -> None:
     entry = root.load(
         FRAME.format(entry=f'"x": {{"command": "y", "kind": "{kind}", "tools": ["file.hash"]}}')

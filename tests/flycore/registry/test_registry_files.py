@@ -279,6 +279,8 @@ def test_all_keys_arrive(root: Root) -> None:
         "read": ["."],
         "write": ["d", "${input.outputDir}"],
         "secrets": ["BRAVE_API_KEY"],
+        "optionalSecrets": [],
+        "secretTypes": [],
         "desktop": True,
     }
     assert entry.seal_in_place
