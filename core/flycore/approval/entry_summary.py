@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
+import msgspec
+
 from flycore.model.enums import Kind, PathState
 from flycore.model.json import Json
 from flycore.model.program import ResolvedProgram
-from flycore.model.sidecar import SidecarEntry
+from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.model.tool_exec import HttpExec, PythonExec
+from flycore.model.url_template import literal_host
 from flycore.registry.loader_environment import loader_of
 
 COMMAND = ""
@@ -26,7 +30,11 @@ def describe_entry(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgra
 
 
 def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> Iterator[str]:
-    if entry.url:
+    if isinstance(entry.exec, HttpExec):
+        yield from _request(entry.exec)
+    elif isinstance(entry.exec, PythonExec):
+        yield from _function(entry.exec, resolutions.get(COMMAND))
+    elif entry.url:
         yield f"url {_quoted(entry.url)}"
     else:
         yield f"command {_command(entry.command, entry.args, resolutions.get(COMMAND))}"
@@ -35,8 +43,16 @@ def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> I
     for name, delegate in sorted(entry.delegates.items()):
         followed = _command(delegate.command, delegate.args, resolutions.get(name))
         yield f"delegate {_quoted(name)} {followed}"
-    yield f"kind {entry.kind.value}, started in the {entry.cwd.value} folder"
+    if isinstance(entry.exec, HttpExec):
+        yield f"kind {entry.kind.value}, sent by flytui itself"
+    else:
+        within = f", in its folder {_quoted(entry.working_dir)}" if entry.working_dir else ""
+        yield f"kind {entry.kind.value}, started in the {entry.cwd.value} folder{within}"
     yield f"tools {_tools(entry)}"
+    for claim in entry.tools:
+        approval = (claim.spec or {}).get("approval")
+        if isinstance(approval, dict) and approval.get("required") is True:
+            yield f"asks about each call of {_quoted(claim.name)}: {_quoted(approval.get('reason', ''))}"
     yield from _permissions(entry)
     for name, value in sorted(entry.env.items()):
         reader = loader_of(name)
@@ -90,12 +106,39 @@ def _permissions(entry: SidecarEntry) -> Iterator[str]:
     permissions = entry.permissions
     if entry.config_address and not permissions.network:
         yield f"network yes: its config names {_quoted(entry.config_address)}, though it declares no network"
+    elif isinstance(entry.exec, HttpExec):
+        host = literal_host(entry.exec.url)
+        yield f"network only {_quoted(host)}" if host else "network any public host that the input names"
     else:
         yield f"network {'yes: the whole network of this machine' if permissions.network else 'no'}"
     yield f"reads {', '.join(_quoted(path) for path in permissions.read) or 'no files'}"
     yield f"writes {', '.join(_quoted(path) for path in permissions.write) or 'no files'}"
-    yield f"secrets {', '.join(_quoted(name) for name in permissions.secrets) or 'none'}"
+    yield f"secrets {', '.join(_secret(permissions, name) for name in permissions.secrets) or 'none'}"
     yield f"desktop {'yes: screen, mouse and keyboard' if permissions.desktop else 'no'}"
+
+
+def _secret(permissions: Permissions, name: str) -> str:
+    facts = [kind.value for one, kind in permissions.secret_types if one == name]
+    facts += ["not needed"] if name in permissions.optional_secrets else []
+    return f"{_quoted(name)} ({', '.join(facts)})" if facts else _quoted(name)
+
+
+def _request(request: HttpExec) -> Iterator[str]:
+    yield f"request {request.method} {_quoted(request.url)}"
+    if request.query:
+        yield f"query {_quoted(request.query)}"
+    if not isinstance(request.body, msgspec.UnsetType):
+        yield f"body {_quoted(request.body)}"
+
+
+def _function(function: PythonExec, program: ResolvedProgram | None) -> Iterator[str]:
+    run_by = ""
+    if program is not None and program.state is PathState.RESOLVED:
+        run_by = f", run by {_quoted(program.interpreter_argv[0])} → {_quoted(program.interpreter)}"
+    elif program is not None:
+        run_by = f" → {program.state.value}"
+    called = _quoted(f"{function.module}.{function.function}")
+    yield f"function {called} with {_quoted(function.args)}{run_by}"
 
 
 def _quoted(value: Json) -> str:

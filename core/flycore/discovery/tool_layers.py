@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flycore.discovery.executables import read_executables, watched_executables
+from flycore.discovery.manifests import read_manifests, watched_manifests
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.paths import RootPaths
@@ -34,9 +35,10 @@ def read_tool_layers(
 
     `run` holds the real paths of the programs that the registry runs.
     """
+    yield ToolLayer(*read_manifests(places, is_reserved))
     yield ToolLayer(*read_executables(places, environ, run, is_reserved))
 
 
 def watched_tools(places: RootPaths, environ: Mapping[str, str]) -> tuple[tuple[Path, Stamp], ...]:
     """Return every file and folder that `read_tool_layers` depends on, with its stamp as it is now."""
-    return watched_executables(places, environ)
+    return (*watched_manifests(places), *watched_executables(places, environ))

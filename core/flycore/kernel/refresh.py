@@ -592,6 +592,8 @@ def _may_be_probed(view: SidecarView) -> bool:
     """Whether a probe may start: trusted, and all states before the sandbox are good."""
     if not view.trusted or view.stability.sandbox is None or view.entry.kind in ASKED_OTHERWISE:
         return False
+    if view.entry.exec is not None:  # it knows no probe, and each call of it acts
+        return False
     # A probe runs the program as a call does, and so not below the level that its tools need.
     reasons = view.stability.reasons
     weak = bool(reasons) and reasons[0].code is ReasonCode.SANDBOX_UNAVAILABLE

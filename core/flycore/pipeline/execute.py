@@ -29,8 +29,10 @@ from flycore.pipeline.confine import (
 )
 from flycore.pipeline.context import RunContext, Slot
 from flycore.pipeline.evidence import call_key, with_refusals
+from flycore.pipeline.exec_call import filled_exec, own_argv
 from flycore.pipeline.prepare import Prepared, allowed_outcome
 from flycore.pipeline.validate import redacted_violations
+from flycore.runners.exec_calls import call_exec
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.runners.output import OnEvent, SidecarEvent
 from flycore.runners.persistent import call_alone
@@ -94,7 +96,7 @@ def build_job(
     if request.timeout_ms is not None:
         limit = max(1, min(limit, request.timeout_ms))
     return ProcessJsonJob(
-        argv=programs.program.argv,
+        argv=own_argv(entry, programs.program),
         env=env,
         cwd=run.root.working_folder(run.state.latest.registry, entry),
         call_id=request.call_id,
@@ -229,12 +231,14 @@ async def execute(
         job = confined(confining, job) if slot is None else confined_for_slot(confining, job)
         with run.desktop_control.call_running() if _controls_desktop(prepared) else nullcontext():
             outcome = await _call(run, prepared, slot, job, _on_event(call, prepared))
-        settled = outcome.survivors == 0
+        settled = isinstance(outcome, Rejection) or outcome.survivors == 0
     except SealBrokenError as error:
         hint = "make room for its copy, or find out what changes the program; then call again"
         return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
     finally:
         run.folders.give_back(artifacts, settled=settled, whose=slot.key if slot is not None else None)
+    if isinstance(outcome, Rejection):
+        return outcome
     outcome = await with_refusals(run, prepared, outcome, observed=observed, asked=asked)
     # An output that could not be checked on the event loop in time is checked in a worker thread.
     schema, output = prepared.target.capability.output_schema, outcome.output
@@ -244,12 +248,16 @@ async def execute(
 
 async def _call(
     run: RunContext, prepared: Prepared, slot: Slot | None, job: ProcessJsonJob, on_event: OnEvent
-) -> RunOutcome:
+) -> RunOutcome | Rejection:
     """Run the job. Where a persistent process died during a call that only reads, run it once more in a new
     process.
 
     Raises SealBrokenError where the program has changed by then.
     """
+    entry = prepared.target.entry
+    if entry.exec is not None:
+        filled = filled_exec(entry, prepared.input, prepared.secrets)
+        return filled if isinstance(filled, Rejection) else await call_exec(job, entry.exec, filled)
     if slot is None:
         stays = prepared.target.entry.kind is Kind.PERSISTENT
         return await (call_alone(job, on_event) if stays else call_sidecar(job, on_event))

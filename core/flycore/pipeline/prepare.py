@@ -43,6 +43,7 @@ from flycore.model.stability import PermissionReport, SandboxReport
 from flycore.pipeline.call import Rejection, denied, failed, no_descriptors
 from flycore.pipeline.confine import below_minimum_level
 from flycore.pipeline.context import JudgeContext, RootEnvironment, RootState
+from flycore.pipeline.exec_call import value_refusal
 from flycore.pipeline.targets.file import read_file_target
 from flycore.pipeline.targets.window import accepts_unchecked, take_preview
 from flycore.policy.evaluate import conditions_are_costly, evaluate
@@ -431,6 +432,9 @@ async def prepare(
     sandbox = _secret_missing(missing) if missing else _report(root_state, target, sealed.seal)
     if isinstance(sandbox, Rejection):
         return sandbox
+    # Before anybody is asked: a value that has no place where the tool puts it is never run.
+    if (refusal := value_refusal(entry, input, secrets)) is not None:
+        return refusal
     now = context.clock.now()
     # Policy comes after the seal, because its rules tell the programs of this distribution from others, and
     # before the target is read: nothing of the screen is read for a call that is denied.

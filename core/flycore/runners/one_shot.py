@@ -219,6 +219,23 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
     return replace(outcome, unconfined=unconfined, notes=ended.notes)
 
 
+def cut_short_outcome(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> RunOutcome | None:
+    """The outcome of a child that did not end by itself, or did not start; None where it did."""
+    answer = _cut_short(job, ended, stderr_tail)
+    if answer is None:
+        return None
+    outcome = outcome_from_answer(
+        job,
+        answer,
+        exit_code=ended.exit_code,
+        stderr_tail=stderr_tail,
+        duration_ms=ended.duration_ms,
+        survivors=ended.survivors,
+    )
+    unconfined = _confinement_failure(ended, stderr_tail) is not None
+    return replace(outcome, unconfined=unconfined, notes=ended.notes)
+
+
 def _confinement_failure(ended: ChildExit, stderr_tail: str) -> SpawnFailure | None:
     """Why the program has not run confined, and so not at all; None where it has, or was not to be."""
     if ended.spawn_error is not None:

@@ -10,6 +10,8 @@ from flycore.model.catalog import Catalog
 from flycore.model.enums import Level
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport
+from flycore.model.tool_exec import HttpExec
+from flycore.model.url_template import literal_host
 from flycore.sandbox.detection import SandboxSupport
 from flycore.sandbox.limit_report import limit_rows
 from flysafe.control_groups import memory_control
@@ -31,6 +33,7 @@ NOTHING_WORKS = f"{NOT_ENFORCED}: no sandbox works on this machine"
 ON_THE_DESKTOP = "cannot be: a tool that works on the desktop cannot be kept from it"
 _CONTROLS = f"{NOT_ENFORCED}: it controls programs outside a sandbox, and reaches what they reach"
 _OWN = "; the program is one of flytui's own"
+_BY_KERNEL = "flytui sends the request itself, to this host and to what it redirects to, and starts nothing"
 _OUTSIDE = ("browser.", "audio.speak")
 """Tools of flytui's own that work by a program of this desktop: a browser, or the sound server."""
 
@@ -66,6 +69,8 @@ def controls_host(entry: SidecarEntry, *, bundled: bool) -> bool:
 def report(entry: SidecarEntry, support: SandboxSupport, *, bundled: bool) -> SandboxReport:
     """Return the level of the entry's calls, and for each permission and limit whether it is enforced."""
     level = sandbox_level(entry, support, bundled=bundled)
+    if isinstance(entry.exec, HttpExec):
+        return _request_report(entry, entry.exec)
     open_because = "" if level in CONFINING else _why_open(entry, level, bundled=bundled)
     return _report(
         entry.effective_permissions, limit_rows(entry, memory_control().why_not), level, open_because
@@ -87,6 +92,28 @@ def _why_open(entry: SidecarEntry, level: Level, *, bundled: bool) -> str:
     if entry.url:
         return ELSEWHERE
     return NOTHING_WORKS + own
+
+
+def _request_report(entry: SidecarEntry, request: HttpExec) -> SandboxReport:
+    """The report of a request that flytui sends itself: nothing is started, and so nothing is confined."""
+    host = literal_host(request.url)
+    reach = (
+        f"{request.method} to {host}" if host else f"{request.method} to a public host that the input names"
+    )
+    rows = (
+        PermissionReport(name="network", declared=reach, enforced=True, why=_BY_KERNEL),
+        *(
+            PermissionReport(name=name, declared="none", enforced=True, why="nothing is started")
+            for name in ("files read", "files write")
+        ),
+        PermissionReport(
+            name="secrets",
+            declared=_names(entry.permissions.secrets),
+            enforced=True,
+            why="the request holds those that it names, and a redirect to another origin holds none",
+        ),
+    )
+    return SandboxReport(level=Level.NONE, mechanism=_BY_KERNEL, permissions=rows, limits=limit_rows(entry))
 
 
 @lru_cache(maxsize=1_024)
