@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN
 from flycore.catalog.proposed_entries import undeclared_permissions
-from flycore.catalog.registry_capability import own_schema_findings
+from flycore.catalog.registry_capability import example_findings, own_schema_findings
 from flycore.discovery import plugins, servers, skills
 from flycore.discovery.kits import parse_kits
 from flycore.discovery.other_systems.model import OtherSystem, read_found
 from flycore.discovery.other_systems.table import SYSTEMS
 from flycore.discovery.scan import SearchRoots, search_roots, user_kits
 from flycore.discovery.search_folder import FileText
-from flycore.kernel.load_state import Files, find_environment, read_files
+from flycore.kernel.load_state import Files, find_environment, is_reserved, read_files
 from flycore.model.described import Described, Origin
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Source
 from flycore.policy.evaluate import expired_rules
 from flycore.policy.files import read_policy
 from flycore.policy.rules import RuleLayer
+from flycore.registry.manifest import parse_manifest
 from flycore.registry.parse_registry import parse_registry
-from flycore.registry.paths import PROJECT_POLICY_FILE, SETTINGS_FILE, RootPaths
+from flycore.registry.paths import MANIFEST_FILE, PROJECT_POLICY_FILE, SETTINGS_FILE, RootPaths
 from flycore.registry.settings import parse_settings, read_settings
 
 if TYPE_CHECKING:
@@ -105,7 +106,8 @@ def _registry(root: LintedRoot) -> Findings:
     registry, policy = root.files.registry, root.files.policy
     # The diagnostics of the registry hold those of policy and settings as well, which have rows of their own.
     others = {*policy.diagnostics, *read_settings(root.places.config_dir).problems}
-    found = [*(item for item in registry.diagnostics if item not in others), *_of_entries(registry.entries)]
+    own = [entry for entry in registry.entries if entry.source is not Source.MANIFEST]
+    found = [*(item for item in registry.diagnostics if item not in others), *_of_entries(own)]
     return Findings(tuple(LintedFile("registry", file) for file in registry.files), tuple(found))
 
 
@@ -115,6 +117,7 @@ def _of_entries(entries: Iterable[SidecarEntry]) -> Iterator[Diagnostic]:
         yield from entry.problems
     for entry in listed:
         yield from own_schema_findings(entry)
+        yield from example_findings(entry)
     yield from undeclared_permissions(listed)
 
 
@@ -122,6 +125,17 @@ def _registry_file(root: LintedRoot, file: FileToCheck) -> Iterator[Diagnostic]:
     entries, found = parse_registry(file.text, file.shown, Source.PROJECT, frozenset(KNOWN))
     yield from found
     yield from _of_entries(entries or ())
+
+
+def _manifests(root: LintedRoot) -> Findings:
+    entries = [entry for entry in root.files.registry.entries if entry.source is Source.MANIFEST]
+    files = tuple(LintedFile("manifest", entry.position.file) for entry in entries)
+    return Findings(files, tuple(_of_entries(entries)))
+
+
+def _manifest_file(root: LintedRoot, file: FileToCheck) -> Iterable[Diagnostic]:
+    folder = file.path.parent.name
+    return _of_entries([parse_manifest(file.text, file.shown, folder=folder, is_reserved=is_reserved)])
 
 
 def _policy(root: LintedRoot) -> Findings:
@@ -235,6 +249,7 @@ def lint_sources() -> tuple[LintSource, ...]:
     """Return the table, in the order of the output. Readers of further kinds of file join it here."""
     return (
         LintSource("registry", _registry, _registry_file, ("external.tools.jsonc",), ("sidecars",)),
+        LintSource("manifest", _manifests, _manifest_file, (MANIFEST_FILE,)),
         LintSource("policy", _policy, _policy_file, ("policy.jsonc",), ("rules",)),
         LintSource("settings", _settings, _settings_file, ("config.jsonc",)),
         LintSource("kits", _kits, _kits_file, ("kits.jsonc",), ("kits",)),

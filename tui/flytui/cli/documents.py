@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
+import msgspec
+
 from flycore.model.approval import Ask, Lease, MatchedRule, StandingRule
 from flycore.model.audit import ApprovalReport, Metrics, ToolMetrics, Verification
 from flycore.model.base import Value
-from flycore.model.call import Activity, ToolResult
+from flycore.model.call import Activity, CallError, ToolResult
 from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.described import Described, Import
 from flycore.model.diagnostics import Check, Diagnostic
@@ -114,10 +118,40 @@ class OfferedTool(Value, frozen=True, kw_only=True):
 
 
 class ToolsDocument(Document, frozen=True, kw_only=True, tag="flytui.tools/1"):
-    """The tools that agents see, which are the available and the degraded ones; and those of executables that
-    are not usable yet."""
+    """The tools that agents see, which are the available and the degraded ones; and those of executables and
+    manifests that are not usable yet."""
 
     tools: tuple[OfferedTool, ...]
+
+
+class ExampleState(StrEnum):
+    """How an example ended."""
+
+    SAME = "same"
+    DIFFERS = "differs"
+    RAN = "ran"
+    """It ran, and expects nothing."""
+    FAILED = "failed"
+
+
+class ExampleResult(Value, frozen=True, kw_only=True):
+    """One example of a tool, run through the kernel."""
+
+    description: str
+    params: JsonObject
+    state: ExampleState
+    expected: Json | msgspec.UnsetType = msgspec.UNSET
+    """What the example expects; absent where it says nothing."""
+    output: Json = None
+    error: CallError | None = None
+    warnings: tuple[str, ...] = ()
+
+
+class ToolExamplesDocument(Document, frozen=True, kw_only=True, tag="flytui.tool-examples/1"):
+    """The examples of a tool, with what each gave."""
+
+    tool: str
+    examples: tuple[ExampleResult, ...]
 
 
 class TrustDocument(Document, frozen=True, kw_only=True, tag="flytui.trust/1"):

@@ -1,5 +1,5 @@
-"""`flytui tools`: lists the tools that agents see, tests executables, asks them again, and imports MCP
-servers into the registry."""
+"""`flytui tools`: lists the tools that agents see, runs their examples, tests executables, asks them again,
+and imports MCP servers into the registry."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import click
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import query_kernel, read_catalog
 from flytui.cli.output import count_of, print_json, print_line, print_table
+from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
     from flycore.model.catalog import CapabilityView, Catalog
@@ -50,23 +51,44 @@ def import_tool(invocation: Invocation, name: str, only_print: bool) -> int:
 
 
 @tools.command("test")
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("target", metavar="NAME|PATH", shell_complete=tool_names)
 @click.option(
-    "--tool", default="", metavar="NAME", help="The tool to call, where the file describes several."
+    "--tool", default="", metavar="NAME", help="The tool of PATH to call, where the file describes several."
 )
 @click.option(
-    "--input", "input_text", default="", metavar="JSON", help="Also call it with this input: it acts."
+    "--input", "input_text", default="", metavar="JSON", help="Also call PATH with this input: it acts."
+)
+@click.option(
+    "--wait-approver",
+    type=click.FloatRange(min=0, max=86_400),
+    default=0.0,
+    metavar="SECONDS",
+    help="If a person has to be asked about an example and no console is open, wait this long for one.",
 )
 @common
-def test_tool(invocation: Invocation, path: Path, tool: str, input_text: str) -> int:
-    """Ask the executable PATH for its schema, and show what flytui reads of it.
+def test_tool(
+    invocation: Invocation, target: str, tool: str, input_text: str, wait_approver: float
+) -> int:
+    """Run the examples of the tool NAME, or ask the executable PATH for its schema.
 
-    It runs in the sandbox without any permission, and you are not asked. Nothing is trusted or logged.
-    Exit 1 if its schema cannot be read, or if the call fails.
+    PATH contains a / or is a file that exists. Each example is a call like any other: policy decides it, a
+    person is asked, and the log has it. Exit 0 if all give what they expect, 1 if one does not, else the exit
+    code of the first call that failed.
+
+    An executable runs in the sandbox without any permission, and you are not asked. Nothing is trusted or
+    logged. Exit 1 if its schema cannot be read, or if the call fails.
     """
-    from flytui.cli.executable_trial import test_executable
+    if "/" in target or Path(target).is_file():
+        from flytui.cli.executable_trial import test_executable
 
-    return test_executable(invocation, path, tool, input_text)
+        if wait_approver:
+            raise click.UsageError("--wait-approver is for the examples of a tool: nobody is asked about PATH")
+        return test_executable(invocation, Path(target), tool, input_text)
+    from flytui.cli.tool_examples import test_examples
+
+    if tool or input_text:
+        raise click.UsageError("--tool and --input are for an executable: name its PATH")
+    return test_examples(invocation, target, wait_approver)
 
 
 @tools.command("refresh")
@@ -115,8 +137,8 @@ def executables_of(catalog: Catalog) -> tuple[str, ...]:
 
 
 def list_visible(invocation: Invocation) -> int:
-    """Prints the tools that agents see, and those of executables that are not usable yet; the exit code is
-    always 0."""
+    """Prints the tools that agents see, and those of executables and manifests that are not usable yet; the
+    exit code is always 0."""
     from flycore.catalog.document import tool_status, visible_catalog
 
     catalog = read_catalog(invocation.places(), probe=True)
@@ -124,7 +146,7 @@ def list_visible(invocation: Invocation) -> int:
     views = [
         view
         for view in catalog.capabilities
-        if view.capability.name in shown or view.source.startswith("executable:")
+        if view.capability.name in shown or view.source.startswith(("executable:", "manifest:"))
     ]
     rows = [_offered(view, tool_status(view)) for view in views]
     if invocation.as_json:
