@@ -66,6 +66,10 @@ def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> I
         yield "restarted, for every caller, where it does not end a cancelled call"
     if entry.seal_in_place:
         yield "runs in place: its seal is partial"
+    if entry.creator:
+        yield f"made by the agent {_quoted(entry.creator)}; what it wrote:"
+        written = json.dumps(entry.raw, ensure_ascii=False, indent=2, sort_keys=True)
+        yield from (f"  {line}" for line in written.splitlines())
     position = entry.position
     if entry.source.discovered:
         yield f"found in {_quoted(entry.file)}"

@@ -22,6 +22,7 @@ from flycore.model.enums import Code, Level, RequestState, Status
 from flycore.model.json import Json, JsonObject, canonical_json, digest, text_digest
 from flycore.model.json_pieces import encode
 from flycore.model.question import Question
+from flycore.model.sidecar import SidecarEntry
 
 TOOL_CALLED = "TOOL_CALLED"
 APPROVAL_ASKED = "APPROVAL_ASKED"
@@ -38,6 +39,8 @@ LEASE_CHANGED = "LEASE_CHANGED"
 RULE_CHANGED = "RULE_CHANGED"
 BLOCK_CHANGED = "BLOCK_CHANGED"
 REGISTRY_EDITED = "REGISTRY_EDITED"
+TOOL_CREATED = "TOOL_CREATED"
+TOOL_REVIEWED = "TOOL_REVIEWED"
 TOKEN_CHANGED = "TOKEN_CHANGED"  # noqa: S105 - the name of an event
 TAIL_TORN = "TAIL_TORN"
 PANIC = "PANIC"
@@ -248,6 +251,33 @@ def trust_decided(accepted: tuple[tuple[str, str], ...], *, by: str, revoked: bo
         "count": len(accepted),
         "entries": entries,
     }
+
+
+def tool_created(entry: SidecarEntry, *, changed: bool) -> JsonObject:
+    """Fields for a tool that an agent made, or made anew. `content` is the digest that an approval is of."""
+    return {"changed": changed, **_created_tool(entry)}
+
+
+def tool_reviewed(entry: SidecarEntry, *, by: str) -> JsonObject:
+    """Fields for a tool of an agent that a person has reviewed and approved."""
+    return {"decision": "approved", "decidedBy": by, **_created_tool(entry)}
+
+
+def _created_tool(entry: SidecarEntry) -> JsonObject:
+    permissions: JsonObject = msgspec.to_builtins(entry.permissions)
+    return {
+        "tool": _bounded(entry.id),
+        "creator": _bounded(entry.creator),
+        "permissions": permissions,
+        "content": entry.digest,
+    }
+
+
+def executed_creation(entry: SidecarEntry | None) -> JsonObject:
+    """Further fields of `TOOL_EXECUTED` for a tool that an agent made; none for any other."""
+    if entry is None or not entry.creator:
+        return {}
+    return {"created": _created_tool(entry)}
 
 
 def token_changed(name: str, decision: str, *, by: str) -> JsonObject:

@@ -12,6 +12,7 @@ not name, it does not allow; an empty limit allows nothing, and a limit that can
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +25,7 @@ from flycore.model.enums import Layer, Risk
 from flycore.model.json import Json, JsonObject, escape_key
 from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim
 from flycore.model.tool_exec import ExampleCall
+from flycore.registry.created_tools import DEFAULT_LIMIT
 
 
 def excess_permissions(permissions: Permissions, ceiling: JsonObject | None) -> tuple[str, ...]:
@@ -44,6 +46,16 @@ def excess_permissions(permissions: Permissions, ceiling: JsonObject | None) -> 
     if permissions.desktop and ceiling.get("desktop") is not True:
         found.append("desktop")
     return tuple(found)
+
+
+def excess_of_created(
+    permissions: Permissions, ceiling: JsonObject | None, project: Iterable[JsonObject]
+) -> tuple[str, ...]:
+    """Return the permissions of a tool that an agent made beyond its limit: that of the user's settings, else
+    a narrow one, and every one that the project's files set."""
+    limits = (DEFAULT_LIMIT if ceiling is None else ceiling, *project)
+    found = (excess_permissions(permissions, limit) for limit in limits)
+    return tuple(dict.fromkeys(item for excess in found for item in excess))
 
 
 def _strings(value: Json) -> tuple[str, ...]:

@@ -27,7 +27,7 @@ from flycore.model.json import JsonObject, digest
 from flycore.model.sidecar import DEFAULT_TIMEOUT_MS, SidecarEntry, ToolClaim
 from flycore.registry.entry import entry_digest, sorted_json
 from flycore.registry.names import LONGEST_ID
-from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
+from flycore.registry.paths import LEGACY_REGISTRY_FILE, MANIFESTS_DIR, REGISTRY_FILE, RootPaths
 from flycore.registry.watch import Stamp, stamp_of
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
 
@@ -51,7 +51,7 @@ _SETTLED_NS = 100_000_000
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _NO_ID = re.compile(r"[^a-z0-9._-]")
 _NEVER = frozenset(("node_modules", "__pycache__"))
-_OWN_FOLDERS = ("tools/packages", "tools/manifests")
+_OWN_FOLDERS = ("tools/packages", MANIFESTS_DIR)
 """Folders below the app root with the programs of packages and manifests, which declare them themselves."""
 
 

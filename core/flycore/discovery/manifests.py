@@ -10,15 +10,17 @@ from flycore.discovery.search_folder import SearchFolder
 from flycore.model.described import Origin
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.sidecar import SidecarEntry
+from flycore.registry.created_tools import PROJECT_LIMIT_FILES, UNKNOWN_CREATOR, as_created, creators
 from flycore.registry.manifest import parse_manifest, unreadable_manifest
-from flycore.registry.paths import RootPaths
+from flycore.registry.paths import MANIFEST_FILE, MANIFESTS_DIR, RootPaths
 from flycore.registry.read_file import whole_file
 from flycore.registry.watch import Stamp, stamp_of
 from flycore.registry.yaml_text import MAX_YAML_BYTES
 
-MANIFEST_FILE = "tool.yml"
-MANIFEST_FOLDERS = ("tools/manifests", ".glee/tools")
+MANIFEST_FOLDERS = (MANIFESTS_DIR, ".glee/tools")
 """Folders of manifests, below the app root; the first one wins where two have a tool of the same name."""
+CREATED = "made by agents"
+"""What the folder of the tools that agents made is called for people."""
 _KEPT = 512
 
 
@@ -37,7 +39,19 @@ def read_manifests(
         if names.left:
             said = f"{names.left} more folders are not searched for manifests"
             problems.append(whole_file(folder, "too-many", said, "remove what you do not use"))
-    return tuple(entries), tuple(problems)
+    return (*entries, *_read_created(places, is_reserved)), tuple(problems)
+
+
+def _read_created(places: RootPaths, is_reserved: Callable[[str], bool]) -> Iterator[SidecarEntry]:
+    """Yield the entries of the tools that agents made."""
+    if not places.created_dir.is_dir():
+        return
+    made_by = creators(places)
+    anchor = SearchFolder(places.created_dir, Origin.USER, f"{CREATED}/")
+    for name in anchor.folders(".").names:
+        entry = _read(anchor, f"{name}/{MANIFEST_FILE}", name, is_reserved)
+        if entry is not None:
+            yield as_created(entry, made_by.get(name, UNKNOWN_CREATOR))
 
 
 def watched_manifests(places: RootPaths) -> Iterator[tuple[Path, Stamp]]:
@@ -49,6 +63,16 @@ def watched_manifests(places: RootPaths) -> Iterator[tuple[Path, Stamp]]:
         for name in anchor.folders(folder).names:
             for path in (top / name, top / name / MANIFEST_FILE):
                 yield path, stamp_of(path)
+    for path in _created_files(places):
+        yield path, stamp_of(path)
+
+
+def _created_files(places: RootPaths) -> Iterator[Path]:
+    yield from (places.app_root / relative for relative in PROJECT_LIMIT_FILES)
+    if places.created_dir.is_dir():
+        yield places.created_dir
+        for name in SearchFolder(places.created_dir, Origin.USER).folders(".").names:
+            yield places.created_dir / name / MANIFEST_FILE
 
 
 def _read(
@@ -56,10 +80,10 @@ def _read(
 ) -> SidecarEntry | None:
     """Return the entry of one manifest; None where the folder holds none."""
     found = anchor.whole(relative, MAX_YAML_BYTES)
-    file = str(anchor.path / relative)
+    file, shown = str(anchor.path / relative), anchor.shown(relative)
     if found.problem is not None:
-        return unreadable_manifest(relative, name, file, (found.problem,))
-    return None if found.text is None else _parsed(found.text, relative, name, file, is_reserved)
+        return unreadable_manifest(shown, name, file, (found.problem,))
+    return None if found.text is None else _parsed(found.text, shown, name, file, is_reserved)
 
 
 @lru_cache(maxsize=_KEPT)

@@ -19,7 +19,7 @@ from flycore.discovery.diagnostics import DiagnosticList, parsed
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.json import Json
 from flycore.model.sidecar import DEFAULT_TIMEOUT_MS
-from flycore.registry.paths import PROJECT_CONFIG_FILE, PROJECT_TOOLS, SYSTEM_TOOLS, RootPaths
+from flycore.registry.paths import PROJECT_TOOLS, SYSTEM_TOOLS, TOOLS_CONFIG_FILE, RootPaths
 from flycore.registry.read_file import read_text
 
 MEMBER = "externalTools"
@@ -73,7 +73,7 @@ def find_tool_folders(places: RootPaths, environ: Mapping[str, str]) -> ToolFold
     Of a folder that is named twice, the last place counts.
     """
     found: list[Diagnostic] = []
-    own = _read_external(places.app_root, PROJECT_CONFIG_FILE, found)
+    own = _read_external(places.app_root, TOOLS_CONFIG_FILE, found)
     if not own.enabled:
         return ToolFolders((), tuple(found))
     home, users = environ.get("HOME", ""), places.user_tools_dir
@@ -94,7 +94,7 @@ def find_tool_folders(places: RootPaths, environ: Mapping[str, str]) -> ToolFold
 
 def tool_folder_files(places: RootPaths) -> tuple[Path, ...]:
     """Return the files that may name further folders."""
-    return tuple(places.app_root / file for file in (PROJECT_CONFIG_FILE, *OTHER_CONFIGS))
+    return tuple(places.app_root / file for file in (TOOLS_CONFIG_FILE, *OTHER_CONFIGS))
 
 
 def read_duration(value: Json) -> int | None:
@@ -112,7 +112,7 @@ def _read_external(root: Path, file: str, found: list[Diagnostic]) -> _ExternalT
     """Return what the file says of executables, and add what is wrong with it to `found`."""
     nothing = _ExternalTools(file)
     text, _, problem = read_text(root, file, file)
-    others = file != PROJECT_CONFIG_FILE
+    others = file != TOOLS_CONFIG_FILE
     if text is None:
         found += [problem] if problem is not None else []
         return nothing

@@ -208,6 +208,12 @@ class Kernel:
             return None
         return self._nested_roots.permission(root, caller)
 
+    async def create_tool(self, name: str, definition: JsonObject | str, caller: Caller) -> Outcome:
+        """Keep a tool that an agent made for a person's review. While everything is stopped, none is made."""
+        if self._panic.active():
+            return Outcome(accepted=False, why_not="everything is stopped until a person releases it")
+        return await self._refresher.create_tool(name, definition, str(caller))
+
     async def panic(self, by: str) -> bool:
         """Stop everything until a person releases it. `by` names the client, for the person and the log."""
         return await self._panic.stop_everything(by)

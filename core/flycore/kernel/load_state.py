@@ -25,13 +25,14 @@ from flycore.catalog.executable_tools import with_offered_tools
 from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
 from flycore.catalog.plan_capabilities import plan_names
 from flycore.catalog.probes import ProbeFinding
-from flycore.catalog.registry_capability import excess_permissions
+from flycore.catalog.registry_capability import excess_of_created, excess_permissions
 from flycore.catalog.runtime import RuntimeFinding
 from flycore.discovery.tool_layers import read_tool_layers
 from flycore.model.catalog import Capability
 from flycore.model.described import Described
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.enums import Kind, Level
+from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram
 from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
@@ -43,6 +44,7 @@ from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import Policy, denying_rules, load_policy
 from flycore.policy.files import SystemFile
 from flycore.policy.overview import policy_overview
+from flycore.registry.created_tools import project_limits
 from flycore.registry.load import add_discovered, load_registry
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
 from flycore.registry.resolve import at_url
@@ -102,6 +104,8 @@ class Files:
     settings: Settings
     programs: Mapping[str, ResolvedProgram]
     delegates: Mapping[str, Mapping[str, ResolvedProgram]]
+    project_limits: tuple[JsonObject, ...] = ()
+    """The limits that the project's files set for tools that agents make."""
 
     def resolutions(self, sidecar: str) -> dict[str, ResolvedProgram]:
         """Return the programs of the sidecar's command, under `COMMAND`, and of its delegates by name."""
@@ -182,7 +186,14 @@ def read_files(environment: RootEnvironment, last: Files | None) -> Files:
     )
     settings, problems = load_settings(environment.places.config_dir)
     registry = _with_diagnostics(registry, (*policy.diagnostics, *problems))
-    return Files(registry=registry, policy=policy, settings=settings, programs=programs, delegates=delegates)
+    return Files(
+        registry=registry,
+        policy=policy,
+        settings=settings,
+        programs=programs,
+        delegates=delegates,
+        project_limits=project_limits(environment.places.app_root),
+    )
 
 
 def resolve_programs(
@@ -241,7 +252,7 @@ def build_state(
         described=observed.described,
         offers=observed.offers,
         bundled=frozenset(bundled),
-        exceeded=_exceeded(registry, files.settings),
+        exceeded=_exceeded(registry, files),
         minimum=files.settings.sandbox_minimum,
         machine=find_host_tools(environment.environ),
         registry_file=declared_in(environment.places, registry),
@@ -269,10 +280,13 @@ def build_state(
     )
 
 
-def _exceeded(registry: Registry, settings: Settings) -> dict[str, tuple[str, ...]]:
+def _exceeded(registry: Registry, files: Files) -> dict[str, tuple[str, ...]]:
     """Return the permissions beyond the limit of the person's settings, by sidecar."""
+    limit = files.settings.max_permissions
     return {
-        entry.id: excess_permissions(entry.effective_permissions, settings.max_permissions)
+        entry.id: excess_of_created(entry.effective_permissions, limit, files.project_limits)
+        if entry.creator
+        else excess_permissions(entry.effective_permissions, limit)
         for entry in registry.entries
     }
 

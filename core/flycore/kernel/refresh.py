@@ -344,6 +344,10 @@ class StateRefresher:
         """Trust the entries that are still as they were shown; `by` is for the log."""
         return await self.apply_edit(lambda trusting, now: trusting.accept(accepted, now, by))
 
+    async def create_tool(self, name: str, definition: JsonObject | str, creator: str) -> Outcome:
+        """Keep a tool that an agent made for a person's review. It runs no sooner."""
+        return await self.apply_edit(lambda registry, _: registry.create_tool(name, definition, creator))
+
     async def revoke_trust(self, by: str) -> Outcome:
         """Revoke all trust in the project's entries; `by` is for the log. Running calls go on."""
         return await self.apply_edit(lambda trusting, _: trusting.revoke(by))

@@ -18,6 +18,7 @@ from flycore.kernel.effective_entries import EffectiveFiles, effective_files, en
 from flycore.kernel.load_state import Files, RootEnvironment, read_files
 from flycore.kernel.mcp_status import McpStatus, is_schema_unknown
 from flycore.kernel.replaced_entries import summarize_entry
+from flycore.kernel.tool_creation import create_tool
 from flycore.model.approval import Outcome
 from flycore.model.described import Import
 from flycore.model.diagnostics import Diagnostic, Position, Severity
@@ -223,11 +224,28 @@ class TrustedRegistry:
         self._accept_programs(accepted_pairs)
         if failed:
             outcome = Outcome(accepted=False, why_not="; ".join(failed))
-        return EditResult(outcome, _trust_lines((*accepted_pairs, *(() if failed else tools)), by))
+        lines = _trust_lines((*accepted_pairs, *(() if failed else tools)), by)
+        return EditResult(outcome, (*lines, *self._review_lines(accepted_pairs, by)))
+
+    def _review_lines(self, accepted: AcceptedEntries, by: str) -> LogLines:
+        """Return a log line for each tool of an agent that was trusted, and so has been reviewed."""
+        entries = (self._declared.registry.entry(sidecar) for sidecar, _ in accepted)
+        return tuple(
+            (audit_events.TOOL_REVIEWED, audit_events.tool_reviewed(entry, by=by))
+            for entry in entries
+            if entry is not None and entry.creator
+        )
 
     def _accept_programs(self, accepted: AcceptedEntries) -> None:
         """Record the programs of entries that have just been trusted, as they are at this moment."""
         accept_trusted(self._environment, self._declared.registry, tuple(sidecar for sidecar, _ in accepted))
+
+    def create_tool(self, name: str, definition: JsonObject | str, creator: str) -> EditResult:
+        """Keep a tool that an agent made for a person's review."""
+        self.read()
+        made = create_tool(self._environment.places, self._declared, name, definition, creator)
+        self.read()
+        return EditResult(made.outcome, made.lines)
 
     def accept_policy(self, shown: str, by: str) -> EditResult:
         """Accept the looser rules of the user's policy file, if they are still as they were shown."""

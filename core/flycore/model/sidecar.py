@@ -169,6 +169,8 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     that is the folder of its `command_anchor`."""
     sha256: str = ""
     """For an executable outside of the user's own folders: the digest of the bytes that trust is given to."""
+    creator: str = ""
+    """For a tool that an agent made: who that was."""
     in_user_folder: bool = False
     """For a discovered entry: whether its file lies in a folder of the user's own, and is trusted by that."""
 

@@ -33,7 +33,10 @@ def filled_exec(entry: SidecarEntry, input: JsonObject, secrets: Mapping[str, st
 
 
 def value_refusal(entry: SidecarEntry, input: JsonObject, secrets: Mapping[str, str]) -> Rejection | None:
-    """Why a value of the call has no place in the entry's `exec`; None where each has one."""
+    """Why a value of the call has no place in the entry's `exec`; None where each has one.
+
+    This is found out before anybody is asked, because such a call never runs.
+    """
     if entry.exec is None:
         return None
     filled = filled_exec(entry, input, secrets)

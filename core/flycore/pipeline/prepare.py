@@ -429,12 +429,10 @@ async def prepare(
     if isinstance(sealed, Rejection):
         return sealed
     secrets, missing = declared_secrets(entry.permissions, context.root.secret_values)
-    sandbox = _secret_missing(missing) if missing else _report(root_state, target, sealed.seal)
+    stop = _secret_missing(missing) if missing else value_refusal(entry, input, secrets)
+    sandbox = stop or _report(root_state, target, sealed.seal)
     if isinstance(sandbox, Rejection):
         return sandbox
-    # Before anybody is asked: a value that has no place where the tool puts it is never run.
-    if (refusal := value_refusal(entry, input, secrets)) is not None:
-        return refusal
     now = context.clock.now()
     # Policy comes after the seal, because its rules tell the programs of this distribution from others, and
     # before the target is read: nothing of the screen is read for a call that is denied.

@@ -119,6 +119,7 @@ def _result_fields(
         input_digest=prepared.input_digest if prepared else "",
         outputs=outputs,
     )
+    fields |= audit_events.executed_creation(prepared.target.entry if prepared else None)
     return masks.json(fields)
 
 

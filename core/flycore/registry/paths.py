@@ -20,7 +20,6 @@ MANIFESTS_DIR = "tools/manifests"
 MANIFEST_FILE = "tool.yml"
 POLICY_FILE = "policy.jsonc"
 PROJECT_POLICY_FILE = "tools/policy.jsonc"
-PROJECT_CONFIG_FILE = "tools/config.jsonc"
 PROJECT_TOOLS = "tools/bin"
 SETTINGS_FILE = "config.jsonc"
 TRUST_FILE = "trust.json"
@@ -41,6 +40,7 @@ PROBES_FILE = "probes.json"
 SCHEMAS_FILE = "schemas.json"
 AUDIT_DIR = "audit"
 ARTIFACTS_DIR = "artifacts"
+CREATED_DIR = "created"
 STORE_DIR = "store"
 EMPTY_DIR = "empty"
 SYSTEM_TOOLS = Path("/usr/local/share/flytui/tools")
@@ -137,6 +137,11 @@ class RootPaths:
     def empty_dir(self) -> Path:
         """The working folder of programs that start in an empty one."""
         return self.state_dir / EMPTY_DIR
+
+    @property
+    def created_dir(self) -> Path:
+        """The folder of the tools that agents made, with one folder for each."""
+        return self.state_dir / CREATED_DIR
 
     @property
     def store_dir(self) -> Path:

@@ -103,6 +103,14 @@ class ToolCall(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whether the result says what the sandbox refused to the program, also where the call succeeds."""
 
 
+class ToolCreate(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`tool.create`. The tool waits for a person's review; no field approves anything."""
+
+    name: str
+    definition: JsonObject | str
+    """A tool manifest, as an object or as the text of the file."""
+
+
 class ToolCancel(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`tool.cancel`: end a call, by its id or by the id of its `tool.call` message."""
 
@@ -304,7 +312,7 @@ class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     paired: bool | UnsetType = UNSET
     """Answer to `console.pair`: true."""
     outcome: Outcome | UnsetType = UNSET
-    """Answer to a decision of a paired console."""
+    """Answer to a decision of a paired console, and to `tool.create`: whether the tool waits for review."""
     permission: RootPermission | UnsetType = UNSET
     """Answer to `root.nested`."""
 

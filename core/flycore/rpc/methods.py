@@ -202,6 +202,15 @@ class Client(Protocol):
         """
         ...
 
+    @wire_method("tool.create", "ack", m.Ack, key="outcome", payload=m.ToolCreate, kind=Kind.ACT)
+    async def create_tool(self, name: str, definition: JsonObject | str) -> Outcome:
+        """Keep a tool that this client made, a manifest, for a person's review. It runs no sooner.
+
+        Its permissions stay within a limit, and each call of it is asked about. A definition of the same name
+        replaces the earlier one, and is reviewed again.
+        """
+        raise UnimplementedError
+
     @wire_method(
         "tool.cancel",
         "ack",

@@ -50,7 +50,9 @@ def minimum_level(entry: SidecarEntry, *, bundled: bool) -> Level:
     """Return the weakest level at which the entry's tools may run, as long as the user's settings name no
     other for a tool."""
     # What no sandbox can hold has no minimum, else it could not run at all; each card shows that.
-    return Level.DEGRADED if is_confinable(entry, bundled=bundled) and not bundled else Level.NONE
+    if not is_confinable(entry, bundled=bundled) or bundled:
+        return Level.NONE
+    return Level.ENFORCED if entry.creator else Level.DEGRADED
 
 
 def is_confinable(entry: SidecarEntry, *, bundled: bool) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from flycore.catalog.document import without_rules
 from flycore.kernel.kernel import Kernel
-from flycore.model.approval import Ask, StandingRule
+from flycore.model.approval import Ask, Outcome, StandingRule
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, Picture
 from flycore.model.catalog import Catalog
@@ -99,6 +99,10 @@ class Queries:
         """Stop everything in the name of this client. Return False where everything was stopped already."""
         # Every client may stop everything. No message releases the stop: only the console does.
         return await self._kernel.panic(str(self._caller))
+
+    async def create_tool(self, name: str, definition: JsonObject | str) -> Outcome:
+        """Keep a tool that this client made for a person's review."""
+        return await self._kernel.create_tool(name, definition, self._caller)
 
     async def nested_root(self, root: str) -> RootPermission:
         """Return whether programs may work on that root. Raises msgspec.ValidationError where it is none."""

@@ -294,7 +294,7 @@ BROKEN: dict[str, Any] = {
     "old.core": {"command": "flytui-sidecar", "compatibleCore": "<0.0.1", "tools": ["audio.speak"]},
     "a.builtin": {"command": "flytui-sidecar", "tools": ["workspace.read"]},
     "double.claim": {"command": "flytui-sidecar", "args": ["utility.local"], "tools": ["file.hash"]},
-    "no.kind": {"command": "flytui-sidecar", "kind": "http", "tools": ["lsp.symbols"]},
+    "no.kind": {"command": "flytui-sidecar", "kind": "executable", "tools": ["lsp.symbols"]},
 }
 EXPECTED = {
     "broken.entry": "manifest-invalid",

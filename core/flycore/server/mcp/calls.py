@@ -68,6 +68,8 @@ class ToolRequests:
                 )
             if params.name == names.CALL_ALIAS:
                 return await self._call_alias(ctx, tool_list, params.arguments or {})
+            if params.name in (names.CREATE, names.CREATE_ALIAS):
+                return await self._create(params.arguments or {})
             result = await self._run(ctx, tool_list, params.name, params.arguments or {})
             if _is_unknown(result, tool_list):
                 raise MCPError(INVALID_PARAMS, unknown_tool(tool_list, params.name))
@@ -85,6 +87,18 @@ class ToolRequests:
         if _is_unknown(result, tool_list):
             return tool_error(Code.NOT_FOUND, unknown_tool(tool_list, name))
         return await self._answer(tool_list, result)
+
+    async def _create(self, arguments: JsonObject) -> CallToolResult:
+        await run_aside(is_large(arguments), _check_strict, arguments)
+        name, definition = arguments.get("name"), arguments.get("definition")
+        others = set(arguments) - {"name", "definition"}
+        if not isinstance(name, str) or not isinstance(definition, dict | str) or others:
+            takes = "takes a name, a text, and a definition, an object or a text"
+            return tool_error(Code.INVALID_INPUT, f"tool_create {takes}")
+        made = await self._client.create_tool(name, definition)
+        if not made.accepted:
+            return tool_error(Code.INVALID_INPUT, made.why_not, "correct the definition, then make it again")
+        return text_result({"name": name, "state": "waits for a person's review; it cannot be called before"})
 
     async def _run(self, ctx: Context, tool_list: ToolList, name: str, arguments: JsonObject) -> ToolResult:
         """Run the tool with that MCP name and report its progress.

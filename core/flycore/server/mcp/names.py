@@ -18,7 +18,7 @@ MAX_REMEMBERED = 4_096
 """Names that stay reserved for tools that no longer exist."""
 _HASH_DIGITS = 8
 """Hexadecimal digits of the hash that replaces the end of a long name."""
-RESERVED = ("glee_tool", "glee_tools_list", "glee_tool_create")
+RESERVED = ("glee_tool", "glee_tools_list", "glee_tool_create", "tool_create")
 """Names that agents know already. No capability gets one of them."""
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _SOURCES = ("builtin", "plan", "registry:user", "registry:project")
@@ -92,8 +92,27 @@ def _order(view: CapabilityView) -> tuple[bool, int, str, str]:
     return not view.capability.known, rank, view.source, view.capability.name
 
 
-# Two further tools, which agents know from other programs under these names and with these schemas.
+# Further tools, which agents know from other programs under these names and with these schemas.
 
+CREATE = "tool_create"
+CREATE_ALIAS = "glee_tool_create"
+_CREATE_SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "description": "Name of the new tool."},
+        "definition": {
+            "type": ["object", "string"],
+            "description": "Its manifest: name, description, kind (http, command or python), inputs, outputs,"
+            " exec, permissions, examples; as an object, or as YAML text.",
+        },
+    },
+    "required": ["name", "definition"],
+    "additionalProperties": False,
+}
+_CREATE_DESCRIPTION = (
+    "Makes a new tool out of a manifest. A person reviews it first, and it cannot be called before. Its"
+    " permissions are limited: no files may be written, and no secrets used, unless the person allows that."
+)
 CALL_ALIAS = "glee_tool"
 LIST_ALIAS = "glee_tools_list"
 ALIASES = (
@@ -113,6 +132,18 @@ ALIASES = (
         annotations=ToolAnnotations(
             read_only_hint=False, destructive_hint=True, idempotent_hint=False, open_world_hint=True
         ),
+    ),
+    *(
+        Tool(
+            name=name,
+            title=name,
+            description=_CREATE_DESCRIPTION,
+            input_schema=_CREATE_SCHEMA,
+            annotations=ToolAnnotations(
+                read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+            ),
+        )
+        for name in (CREATE, CREATE_ALIAS)
     ),
     Tool(
         name=LIST_ALIAS,

@@ -286,3 +286,27 @@ async def test_tools_are_called_under_the_names_that_agents_know(root: Root, era
         assert about(denied)["error"]["code"] == "denied"
         for wrong in ({"name": "back_fla"}, {"name": 3}, {}, {"name": "back_flat", "params": []}):
             assert (await client.call_tool("glee_tool", wrong)).is_error
+
+
+@pytest.mark.parametrize("name", ["tool_create", "glee_tool_create"])
+async def test_a_tool_that_an_agent_makes_waits_for_a_review(root: Root, era: str, name: str) -> None:
+    definition = {
+        "name": "made",
+        "description": "A made tool.",
+        "kind": "http",
+        "permissions": {"network": True},
+        "exec": {"http": {"url": "https://a.example/"}},
+    }
+    async with kernel_of(root) as kernel, client_of(root, kernel, era) as client:
+        made = await client.call_tool(name, {"name": "made", "definition": definition})
+        assert not made.is_error
+        assert json.loads(text_of(made))["name"] == "made"
+        assert [item.sidecar for item in kernel.pending_trust()] == ["made"]
+        with pytest.raises(MCPError):
+            await client.call_tool("made", {})
+        greedy = {**definition, "permissions": {"network": True, "fs": {"write": ["out"]}}}
+        refused = await client.call_tool(name, {"name": "made", "definition": greedy})
+        assert refused.is_error
+        assert "files write out" in text_of(refused)
+        for wrong in ({"name": "made"}, {"name": 3, "definition": {}}, {"name": "a", "definition": []}):
+            assert (await client.call_tool(name, wrong)).is_error  # type: ignore[arg-type]  # wrong on purpose

@@ -1,0 +1,125 @@
+"""Tools that agents made: manifests in a folder of flytui's own, apart from those of the project.
+
+Such a manifest waits for a person's review like every entry that nobody trusts. Whatever it says, each call
+of its tool is asked about, and its permissions stay within a limit of their own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from flycore.model.json import JsonObject, StrictJsonError, canonical_json, read_strict
+from flycore.model.sidecar import SidecarEntry, ToolClaim
+from flycore.registry.jsonc.parse import parse_jsonc
+from flycore.registry.paths import MANIFEST_FILE, TOOLS_CONFIG_FILE, RootPaths
+from flycore.registry.read_file import read_text
+from flycore.registry.yaml_text import MAX_YAML_BYTES, read_yaml
+from flysafe.atomic import private_folder, write_atomic
+from flysafe.beneath import read_beneath
+
+CREATORS_FILE = "creators.json"
+PROJECT_LIMIT_FILES = (TOOLS_CONFIG_FILE, ".glee/config.yml")
+"""Files of a project that may lower the limit for tools that agents make."""
+DEFAULT_LIMIT: JsonObject = {"network": True, "fs": {"read": ["."], "write": []}, "secrets": []}
+"""The most that such a tool may be permitted where the user's settings name no limit."""
+MOST_CREATED = 64
+"""Tools of agents that one root keeps, so that no agent fills the disk or a person's list."""
+LARGEST_DEFINITION = 65_536
+"""Bytes of one definition. A person has to read it."""
+UNKNOWN_CREATOR = "an agent that is not known any more"
+REASON = "an agent made this tool"
+
+
+def definition_text(definition: JsonObject | str) -> str:
+    """Return the text of a manifest: a text as it is, an object as JSON, which is YAML, too. Raises
+    ValueError for one that is too large, or that JSON programs do not read alike."""
+    text = definition if isinstance(definition, str) else ""
+    if not isinstance(definition, str):
+        canonical_json(definition)  # raises ValueError for what JSON programs do not read alike
+        text = json.dumps(definition, ensure_ascii=False, indent=2) + "\n"
+    if len(text.encode("utf-8", "replace")) > LARGEST_DEFINITION:
+        raise ValueError(f"a definition has at most {LARGEST_DEFINITION // 1024} KiB")
+    return text
+
+
+def as_created(entry: SidecarEntry, creator: str) -> SidecarEntry:
+    """Return the entry of a manifest as that of a tool that an agent made: each call of it is asked about."""
+    reason = REASON
+    tools: list[ToolClaim] = []
+    for claim in entry.tools:
+        spec = claim.spec
+        if spec is not None:
+            stated = spec.get("approval")
+            own = stated.get("reason") if isinstance(stated, dict) else None
+            reason = f"{REASON}: {own}" if isinstance(own, str) and own else REASON
+            spec = {**spec, "approval": {"required": True, "reason": reason}}
+        tools.append(ToolClaim(name=claim.name, spec=spec))
+    return msgspec.structs.replace(entry, creator=creator or UNKNOWN_CREATOR, tools=tuple(tools))
+
+
+def creators(places: RootPaths) -> Mapping[str, str]:
+    """Return who made each tool, by the tool's name; empty where that cannot be read."""
+    try:
+        found = read_strict(read_beneath(places.created_dir, CREATORS_FILE, MAX_YAML_BYTES, links=False))
+    except (OSError, StrictJsonError):
+        return {}
+    known = found if isinstance(found, dict) else {}
+    return {name: by for name, by in known.items() if isinstance(by, str)}
+
+
+def write_created(places: RootPaths, name: str, text: str, creator: str) -> None:
+    """Write a manifest and its creator. Raises OSError."""
+    folder = places.created_dir / name
+    private_folder(places.created_dir)
+    private_folder(folder)
+    # The creator first: a manifest is never there without one.
+    known = {**creators(places), name: creator}
+    write_atomic(places.created_dir / CREATORS_FILE, canonical_json(known).encode("ascii"))
+    write_atomic(folder / MANIFEST_FILE, text.encode())
+
+
+def created_names(places: RootPaths) -> frozenset[str]:
+    """Return the names of the tools that agents have made."""
+    try:
+        names = os.listdir(places.created_dir)
+    except OSError:
+        return frozenset()
+    return frozenset(name for name in names if (places.created_dir / name).is_dir())
+
+
+def project_limits(app_root: Path) -> tuple[JsonObject, ...]:
+    """Return the limits that files of the project set. One that cannot be read permits nothing."""
+    found: list[JsonObject] = []
+    for relative in PROJECT_LIMIT_FILES:
+        text, _, problem = read_text(app_root, relative, relative, MAX_YAML_BYTES)
+        if text is None and problem is None:
+            continue
+        limit = _limit_in(text or "", relative) if problem is None else {}
+        found += [] if limit is None else [limit]
+    return tuple(found)
+
+
+def _limit_in(text: str, shown: str) -> JsonObject | None:
+    """Return the limit of one file; None where it sets none, an empty one where it cannot be read."""
+    if shown.endswith(".yml"):
+        read = read_yaml(text, shown)
+        value, broken = read.value, bool(read.problems)
+    else:
+        value, problem = parse_jsonc(text, shown)
+        broken = problem is not None
+    if broken:
+        return {}
+    security = value.get("security") if isinstance(value, dict) else None
+    if security is None:
+        return None
+    if not isinstance(security, dict):
+        return {}
+    limit = security.get("max_permissions")
+    if limit is None:
+        return None if "max_permissions" not in security else {}
+    return limit if isinstance(limit, dict) else {}
