@@ -71,8 +71,19 @@ def _in_environment(folder: Path, venv: str) -> tuple[str, _Why | None]:
     finally:
         os.close(programs)
     candidates = (os.path.join(found, name) for name in _NAMES)
-    called = next((path for path in candidates if os.path.isfile(path) and os.access(path, os.X_OK)), "")
+    called = next(filter(_is_interpreter, candidates), "")
     return (called, None) if called else ("", _no_interpreter(venv))
+
+
+def _is_interpreter(path: str) -> bool:
+    """Return whether the file is a program that can be run, and no script, which could start any other."""
+    if not os.path.isfile(path) or not os.access(path, os.X_OK):
+        return False
+    try:
+        with open(path, "rb") as file:
+            return file.read(2) != b"#!"
+    except OSError:
+        return False
 
 
 def _no_interpreter(venv: str) -> _Why:
@@ -85,7 +96,7 @@ def _on_path(path_env: str, interpreter_dir: Path) -> tuple[str, _Why | None]:
     # flytui's own interpreter comes last: its packages are no part of what the function was written for.
     for folder in (*path_env.split(os.pathsep), str(interpreter_dir)):
         path = os.path.join(folder, "python3")
-        if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
+        if os.path.isabs(folder) and _is_interpreter(path):
             return path, None
     said = "python3 is not on PATH"
     remedy = "install python3, or name a virtual environment in exec.python.venv"

@@ -85,6 +85,8 @@ class Method:
     instead of showing everything."""
     refusal: str = ""
     """The error message for clients that are not viewers, for Who.VIEWER."""
+    for_agents: str = ""
+    """The error message for viewers, where only clients that call tools may send it; else empty."""
     interface: str = ""
     """`Client` or `Approver`; empty where neither has this method."""
     name: str = ""
@@ -202,7 +204,15 @@ class Client(Protocol):
         """
         ...
 
-    @wire_method("tool.create", "ack", m.Ack, key="outcome", payload=m.ToolCreate, kind=Kind.ACT)
+    @wire_method(
+        "tool.create",
+        "ack",
+        m.Ack,
+        key="outcome",
+        payload=m.ToolCreate,
+        kind=Kind.ACT,
+        for_agents="a viewer cannot make tools",
+    )
     async def create_tool(self, name: str, definition: JsonObject | str) -> Outcome:
         """Keep a tool that this client made, a manifest, for a person's review. It runs no sooner.
 

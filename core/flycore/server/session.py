@@ -93,7 +93,6 @@ class Session:
             "event.subscribe": self._subscribe,
             "event.unsubscribe": self._unsubscribe,
             "tool.call": self._call,
-            "tool.create": self._create,
             "tool.cancel": self._cancel,
             "console.attach": self._enter,
             "console.pair": self._enter,
@@ -263,15 +262,6 @@ class Session:
         else:
             await self._calls.start(message, wanted, self._caller, group)
 
-    async def _create(self, message: m.Envelope, method: Method, group: TaskGroup) -> None:
-        # As for a call: what made a tool must not become a viewer later, which could review it.
-        self._greeted = True
-        self._present.declare(agent=not self._viewer)
-        if self._viewer:
-            await self._error(message, m.ErrorCode.UNAUTHORIZED, "a viewer cannot make tools")
-            return
-        await self._query(message, method, group)
-
     async def _cancel(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         """End a call. An agent ends its own calls; a viewer, which is a person's command line, any call."""
         wanted = msgspec.convert(message.payload, m.ToolCancel)
@@ -288,6 +278,13 @@ class Session:
         if method.who is Who.VIEWER and not self._viewer:
             await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
             return
+        if method.for_agents:
+            # As for a call: what did this must not become a viewer later, which could decide about it.
+            self._greeted = True
+            self._present.declare(agent=not self._viewer)
+            if self._viewer:
+                await self._error(message, m.ErrorCode.UNAUTHORIZED, method.for_agents)
+                return
         result = await self._queries.perform(method, method.arguments_in(wanted))
         await self._send(method.answer, method.answer_of(result), message)
 

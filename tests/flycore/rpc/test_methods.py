@@ -41,6 +41,7 @@ CLIENTS = (LocalClient, RemoteClient, AttachedClient, ReconnectingClient)
 APPROVERS = (RemoteApprover, KernelApprover)
 BY_HAND = ("call", "events")
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "create_tool": ("hello", {"name": "hello"}),
     "cancel": ("c-1",),
     "picture": ("c-1", 2),
     "probe": ("echo",),
@@ -59,6 +60,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "refuse_pairing": (7,),
 }
 FRAMES = {
+    "create_tool": ("tool.create", {"name": "hello", "definition": {"name": "hello"}}),
     "cancel": ("tool.cancel", {"callId": "c-1"}),
     "activity": ("history.list", {}),
     "picture": ("call.picture.get", {"callId": "c-1", "index": 2}),
@@ -96,7 +98,7 @@ TOKEN_MAY = {
     *("event.subscribe", "event.unsubscribe", "tool.call", "tool.cancel", "tool.metrics.get"),
     *("ask.list", "ask.detail.get", "history.list", "history.detail.get", "call.picture.get"),
     *("lease.list", "block.list", "question.list", "trust.list", "rule.list"),
-    *("sidecar.probe", "panic"),
+    *("sidecar.probe", "panic", "tool.create"),
 }
 """All that a client that comes with a token may send."""
 

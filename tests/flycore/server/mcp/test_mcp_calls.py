@@ -302,8 +302,7 @@ async def test_a_tool_that_an_agent_makes_waits_for_a_review(root: Root, era: st
         assert not made.is_error
         assert json.loads(text_of(made))["name"] == "made"
         assert [item.sidecar for item in kernel.pending_trust()] == ["made"]
-        with pytest.raises(MCPError):
-            await client.call_tool("made", {})
+        assert about(await client.call_tool("made", {}))["status"] == "unavailable"
         greedy = {**definition, "permissions": {"network": True, "fs": {"write": ["out"]}}}
         refused = await client.call_tool(name, {"name": "made", "definition": greedy})
         assert refused.is_error
