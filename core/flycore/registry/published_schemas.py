@@ -1,17 +1,20 @@
 """The JSON Schemas that flytui publishes: of the files that people write, and of a call's request and result.
 
-Each is a file of the distribution. `write_schemas` puts copies into a project, where an editor finds them by
-the key `$schema` of a file, or by the first line of a YAML file.
+Each is a file of the distribution, or is made of such files. `write_schemas` puts copies into a project,
+where an editor finds them by the key `$schema` of a file, or by the first line of a YAML file.
 """
 
 from __future__ import annotations
 
 import errno
 import json
+from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, NamedTuple
 
 from flycore.model.json import JsonObject
+from flycore.registry.paths import MANIFEST_FILE, MANIFESTS_DIR, TOOLS_CONFIG_FILE
+from flycore.registry.schema import MANIFEST_SCHEMA_FILE, manifest_schema
 from flysafe.atomic import create_beneath, replace_beneath
 from flysafe.beneath import read_beneath
 
@@ -32,10 +35,14 @@ class PublishedSchema(NamedTuple):
     resource: str
     describes: str
     """The files that it describes, for people; empty for what is no file."""
+    make: Callable[[], JsonObject] | None = None
+    """Makes the schema where it has parts of others; None where it is the file as it is."""
 
     @property
     def text(self) -> str:
-        """The text of the file in the distribution."""
+        """The schema as text."""
+        if self.make is not None:
+            return json.dumps(self.make(), ensure_ascii=False, indent=2) + "\n"
         return resources.files(self.package).joinpath(self.resource).read_text(encoding="utf-8")
 
     @property
@@ -50,8 +57,14 @@ PUBLISHED = (
     ),
     PublishedSchema("policy", "flycore.policy", "policy.schema.json", "tools/policy.jsonc, policy.jsonc"),
     PublishedSchema("settings", "flycore.registry", "settings.schema.json", "config.jsonc"),
-    PublishedSchema("tools-config", "flycore.registry", "tools-config.schema.json", "tools/config.jsonc"),
-    PublishedSchema("manifest", "flycore.registry", "manifest.schema.json", "tools/manifests/NAME/tool.yml"),
+    PublishedSchema("tools-config", "flycore.registry", "tools-config.schema.json", TOOLS_CONFIG_FILE),
+    PublishedSchema(
+        "manifest",
+        "flycore.registry",
+        MANIFEST_SCHEMA_FILE,
+        f"{MANIFESTS_DIR}/NAME/{MANIFEST_FILE}",
+        manifest_schema,
+    ),
     PublishedSchema("kits", "flycore.discovery", "kits.schema.json", "tools/kits/kits.jsonc"),
     PublishedSchema("request", "flycore.model", "request.schema.json", ""),
     PublishedSchema("result", "flycore.model", "result.schema.json", ""),

@@ -38,7 +38,11 @@ def registry_schema() -> JsonObject:
 
 
 def manifest_schema() -> JsonObject:
-    """Return the JSON Schema (2020-12) of a tool manifest, each time as a new copy."""
+    """Return the JSON Schema (2020-12) of a tool manifest, each time as a new copy.
+
+    Its definition `manifest` is what is checked first. What stands beside it, for editors, refuses more: what
+    the checks of a manifest report, with messages of their own.
+    """
     schema: Any = json.loads(_schema_text(MANIFEST_SCHEMA_FILE))
     registry: Any = registry_schema()["$defs"]
     schema["$defs"] |= {name: registry[name] for name in _SHARED}
@@ -48,20 +52,21 @@ def manifest_schema() -> JsonObject:
 
 @cache
 def manifest_validator() -> jsonschema_rs.Draft202012Validator:
-    """Return the validator of a tool manifest. It is built once."""
-    import jsonschema_rs
-
-    return jsonschema_rs.Draft202012Validator(manifest_schema(), retriever=refuse_retrieval)
+    """Return the validator of a tool manifest before its further checks. It is built once."""
+    return _definition_validator("manifest", manifest_schema())
 
 
 @cache
 def entry_validator() -> jsonschema_rs.Draft202012Validator:
     """Return the validator of one entry. It is built once."""
+    return _definition_validator("sidecar", registry_schema())
+
+
+def _definition_validator(name: str, schema: JsonObject) -> jsonschema_rs.Draft202012Validator:
     import jsonschema_rs
 
-    schema = registry_schema()
     return jsonschema_rs.Draft202012Validator(
-        {"$ref": "#/$defs/sidecar", "$defs": schema["$defs"]}, retriever=refuse_retrieval
+        {"$ref": f"#/$defs/{name}", "$defs": schema["$defs"]}, retriever=refuse_retrieval
     )
 
 

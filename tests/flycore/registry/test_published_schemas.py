@@ -24,6 +24,7 @@ from flycore.policy.files import read_policy
 from flycore.policy.rules import RuleLayer
 from flycore.registry.edits import starter_text
 from flycore.registry.jsonc.parse import parse_jsonc
+from flycore.registry.manifest import parse_manifest
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.published_schemas import PUBLISHED, published_schema, write_schemas
 from flycore.registry.settings import parse_settings
@@ -108,15 +109,28 @@ def shown() -> Iterator[tuple[str, str]]:
     yield "kits", (ROOT / "core" / "flycore" / "discovery" / "kits.jsonc").read_text()
     for name in ("registry", "policy", "settings", "kits", "manifest", "tools-config"):
         yield from ((name, text) for text in blocks(name))
+    for file in sorted((ROOT / "docs" / "examples" / "manifests").glob("*/tool.yml")):
+        yield "manifest", file.read_text()
+
+
+def value_of(name: str, text: str) -> Any:
+    return read_yaml(text, name).value if name == "manifest" else parse_jsonc(text, name)[0]
 
 
 @pytest.mark.parametrize(("name", "text"), list(shown()), ids=lambda value: str(value)[:12])
 def test_what_is_shipped_and_shown_is_accepted(name: str, text: str) -> None:
-    value = read_yaml(text, name).value if name == "manifest" else parse_jsonc(text, name)[0]
+    value = value_of(name, text)
     assert [str(error) for error in accepts(name).iter_errors(value)] == []
 
 
 MANIFEST = {"name": "x", "description": "x", "kind": "command", "exec": {"command": {"entrypoint": "./x"}}}
+REQUEST = {
+    **MANIFEST,
+    "kind": "http",
+    "exec": {"http": {"url": "https://x.example/"}},
+    "permissions": {"network": True},
+}
+FUNCTION = {**MANIFEST, "kind": "python", "exec": {"python": {"module": "m", "function": "f"}}}
 HOSTILE = [
     ("registry", {"schemaVersion": 2, "sidecars": {"a": {"command": "\x00", "tools": []}}}),
     ("registry", {"schemaVersion": 2, "sidecars": {"A B": {"command": "x", "tools": []}}}),
@@ -139,7 +153,13 @@ HOSTILE = [
     ("manifest", {**MANIFEST, "permissions": {"secrets": ["A"]}}),
     ("manifest", {**MANIFEST, "approval": {"required": True}}),
     ("manifest", {**MANIFEST, "name": "../x"}),
-    ("manifest", {**MANIFEST, "run": "rm"}),
+    ("manifest", {**MANIFEST, "approval": {"required": True, "reason": " "}}),
+    ("manifest", {**MANIFEST, "exec": {"command": {"entrypoint": "./x", "cwd": "a/../.."}}}),
+    ("manifest", {**MANIFEST, "permissions": {"fs": {"write": ["~/x"]}}}),
+    ("manifest", {**MANIFEST, "inputs": {"schema": {"type": "string"}}}),
+    ("manifest", {**MANIFEST, "kind": "http", "exec": {"http": {"url": "https://x"}}}),
+    ("manifest", {**REQUEST, "exec": {"http": {"url": "https://x", "body": {}}}}),
+    ("manifest", {**REQUEST, "exec": {"http": {"url": "https://x", "body": {}, "method": "HEAD"}}}),
     ("request", {"tool": "x", "input": {}}),
     ("result", {"status": "fine", "tool": "x", "sidecar": None, "callId": "1"}),
 ]
@@ -147,7 +167,7 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("name", "value"), HOSTILE)
 def test_hostile_values_are_refused(name: str, value: Any) -> None:
-    assert accepts("manifest").is_valid(MANIFEST)
+    assert all(map(accepts("manifest").is_valid, (MANIFEST, REQUEST, FUNCTION)))
     assert not accepts(name).is_valid(value)
 
 
@@ -172,6 +192,10 @@ def kits_takes(text: str) -> bool:
     return no_error([problem for kit in parse_kits(text, "x", Origin.PROJECT) for problem in kit.reasons])
 
 
+def manifest_takes(text: str) -> bool:
+    return no_error(parse_manifest(text, "x", folder="").problems)
+
+
 def no_error(problems: Any) -> bool:
     return all(problem.severity is not Severity.ERROR for problem in problems)
 
@@ -183,12 +207,13 @@ def no_error(problems: Any) -> bool:
         ("policy", policy_takes),
         ("settings", settings_takes),
         ("kits", kits_takes),
+        ("manifest", manifest_takes),
     ],
 )
 def test_whatever_the_parser_takes_the_schema_takes(name: str, takes: Callable[[str], bool]) -> None:
     chance = random.Random(7)
     validator = accepts(name)
-    seeds = [parse_jsonc(text, "")[0] for known, text in shown() if known == name]
+    seeds = [value_of(known, text) for known, text in shown() if known == name]
     taken = refused = 0
     for _ in range(MUTATIONS):
         value = mutated(chance.choice(seeds), chance)

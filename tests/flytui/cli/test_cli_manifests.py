@@ -80,7 +80,10 @@ def test_lint_checks_manifests_of_the_root_and_one_file(shouting: Desk) -> None:
 def test_the_schema_of_a_manifest_is_printed_and_accepts_one(shouting: Desk) -> None:
     schema = shouting.document("schema", "manifest")
     jsonschema.Draft202012Validator.check_schema(schema)
-    good = {"name": "a", "description": "A.", "kind": "http", "exec": {"http": {"url": "https://a.example/"}}}
+    good = {
+        **{"name": "a", "description": "A.", "kind": "http"},
+        **{"exec": {"http": {"url": "https://a.example/"}}, "permissions": {"network": True}},
+    }
     jsonschema.validate(good, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**good, "kind": "shell"}, schema)

@@ -25,10 +25,10 @@ from flycore.discovery.other_systems.model import (
     usable_text,
 )
 from flycore.discovery.secret_detection import secret_header, secret_url
-from flycore.model.diagnostics import Diagnostic
+from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.json import Json, JsonObject, pointer_join, unescape_key
 from flycore.model.migration import Verdict
-from flycore.registry.manifest_schema import manifest_violation
+from flycore.registry.manifest import parse_manifest
 from flycore.registry.paths import MANIFEST_FILE, MANIFESTS_DIR, TOOLS_CONFIG_FILE
 from flycore.registry.yaml_text import read_yaml
 
@@ -169,12 +169,12 @@ def _migrate_manifest(folder: str, text: str, shown: str, into: Migration) -> No
         into.cannot(file.at(why[0]), subject, why[1])
         return
     written = _with_changes(text, changes) if changes else text
-    result = read_yaml(written, shown)
-    violation = ("", result.problems[0].message) if result.problems else manifest_violation(result.value)
-    if violation is not None:
-        pointer, sentence = violation
-        into.cannot(file.at(pointer), subject, f"flytui does not accept it: {sentence}")
+    problems = parse_manifest(written, shown, folder=folder).problems
+    error = next((problem for problem in problems if problem.severity is Severity.ERROR), None)
+    if error is not None:
+        into.cannot(file.at(error.pointer), subject, f"flytui does not accept it: {error.message}")
         return
+    notes += [problem.message for problem in problems]
     verdict = Verdict.REWRITTEN if changes else Verdict.TAKEN
     target = f"{MANIFESTS_DIR}/{folder}/{MANIFEST_FILE}"
     line = into.line(verdict, file.at(""), subject, "; ".join(notes), target)

@@ -321,7 +321,8 @@ HTTP = {"url": "https://example.com"}
         ({"exec": {"http": {"url": "https://${host}/"}}}, "neither an input nor a declared secret"),
         ({"exec": {"command": {"entrypoint": "x"}}}, "exec"),
         ({"kind": "command", "exec": {"command": {"entrypoint": "/bin/sh"}}}, "leads out of the project"),
-        ({"run": "rm"}, "a key that is not known"),
+        ({"approval": {"required": True}}, "gives no reason"),
+        ({"version": []}, "must be"),
     ],
 )
 def test_what_a_manifest_cannot_be(root: Path, changes: dict[str, Any], said: str) -> None:
@@ -331,6 +332,13 @@ def test_what_a_manifest_cannot_be(root: Path, changes: dict[str, Any], said: st
     assert verdict is Verdict.CANNOT
     assert said in text
     assert SECRET not in text
+
+
+def test_a_key_that_flytui_does_not_know_is_said(root: Path) -> None:
+    _, plan = planned(root, {".glee/tools/find/tool.yml": changed_manifest(run="rm")})
+    verdict, text = verdict_of(plan, "find")
+    assert verdict is Verdict.REWRITTEN
+    assert "run: not a known key" in text
 
 
 def test_a_secret_in_a_comment_is_not_copied(root: Path) -> None:
