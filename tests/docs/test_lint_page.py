@@ -73,6 +73,9 @@ def rules_of(tree: ast.Module) -> set[str]:
             value = constants.get(part.id) if isinstance(part, ast.Name) else part
             if isinstance(value, ast.Constant) and isinstance(value.value, str):
                 found.add(value.value)
+    # The reader of YAML gives its rules behind a place and a pointer; their names are like no other text.
+    texts = (node.value for node in ast.walk(tree) if isinstance(node, ast.Constant))
+    found |= {text for text in texts if isinstance(text, str) and re.fullmatch("yaml-[a-z]+", text)}
     return {rule for rule in found if re.fullmatch(r"[a-z0-9][a-z0-9-]+", rule)} - ELSEWHERE
 
 
