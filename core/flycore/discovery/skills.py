@@ -77,16 +77,17 @@ def front_matter(text: str) -> tuple[dict[str, Any], SkillFault | None]:
         return {}, SkillFault("it does not begin with a front matter", "begin the file with a line ---")
     ending = _END.search(text, opening.end())
     if ending is None:
-        problem = f"its front matter does not end within {MOST_HEAD // 1024} KiB"
-        return {}, SkillFault(problem, "end it with a line ---")
+        message = f"its front matter does not end within {MOST_HEAD // 1024} KiB"
+        return {}, SkillFault(message, "end it with a line ---")
     read = read_yaml(text[opening.end() : ending.start()], "", deepest=DEEPEST, typed=False)
     for problem in read.problems:
         line, column = (problem.position.line, problem.position.column) if problem.position else (1, 1)
         # The first line of the file is the fence.
         return {}, SkillFault(f"its front matter: {problem.message}", problem.remedy, line + 1, column)
-    if not isinstance(read.value or {}, dict):
+    value = read.value or {}
+    if not isinstance(value, dict):
         return {}, SkillFault("its front matter is not a mapping", "write name: … and description: …")
-    return read.value or {}, None
+    return value, None
 
 
 def _missing(front: dict[str, Any]) -> Iterator[SkillFault]:

@@ -42,7 +42,7 @@ from flycore.kernel.schema_asker import READY_S, SchemaAsker, SchemaCache, cache
 from flycore.model.approval import Outcome
 from flycore.model.catalog import Catalog, SidecarView
 from flycore.model.described import Described, Import, SourceKind
-from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode
+from flycore.model.enums import EXEC_KINDS, Kind, PathState, ProbeState, ReasonCode
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import TrustItem
@@ -77,9 +77,8 @@ class SourceWatcher:
 
     def read(self) -> bool:
         """Scan again if files have changed. Return whether the result is another."""
-        observed = stamps(
-            self._search_roots
-        )  # before the scan, so that a change during it is found next time
+        # Before the scan, so that a change during it is found next time.
+        observed = stamps(self._search_roots)
         if observed == self._stamps and self.described:
             return False
         described = scan(self._search_roots)
@@ -140,8 +139,8 @@ FIRST_VERSION = 1
 """The first version of the catalog; each change to what it shows adds one."""
 GATHER_SECONDS = 0.05
 """Findings within this time make one new catalog."""
-ASKED_OTHERWISE = (Kind.MCP, Kind.EXECUTABLE)
-"""Kinds without a probe: the session of an MCP server and the question for a schema are in its place."""
+NOT_PROBED = (Kind.MCP, Kind.EXECUTABLE, *EXEC_KINDS)
+"""Kinds without a probe: an MCP server's session and the question for a schema replace it; an `exec` acts."""
 REPROBE_SECONDS = 30.0
 """The time between two probes of a sidecar that is not healthy."""
 
@@ -227,7 +226,7 @@ def load_state(
     for entry in effective.files.registry.entries:
         if (
             entry.id in effective.trusted
-            and entry.kind not in ASKED_OTHERWISE
+            and entry.kind not in NOT_PROBED
             and _is_resolved(effective.files, entry.id)
         ):
             finding = known_finding(cache, probe_work(environment, effective.files, entry))
@@ -544,9 +543,8 @@ class StateRefresher:
         try:
             if (entry := self._probeable_entry(sidecar)) is None:
                 return
-            self._keep_finding(
-                entry, await self._prober.probe(probe_work(self._environment, self.files, entry))
-            )
+            work = probe_work(self._environment, self.files, entry)
+            self._keep_finding(entry, await self._prober.probe(work))
         finally:  # also when cancelled: a sidecar that stays marked would never be probed again
             self._probing.discard(sidecar)
         self._note_change()
@@ -594,9 +592,7 @@ def _is_resolved(files: Files, sidecar: str) -> bool:
 
 def _may_be_probed(view: SidecarView) -> bool:
     """Whether a probe may start: trusted, and all states before the sandbox are good."""
-    if not view.trusted or view.stability.sandbox is None or view.entry.kind in ASKED_OTHERWISE:
-        return False
-    if view.entry.exec is not None:  # it knows no probe, and each call of it acts
+    if not view.trusted or view.stability.sandbox is None or view.entry.kind in NOT_PROBED:
         return False
     # A probe runs the program as a call does, and so not below the level that its tools need.
     reasons = view.stability.reasons

@@ -15,7 +15,6 @@ from flycore.model.diagnostics import Severity
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.created_tools import (
-    MANIFEST_FILE,
     MOST_CREATED,
     as_created,
     created_names,
@@ -23,7 +22,7 @@ from flycore.registry.created_tools import (
     write_created,
 )
 from flycore.registry.manifest import parse_manifest
-from flycore.registry.paths import RootPaths
+from flycore.registry.paths import MANIFEST_FILE, RootPaths
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 MOST_SAID = 20

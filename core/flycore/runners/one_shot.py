@@ -202,28 +202,21 @@ def outcome_of(job: ProcessJsonJob, ended: ChildExit, rest: bytes) -> RunOutcome
     """The outcome of a child that ended. `rest` is its stdout without the leading event lines."""
     stderr_tail = ended.stderr_tail.decode("utf-8", "replace")
     exit_code = ended.exit_code or 0
-    meaning = cut_short(job, ended, stderr_tail) or (
+    answer = cut_short(job, ended, stderr_tail) or (
         read_answer(rest, exit_code, stderr_tail)
         if job.envelope is None
         else read_executable_answer(job.envelope, rest, exit_code, stderr_tail)
     )
-    outcome = outcome_from_answer(
-        job,
-        meaning,
-        exit_code=ended.exit_code,
-        stderr_tail=stderr_tail,
-        duration_ms=ended.duration_ms,
-        survivors=ended.survivors,
-    )
-    unconfined = _confinement_failure(ended, stderr_tail) is not None
-    return replace(outcome, unconfined=unconfined, notes=ended.notes)
+    return _outcome(job, answer, ended, stderr_tail)
 
 
 def cut_short_outcome(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> RunOutcome | None:
     """The outcome of a child that did not end by itself, or did not start; None where it did."""
-    answer = _cut_short(job, ended, stderr_tail)
-    if answer is None:
-        return None
+    answer = cut_short(job, ended, stderr_tail)
+    return None if answer is None else _outcome(job, answer, ended, stderr_tail)
+
+
+def _outcome(job: ProcessJsonJob, answer: Answer, ended: ChildExit, stderr_tail: str) -> RunOutcome:
     outcome = outcome_from_answer(
         job,
         answer,

@@ -115,7 +115,8 @@ def _request_report(entry: SidecarEntry, request: HttpExec) -> SandboxReport:
             why="the request holds those that it names, and a redirect to another origin holds none",
         ),
     )
-    return SandboxReport(level=Level.NONE, mechanism=_BY_KERNEL, permissions=rows, limits=limit_rows(entry))
+    limits = limit_rows(entry, "")
+    return SandboxReport(level=Level.NONE, mechanism=_BY_KERNEL, permissions=rows, limits=limits)
 
 
 @lru_cache(maxsize=1_024)

@@ -1,4 +1,4 @@
-"""The examples of a tool on the command line: each is a call through the kernel, and its output is compared."""
+"""The examples of a tool on the command line: each is a call through the kernel, whose output is compared."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ EXIT_DIFFERS = 1
 EXIT_NOT_FOUND = 3
 
 
-def test_examples(invocation: Invocation, name: str, wait_approver: float) -> int:
-    """Run the examples of the tool NAME, print what each gives and what it expects, and return the exit code."""
+def run_examples(invocation: Invocation, name: str, wait_approver: float) -> int:
+    """Runs the examples of a tool and prints what each gives; returns the exit code."""
     from flycore.model.diagnostics import nearest
     from flytui.cli.documents import ToolExamplesDocument
 

@@ -66,9 +66,7 @@ def import_tool(invocation: Invocation, name: str, only_print: bool) -> int:
     help="If a person has to be asked about an example and no console is open, wait this long for one.",
 )
 @common
-def test_tool(
-    invocation: Invocation, target: str, tool: str, input_text: str, wait_approver: float
-) -> int:
+def test_tool(invocation: Invocation, target: str, tool: str, input_text: str, wait_approver: float) -> int:
     """Run the examples of the tool NAME, or ask the executable PATH for its schema.
 
     PATH contains a / or is a file that exists. Each example is a call like any other: policy decides it, a
@@ -82,13 +80,13 @@ def test_tool(
         from flytui.cli.executable_trial import test_executable
 
         if wait_approver:
-            raise click.UsageError("--wait-approver is for the examples of a tool: nobody is asked about PATH")
+            raise click.UsageError("--wait-approver is for the examples of a tool NAME")
         return test_executable(invocation, Path(target), tool, input_text)
-    from flytui.cli.tool_examples import test_examples
+    from flytui.cli.tool_examples import run_examples
 
     if tool or input_text:
         raise click.UsageError("--tool and --input are for an executable: name its PATH")
-    return test_examples(invocation, target, wait_approver)
+    return run_examples(invocation, target, wait_approver)
 
 
 @tools.command("refresh")
