@@ -34,11 +34,6 @@ from flycore.model.sidecar import SidecarEntry
         ({"package_version": "odd"}, "0.1.0", "odd", "compatible", None),
         ({"package_version": "odd"}, "0.1.0", "1.0", "unknown", "version-unknown"),
         ({"compatible_core": ">=2", "package_id": "p"}, "0.1.0", "1", "incompatible", "core-incompatible"),
-        *(
-            ({"kind": kind}, "0.1.0", None, "incompatible", "kind-unsupported")
-            for kind in Kind
-            if kind not in RUNNABLE_KINDS
-        ),
     ],
 )
 def test_versions(
@@ -58,9 +53,24 @@ def test_versions(
     assert (evidence.core, evidence.installed_version) == (core, installed)
 
 
-def test_remedy_names_the_kinds_that_run(make_entry: Callable[..., SidecarEntry]) -> None:
-    _, reason, _ = check_versions(
+def test_this_version_runs_every_kind(make_entry: Callable[..., SidecarEntry]) -> None:
+    assert set(RUNNABLE_KINDS) == set(Kind)
+    for kind in Kind:
+        _, reason, _ = check_versions(
+            make_entry(kind=kind), core="0.1.0", protocols=("1",), installed_version=None
+        )
+        assert reason is None
+
+
+def test_remedy_names_the_kinds_that_run(
+    make_entry: Callable[..., SidecarEntry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A version that runs fewer kinds: this one runs all.
+    monkeypatch.setattr("flycore.catalog.version.RUNNABLE_KINDS", (Kind.PROCESS_JSON,))
+    state, reason, _ = check_versions(
         make_entry(kind=Kind.EXECUTABLE), core="0.1.0", protocols=("1",), installed_version=None
     )
+    assert state == "incompatible"
     assert reason is not None
+    assert reason.code == "kind-unsupported"
     assert "process-json" in reason.remedy

@@ -81,8 +81,11 @@ def test_the_schema_of_a_manifest_is_printed_and_accepts_one(shouting: Desk) -> 
     schema = shouting.document("schema", "manifest")
     jsonschema.Draft202012Validator.check_schema(schema)
     good = {
-        **{"name": "a", "description": "A.", "kind": "http"},
-        **{"exec": {"http": {"url": "https://a.example/"}}, "permissions": {"network": True}},
+        "name": "a",
+        "description": "A.",
+        "kind": "http",
+        "exec": {"http": {"url": "https://a.example/"}},
+        "permissions": {"network": True},
     }
     jsonschema.validate(good, schema)
     with pytest.raises(jsonschema.ValidationError):
