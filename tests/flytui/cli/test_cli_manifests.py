@@ -55,6 +55,35 @@ def test_examples_run_and_show_what_is_expected_and_what_came(shouting: Desk) ->
     assert "2 of 3 examples of shout are as expected" in done.stdout
 
 
+def test_tools_are_listed_with_the_file_of_their_manifest(shouting: Desk) -> None:
+    file = shouting.root / "tools" / "manifests" / "shout" / "tool.yml"
+    waiting = shouting.root / "tools" / "manifests" / "wait" / "tool.yml"
+    waiting.parent.mkdir()
+    waiting.write_text(file.read_text().replace("name: shout", "name: wait"))
+    document = shouting.document("tools", "list")
+    jsonschema.validate(document, schema_of("tools"))
+    found = {tool["name"]: (tool["type"], tool["status"], tool["path"]) for tool in document["tools"]}
+    assert found["shout"] == ("manifest", "ready", str(file))
+    assert found["wait"] == ("manifest", "error", str(waiting))
+    plain = shouting.run("tools", "list", "--plain").stdout
+    assert all(word in plain for word in ("manifest", "ready", str(file), "nobody has trusted it"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("shout", "--input", "{}"), "name its PATH"),
+        (("shout", "--tool", "x"), "name its PATH"),
+        (("./shout", "--wait-approver", "1"), "--wait-approver is for the examples"),
+        (("./shout",), "No such file"),
+    ],
+)
+def test_options_of_the_other_meaning_are_refused(shouting: Desk, words: tuple[str, ...], said: str) -> None:
+    done = shouting.run("tools", "test", *words)
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
 def test_an_unknown_tool_is_named_with_the_nearest(shouting: Desk) -> None:
     done = shouting.run("tools", "test", "shoot")
     assert done.returncode == 3

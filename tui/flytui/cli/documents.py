@@ -110,7 +110,7 @@ class OfferedTool(Value, frozen=True, kw_only=True):
     type: str = ""
     """`sidecar`, `executable`, `manifest`, `mcp` or `plan`."""
     path: str = ""
-    """The program, where it is one of this machine."""
+    """The file of a manifest, else the program, where it is one of this machine."""
     status: str = ""
     """`ready`, `schema-unknown` or `error`."""
     why: str = ""

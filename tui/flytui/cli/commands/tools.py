@@ -14,6 +14,8 @@ from flytui.cli.output import count_of, print_json, print_line, print_table
 from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from flycore.model.catalog import CapabilityView, Catalog
     from flycore.rpc.methods import Client
     from flytui.cli.documents import OfferedTool
@@ -138,6 +140,7 @@ def list_visible(invocation: Invocation) -> int:
     """Prints the tools that agents see, and those of executables and manifests that are not usable yet; the
     exit code is always 0."""
     from flycore.catalog.document import tool_status, visible_catalog
+    from flycore.model.enums import Source
 
     catalog = read_catalog(invocation.places(), probe=True)
     shown = {view.capability.name for view in visible_catalog(catalog)}
@@ -146,7 +149,10 @@ def list_visible(invocation: Invocation) -> int:
         for view in catalog.capabilities
         if view.capability.name in shown or view.source.startswith(("executable:", "manifest:"))
     ]
-    rows = [_offered(view, tool_status(view)) for view in views]
+    manifests = {
+        view.id: view.entry.file for view in catalog.sidecars if view.entry.source is Source.MANIFEST
+    }
+    rows = [_offered(view, tool_status(view), manifests) for view in views]
     if invocation.as_json:
         from flytui.cli.documents import ToolsDocument
 
@@ -178,11 +184,12 @@ def list_visible(invocation: Invocation) -> int:
 _TYPES = {"registry": "sidecar"}
 
 
-def _offered(view: CapabilityView, status: str) -> OfferedTool:
+def _offered(view: CapabilityView, status: str, manifests: Mapping[str, str]) -> OfferedTool:
     from flytui.cli.documents import OfferedTool
 
     kind = view.source.partition(":")[0]
-    path, reasons = view.stability.evidence.path, view.stability.reasons
+    reasons, program = view.stability.reasons, view.stability.evidence.path
+    path = manifests.get(view.sidecar or "") or (program.resolved if program is not None else "")
     return OfferedTool(
         name=view.capability.name,
         description=view.capability.description,
@@ -193,7 +200,7 @@ def _offered(view: CapabilityView, status: str) -> OfferedTool:
         input_schema=view.capability.input_schema,
         output_schema=view.capability.output_schema,
         type=_TYPES.get(kind, kind),
-        path=path.resolved if path is not None else "",
+        path=path,
         status=status,
         why=reasons[0].message if reasons and status != "ready" else "",
     )
