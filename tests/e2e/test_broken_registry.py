@@ -150,10 +150,11 @@ FAULTS = (
     ),
     Fault(
         "kind.http",
-        "kind-unsupported",
-        '"kind": "http"',
-        "does not run sidecars of the kind http",
-        "this version runs the kinds process-json",
+        "manifest-invalid",
+        '"kind.http"',
+        "the key exec is missing",
+        'add "exec": ',
+        written=True,
     ),
     Fault(
         "no.interpreter",
@@ -226,7 +227,7 @@ CALLS = [
     ("vision.ocr", {"path": "README.md"}, "command-not-found"),
     ("audio.speak", {"text": "x"}, "core-incompatible"),
     ("audio.transcribe", {"path": "x"}, "disabled"),
-    ("lsp.symbols", {"path": "x"}, "kind-unsupported"),
+    ("lsp.symbols", {"path": "x"}, "manifest-invalid"),
     ("data.convert", {"from": "json", "to": "csv", "path": "x"}, "interpreter-missing"),
 ]
 

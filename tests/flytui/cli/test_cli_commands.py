@@ -294,14 +294,14 @@ BROKEN: dict[str, Any] = {
     "old.core": {"command": "flytui-sidecar", "compatibleCore": "<0.0.1", "tools": ["audio.speak"]},
     "a.builtin": {"command": "flytui-sidecar", "tools": ["workspace.read"]},
     "double.claim": {"command": "flytui-sidecar", "args": ["utility.local"], "tools": ["file.hash"]},
-    "no.kind": {"command": "flytui-sidecar", "kind": "executable", "tools": ["lsp.symbols"]},
+    "no.exec": {"kind": "http", "tools": ["lsp.symbols"]},
 }
 EXPECTED = {
     "broken.entry": "manifest-invalid",
     "absolute.path": "outside-root-denied",
     "old.core": "core-incompatible",
     "a.builtin": "manifest-invalid",
-    "no.kind": "kind-unsupported",
+    "no.exec": "manifest-invalid",
     "media.local": "command-not-found",
 }
 
