@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import posixpath
 import random
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -219,9 +220,11 @@ def is_within(granted: Permissions, limit: dict[str, Any]) -> bool:
     def below(path: str, tops: list[str]) -> bool:
         if path in tops:
             return True
-        parts = posixpath.normpath(path).split("/")
+        # What an input fills in stays in the folder that is written before it, or in the project.
+        written = takewhile(lambda part: "${" not in part, posixpath.normpath(path).split("/"))
+        parts = list(written) or ["."]
         plain = [posixpath.normpath(top).split("/") for top in tops]
-        return "${" not in path and any(top == ["."] or parts[: len(top)] == top for top in plain)
+        return any(top == ["."] or parts[: len(top)] == top for top in plain)
 
     files = limit.get("fs", {})
     return (
