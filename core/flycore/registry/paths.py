@@ -41,6 +41,7 @@ SCHEMAS_FILE = "schemas.json"
 AUDIT_DIR = "audit"
 ARTIFACTS_DIR = "artifacts"
 CREATED_DIR = "created"
+UNDO_DIR = "undo"
 STORE_DIR = "store"
 EMPTY_DIR = "empty"
 SYSTEM_TOOLS = Path("/usr/local/share/flytui/tools")
@@ -132,6 +133,11 @@ class RootPaths:
     def user_tools_dir(self) -> Path:
         """The folder of the user's own executables, which are tools in every root."""
         return self.data_dir / "tools"
+
+    @property
+    def undo_dir(self) -> Path:
+        """The folder of what the files were before the changes of the last days."""
+        return self.state_dir / UNDO_DIR
 
     @property
     def empty_dir(self) -> Path:

@@ -1,0 +1,246 @@
+"""`workspace.search`: by ripgrep in a sandbox, or by flytui itself, with the same files and the same results.
+
+Both take time in proportion to the text, whatever the pattern is: the engine of flytui is that of the
+validator of schemas, which has no back-references and no look-around.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from flycore.catalog.schemas import LARGEST_PATTERN
+from flycore.model.json import Json, JsonObject
+from flycore.runners.workspace.list_files import NOT_ENTERED, Entry, Walk
+from flycore.runners.workspace.project_files import (
+    FOLDER,
+    READ,
+    Project,
+    anchor_of,
+    opened,
+    require_file,
+    shown,
+)
+from flysafe.beneath import open_beneath
+
+MOST_FILE_BYTES = 4 * 1024 * 1024
+"""Larger files are left out."""
+MOST_READ = 512 * 1024 * 1024
+"""Bytes that one search reads."""
+MOST_FOUND = 100_000
+"""Lines that one search finds."""
+LINE_CHARS = 400
+"""Characters of a line that are shown."""
+_BINARY_HEAD = 8 * 1024
+
+
+class BadPattern(Exception):
+    """The pattern is no regular expression; the message says why."""
+
+
+class FoundLine(NamedTuple):
+    """A line that fits."""
+
+    path: str
+    number: int
+    text: str
+
+
+class Query(NamedTuple):
+    """What is searched for."""
+
+    pattern: str
+    regex: bool
+    ignore_case: bool
+    path: str
+    glob: str
+
+
+def query_of(input: JsonObject) -> Query:
+    """Return the query of a validated input."""
+    return Query(
+        str(input["pattern"]),
+        input.get("regex") is True,
+        input.get("ignoreCase") is True,
+        str(input.get("path", ".")),
+        str(input.get("glob", "")),
+    )
+
+
+def result_page(
+    engine: str, why: str, lines: Iterable[FoundLine], offset: int, limit: int, incomplete: Callable[[], str]
+) -> JsonObject:
+    """Return the page of the lines found. `incomplete` is called once the lines were taken."""
+    page: list[Json] = []
+    found: JsonObject = {"engine": engine}
+    if why:
+        found["engineWhy"] = why
+    for number, line in enumerate(lines):
+        if number < offset:
+            continue
+        if len(page) == limit or number >= MOST_FOUND:
+            found["nextOffset"] = offset + len(page)
+            break
+        page.append({"path": shown(line.path), "line": line.number, "text": line.text})
+    found["matches"] = page
+    if reason := incomplete():
+        found["incomplete"] = reason
+    return found
+
+
+# The engine of flytui itself.
+
+
+def search(project: Project, query: Query, why: str, offset: int, limit: int) -> JsonObject:
+    """Search without another program. Raises PathRefused, BadPattern, and OSError where the folder cannot be
+    read."""
+    fits = matcher(query)
+    walk = Walk(project, recursive=True)
+    budget = _Budget()
+    with anchor_of(project) as anchor:
+        lines = _found(project, anchor, query, walk, fits, budget)
+        return result_page("flytui", why, lines, offset, limit, lambda: walk.incomplete or budget.incomplete)
+
+
+class _Budget:
+    """The bytes that a search may still read."""
+
+    def __init__(self) -> None:
+        self.left = MOST_READ
+        self.incomplete = ""
+
+
+def matcher(query: Query) -> Callable[[str], bool]:
+    """Return the function that says whether a line fits. Raises BadPattern."""
+    if not query.regex and not query.ignore_case:
+        return lambda line: query.pattern in line
+    if not query.regex:
+        folded = query.pattern.lower()
+        return lambda line: folded in line.lower()
+    import jsonschema_rs
+
+    pattern = f"(?i){query.pattern}" if query.ignore_case else query.pattern
+    try:
+        validator = jsonschema_rs.Draft202012Validator(
+            {"pattern": pattern}, pattern_options=jsonschema_rs.RegexOptions(size_limit=LARGEST_PATTERN)
+        )
+    except (jsonschema_rs.ValidationError, ValueError):
+        raise BadPattern(
+            "the pattern is no regular expression that takes linear time: no look-around, no back-references"
+        ) from None
+    return validator.is_valid
+
+
+def _found(
+    project: Project,
+    anchor: int,
+    query: Query,
+    walk: Walk,
+    fits: Callable[[str], bool],
+    budget: _Budget,
+) -> Iterator[FoundLine]:
+    try:
+        with opened(project, query.path, FOLDER) as (descriptor, real):
+            for entry in walk.entries(descriptor, real):
+                if _is_searched(entry, query.glob):
+                    yield from _in_file(anchor, entry.path, fits, budget)
+                if budget.left <= 0:
+                    budget.incomplete = (
+                        f"more than {MOST_READ // 1024 // 1024} MiB: name a folder further down"
+                    )
+                    return
+    except NotADirectoryError:
+        with opened(project, query.path, READ) as (descriptor, real):
+            require_file(descriptor, query.path)
+        yield from _in_file(anchor, real, fits, budget)
+
+
+def _is_searched(entry: Entry, glob: str) -> bool:
+    name = entry.path.rpartition("/")[2]
+    if entry.kind != "file" or entry.size > MOST_FILE_BYTES:
+        return False
+    return not glob or fnmatch.fnmatchcase(name, glob)
+
+
+def _in_file(anchor: int, path: str, fits: Callable[[str], bool], budget: _Budget) -> Iterator[FoundLine]:
+    try:
+        descriptor = open_beneath(anchor, path, READ)
+    except OSError:
+        return  # it was removed, or a link took its place
+    with os.fdopen(descriptor, "rb") as file:
+        try:
+            require_file(descriptor, path)
+            data = file.read(MOST_FILE_BYTES + 1)
+        except OSError:
+            return
+    budget.left -= len(data)
+    if len(data) > MOST_FILE_BYTES or b"\0" in data[:_BINARY_HEAD]:
+        return
+    for number, line in enumerate(data.decode("utf-8", "replace").split("\n"), 1):
+        if fits(line := line.removesuffix("\r")):
+            yield FoundLine(path, number, cut_line(line))
+
+
+def cut_line(line: str) -> str:
+    """Return the line as it is shown."""
+    return line if len(line) <= LINE_CHARS else f"{line[:LINE_CHARS]}…"
+
+
+# ripgrep.
+
+
+def ripgrep_argv(program: str, query: Query, relative: str) -> tuple[str, ...]:
+    """Return the command line of ripgrep that searches the same files. `relative` is the folder or file."""
+    left_out = (word for name in sorted(NOT_ENTERED) for word in ("--glob", f"!**/{name}/**"))
+    named = ("--glob", query.glob) if query.glob else ()
+    return (
+        program,
+        "--no-config",
+        "--no-ignore",
+        "--hidden",
+        "--no-follow",
+        "--no-messages",
+        "--no-heading",
+        "--with-filename",
+        "--line-number",
+        "--null",
+        "--color=never",
+        "--sort=path",
+        f"--max-filesize={MOST_FILE_BYTES}",
+        "--ignore-case" if query.ignore_case else "--case-sensitive",
+        *(() if query.regex else ("--fixed-strings",)),
+        *named,
+        *left_out,
+        "--regexp",
+        query.pattern,
+        "--",
+        f"./{relative}",
+    )
+
+
+def ripgrep_lines(data: bytes, *, cut: bool) -> Iterator[FoundLine]:
+    """Yield the lines that ripgrep printed. `cut` says that the end of the output is missing."""
+    printed = data.split(b"\n")
+    # What stands after the last line end is a torn line, or nothing.
+    for line in printed[: -1 if cut or not printed[-1] else len(printed)]:
+        path, nul, rest = line.partition(b"\0")
+        number, colon, text = rest.partition(b":")
+        if nul and colon and number.isdigit():
+            words = text.decode("utf-8", "replace").removesuffix("\r")
+            yield FoundLine(os.fsdecode(path.removeprefix(b"./")), int(number), cut_line(words))
+
+
+def searched_path(project: Project, given: str) -> str:
+    """Return the real path, relative to the project, of the folder or file to search.
+
+    Raises PathRefused, and OSError where it cannot be read.
+    """
+    try:
+        with opened(project, given, FOLDER) as (_, real):
+            return real
+    except NotADirectoryError:
+        with opened(project, given, READ) as (descriptor, real):
+            require_file(descriptor, given)
+            return real
