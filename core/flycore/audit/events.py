@@ -47,6 +47,7 @@ PANIC = "PANIC"
 PANIC_RELEASED = "PANIC_RELEASED"
 QUESTION_ASKED = "QUESTION_ASKED"
 QUESTION_ANSWERED = "QUESTION_ANSWERED"
+CHANGE_UNDONE = "CHANGE_UNDONE"
 CONSOLE_OPENED = "CONSOLE_OPENED"
 CONSOLE_ATTACHED = "CONSOLE_ATTACHED"
 CONSOLE_LEFT = "CONSOLE_LEFT"
@@ -368,6 +369,21 @@ def question_answered(question: Question, option: str, text: str, *, by: str) ->
     """Fields for a person's answer to a question."""
     fields: JsonObject = {**question_asked(question), "choice": option, "decidedBy": by}
     return fields | _non_empty(reason=_bounded(text))
+
+
+def change_undone(
+    call_id: str, tool: str, files: tuple[str, ...], *, by: str, failure: str = ""
+) -> JsonObject:
+    """Fields for a change of a call that a person undid; it is written before the files are touched. With
+    `failure` a second line says why they were not restored."""
+    fields: JsonObject = {
+        "callId": call_id,
+        "tool": _bounded(tool),
+        "decision": "failed" if failure else "undone",
+        "files": [_bounded(file) for file in files[:MOST_NAMES]],
+        "decidedBy": _bounded(by),
+    }
+    return fields | _non_empty(message=_bounded(failure))
 
 
 def console(

@@ -35,9 +35,10 @@ from flycore.kernel.call_history import NOT_ENDED, CallHistory
 from flycore.model.clock import SystemClock
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import Event, EventClass
-from flycore.registry.paths import ARTIFACTS_DIR, SESSIONS_FILE, STORE_DIR
+from flycore.registry.paths import ARTIFACTS_DIR, SESSIONS_FILE, STORE_DIR, UNDO_DIR
 from flycore.runners.child.process_tree import CALL_ID_VARIABLE, KILL_PATIENCE_S
 from flycore.runners.child.run import LEFTOVER_GRACE_S
+from flycore.runners.workspace.undo_store import UndoStore
 from flycore.sandbox.content_store import prune
 from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath
@@ -168,7 +169,7 @@ ARTIFACT_DAYS = 7
 
 
 def remove_expired(state_dir: Path, data_dir: Path, now: float) -> int:
-    """Remove old artifact folders and program copies not used for a month; return how many.
+    """Remove old artifact folders and undo records, and program copies not used for a month; return how many.
 
     The caller holds the root's lock and has not started a call yet. `now` is Unix time in seconds.
     """
@@ -176,7 +177,8 @@ def remove_expired(state_dir: Path, data_dir: Path, now: float) -> int:
     expired = [folder for folder in _folders(state_dir / ARTIFACTS_DIR) if folder.lstat().st_mtime < oldest]
     for folder in expired:
         shutil.rmtree(folder, ignore_errors=True)
-    return len(expired) + prune(data_dir / STORE_DIR, now)
+    changes = UndoStore(state_dir / UNDO_DIR).remove_expired(now)
+    return len(expired) + changes + prune(data_dir / STORE_DIR, now)
 
 
 def _folders(parent: Path) -> list[Path]:

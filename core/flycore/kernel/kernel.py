@@ -31,6 +31,7 @@ from flycore.kernel.panic import STOP_SECONDS, Panic
 from flycore.kernel.peers import identify_local_peer
 from flycore.kernel.questions import QuestionRegistry
 from flycore.kernel.standing_permissions import StandingPermissions
+from flycore.kernel.undo import UndoActions
 from flycore.model.approval import Ask, Lease, Outcome, StandingRule, highest_waiting
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, CallRequest, Picture, ToolResult
@@ -99,6 +100,10 @@ class Kernel:
         self._numbers = itertools.count(1)
         self._session = parts.session
         self.loop_watch = parts.loop_watch
+        self.undo_actions = UndoActions(
+            parts.context.run.workspace, parts.context.audit, parts.context.run.desktop_control.active
+        )
+        """The undo of changes to files."""
 
     def new_call_id(self) -> str:
         """Make a call id. It is unique over all kernels and sorts by time within one."""

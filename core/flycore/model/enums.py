@@ -295,6 +295,7 @@ class KernelRole(StrEnum):
     GRANTS = "grants"
     TOKEN = "token"  # noqa: S105 - a role's name
     PANIC = "panic"
+    UNDO = "undo"
     UNKNOWN = "unknown"
     """The role is not known, or this version does not have it."""
 

@@ -25,6 +25,7 @@ from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status as KernelStatus
+from flycore.model.undo import UndoResult
 
 PROTOCOL = "flyflor.ws.v1"
 EVENT_PROTOCOL = "flyflor.event.v1"
@@ -147,6 +148,19 @@ class SidecarProbe(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """`sidecar.probe`: check again whether a sidecar works."""
 
     sidecar: str
+
+
+class CallUndo(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Payload of `call.undo`. With `look` nothing is changed: the answer says whether it can be undone."""
+
+    call_id: str
+    look: bool
+
+
+class CallUndone(Value, frozen=True, kw_only=True):
+    """Answer to `call.undo`."""
+
+    undone: UndoResult
 
 
 class NestedRoot(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

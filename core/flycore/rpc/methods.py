@@ -30,6 +30,7 @@ from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
+from flycore.model.undo import UndoResult
 from flycore.rpc import messages as m
 
 OnProgress = Callable[[Progress], None]
@@ -334,6 +335,23 @@ class Client(Protocol):
 
         A person is asked once for each such root. A program that a kernel started gets the answer and asks
         nobody.
+        """
+        raise UnimplementedError
+
+    @wire_method(
+        "call.undo",
+        "call.undone",
+        m.CallUndone,
+        key="undone",
+        payload=m.CallUndo,
+        who=Who.VIEWER,
+        kind=Kind.ACT,
+        refusal="only a viewer may undo a change",
+    )
+    async def undo_call(self, call_id: str, look: bool) -> UndoResult:
+        """Undo the change that a call of the kernel's own tools made to files. Only viewers may.
+
+        It is refused where a file is not what the call left. With `look` nothing is changed.
         """
         raise UnimplementedError
 

@@ -18,6 +18,7 @@ from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import RootPermission
 from flycore.model.json import JsonObject, canonical_json
+from flycore.model.undo import UndoResult
 from flycore.rpc.messages import ToolSchema
 from flycore.rpc.methods import EVERYTHING, NARROWED, Method
 
@@ -103,6 +104,12 @@ class Queries:
     async def create_tool(self, name: str, definition: JsonObject | str) -> Outcome:
         """Keep a tool that this client made for a person's review."""
         return await self._kernel.create_tool(name, definition, self._caller)
+
+    async def undo_call(self, call_id: str, look: bool) -> UndoResult:
+        """Undo the change of a call in the name of this client, or with `look` say whether that is
+        possible."""
+        undo = self._kernel.undo_actions
+        return await (undo.look(call_id) if look else undo.undo(call_id, str(self._caller)))
 
     async def nested_root(self, root: str) -> RootPermission:
         """Return whether programs may work on that root. Raises msgspec.ValidationError where it is none."""

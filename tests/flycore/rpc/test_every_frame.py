@@ -41,6 +41,7 @@ ASKING = {
     "call.picture.get": {"callId": "no such call"},
     "sidecar.probe": {"sidecar": "echo"},
     "root.nested": {"root": "/no/such/root"},
+    "call.undo": {"callId": "none", "look": True},
     "client.hello": {"client": "a test", "viewer": False},
     "token.add": {"name": "a", "digest": "0" * 64},
     "token.revoke": {"name": "a"},
@@ -164,7 +165,7 @@ async def test_whatever_is_asked_is_answered_in_the_published_shape(root: Root, 
             assert wire.sent == set(PAYLOADS)
             only_callers, only_viewers = (
                 {"tool.result", "tool.progress"},
-                {"doctor.snapshot", "console.pairing"},
+                {"doctor.snapshot", "console.pairing", "call.undone"},
             )
             missing = set(ANSWERS) - wire.received
             assert missing <= (only_callers if viewer else only_viewers)

@@ -24,6 +24,7 @@ COMMANDS = (
     "disable",
     "approvals",
     "activity",
+    "undo",
     "grants",
     "panic",
     "token",

@@ -208,6 +208,18 @@ class PanicDocument(Document, frozen=True, kw_only=True, tag="flytui.panic/1"):
     message: str
 
 
+class UndoDocument(Document, frozen=True, kw_only=True, tag="flytui.undo/1"):
+    """The undo of a call's change to files."""
+
+    call_id: str
+    outcome: str
+    """`undone`, `possible` where nothing was to be changed, or `refused`."""
+    files: tuple[str, ...] = ()
+    """The files that get back what they were, relative to the project."""
+    message: str = ""
+    """Why it is refused."""
+
+
 class GrantsDocument(Document, frozen=True, kw_only=True, tag="flytui.grants/1"):
     """Leases, rules and blocks. Leases end with their kernel, so without a kernel there are none."""
 

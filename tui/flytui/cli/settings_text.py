@@ -22,6 +22,7 @@ POINTERS = {
     "high_risk_per_session": "/quota/highRiskPerSession",
     "risk": "/risk",
     "sandbox_minimum": "/sandbox/minimum",
+    "sandbox_network": "/sandbox/network",
     "audit_outputs": "/audit/outputs",
     "max_permissions": "/security/max_permissions",
     "notify_command": "/notify/command",
@@ -29,7 +30,7 @@ POINTERS = {
     "theme": "/theme",
 }
 """The JSON pointer of each field of Settings in the file."""
-TABLES = ("approval_times", "risk", "sandbox_minimum", "keys")
+TABLES = ("approval_times", "risk", "sandbox_minimum", "sandbox_network", "keys")
 """Fields whose members are listed as settings of their own."""
 
 

@@ -337,6 +337,7 @@ SECTIONS: tuple[KeySection, ...] = (
             KeyAction("call.tree", "t", "Tree", "the output as a tree that opens and closes"),
             KeyAction("call.input", "i", "Input", "what went in"),
             KeyAction("call.stderr", "s", "stderr", "what the program wrote to stderr"),
+            KeyAction("call.undo", "z", "Undo", "give the files that it changed back what they were"),
             KeyAction("call.next", "tab", "Next view", "the next way of looking at the call"),
             KeyAction("call.previous", "shift+tab", "Previous view", "the one before"),
             KeyAction("call.open", "right l", "", "open the row of the tree, or the next picture"),

@@ -10,7 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
 from flycore.model.call import Activity, Picture
+from flycore.model.enums import Status
 from flycore.model.errors import FlyError
+from flycore.model.undo import UndoResult
+from flysafe.text import strict_text
 from flytui.console.activity.call_lines import call_json, call_lines, input_text, state_line
 from flytui.console.activity.output_views import (
     CallView,
@@ -29,14 +32,17 @@ from flytui.console.activity.output_views import (
     with_toggled,
 )
 from flytui.console.screens.base import PageScreen
+from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.header import alert_lines, header_lines
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.lines import LineBar
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.half_blocks import picture_lines
 from flytui.text.labels import json_text
-from flytui.text.lines import StyledLine, StyledText, Tone, keys_fitting, line, span, truncated, wrap
+from flytui.text.lines import StyledLine, StyledText, Tone, keys_fitting, line, span, truncated, wrap, wrapped
 
+_UNDOABLE = ("workspace.write", "workspace.edit", "workspace.patch")
+"""The tools whose changes the kernel keeps for an undo."""
 _ROW_VIEWS = (CallView.TREE, CallView.TABLE)
 """Views that are lists of rows; the others are lines."""
 _COLOUR_SYSTEMS = ("256", "truecolor")
@@ -53,6 +59,7 @@ class CallScreen(PageScreen):
             Binding(view.key, f"show('{view.name}')", view.title, show=False, id=f"call.{view.name.lower()}")
             for view in CallView
         ),
+        Binding("z", "undo", "Undo", show=False, id="call.undo"),
         Binding("tab", "turn(1)", "Next view", show=False, id="call.next"),
         Binding("shift+tab", "turn(-1)", "Previous view", show=False, id="call.previous"),
         Binding("right,l", "inside(True)", "Open", show=False, id="call.open"),
@@ -67,6 +74,9 @@ class CallScreen(PageScreen):
         self._image = 0
         self._pictures: dict[int, Picture | None] = {}
         self._rows = VirtualList(id="call-tree")
+        self._undo_running = False
+        self._undo_outcome = ""
+        """How the undo ended, shown above the keys."""
         self._tree: list[TreeNode] = []
         self._table: list[TableRow] = []
 
@@ -190,6 +200,46 @@ class CallScreen(PageScreen):
             self._pictures[index] = None
         self._page.rebuild()
 
+    async def action_undo(self) -> None:
+        """Show which files would get back what they were, and undo the change once that was confirmed."""
+        if self._undo_running:
+            return
+        self._undo_running = True
+        try:
+            found = await self._state.client.undo_call(self._call.call_id, True)
+        except FlyError as error:
+            self._undo_outcome = f"not undone: {error}"
+        else:
+            if found.accepted:
+                self.app.push_screen(self._undo_screen(found), self._on_undone)
+            else:
+                self._undo_outcome = f"not undone: {found.why_not}"
+        finally:
+            self._undo_running = False
+        self.query_one("#keys", LineBar).redraw()
+
+    def _undo_screen(self, found: UndoResult) -> ConfirmActionScreen:
+        def body(width: int) -> Sequence[StyledLine]:
+            words = "these files get back what they were before the call:"
+            if not found.files:
+                words = "every file is what it was before the call already"
+            return wrapped(
+                [line(span(words, Tone.DIM)), *(line(StyledText(strict_text(file))) for file in found.files)],
+                width,
+                1,
+            )
+
+        async def act() -> str:
+            done = await self._state.client.undo_call(self._call.call_id, False)
+            return "" if done.accepted else done.why_not
+
+        heading = f"Undo the change of {strict_text(self._call.tool)}"
+        return ConfirmActionScreen(self._state, "Undo", heading, body, "undo it", act)
+
+    def _on_undone(self, done: bool | None) -> None:
+        self._undo_outcome = "undone: the files are what they were before" if done else ""
+        self.query_one("#keys", LineBar).redraw()
+
     def _tick(self) -> None:
         if self._call.result is None:
             self.query_one("#call-state", LineBar).redraw()
@@ -260,4 +310,14 @@ class CallScreen(PageScreen):
             pairs[:0] = [("←→", "other pictures")]
         else:
             pairs[:0] = [("↑↓ PgUp PgDn", "scroll")]
-        return [keys_fitting(self._state.keys.hints(pairs), width)]
+        if self._may_be_undone():
+            pairs[-1:-1] = [("call.undo", "undo")]
+        rows = [keys_fitting(self._state.keys.hints(pairs), width)]
+        if self._undo_outcome:
+            rows[:0] = wrap(line(span(f" {strict_text(self._undo_outcome)}", Tone.WARN)), width, 1)
+        return rows
+
+    def _may_be_undone(self) -> bool:
+        """Whether the call is one that changes files, and has ended well."""
+        result = self._call.result
+        return self._call.tool in _UNDOABLE and result is not None and result.status is Status.SUCCESS
