@@ -18,7 +18,17 @@ MAX_REMEMBERED = 4_096
 """Names that stay reserved for tools that no longer exist."""
 _HASH_DIGITS = 8
 """Hexadecimal digits of the hash that replaces the end of a long name."""
-RESERVED = ("glee_tool", "glee_tools_list", "glee_tool_create", "tool_create")
+CODING_ALIASES: Mapping[str, str] = {
+    "read_file": "workspace.read",
+    "write_file": "workspace.write",
+    "edit_file": "workspace.edit",
+    "list_files": "workspace.list",
+    "search_files": "workspace.search",
+    "run_shell": "shell.run",
+}
+"""Names under which agents know such tools from other programs, each with the tool of the kernel that it
+stands for."""
+RESERVED = ("glee_tool", "glee_tools_list", "glee_tool_create", "tool_create", *CODING_ALIASES)
 """Names that agents know already. No capability gets one of them."""
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 _SOURCES = ("builtin", "plan", "registry:user", "registry:project")
@@ -53,8 +63,8 @@ class Names:
         self.tool_of = known
 
     def tool_for(self, name: str) -> str:
-        """Return the capability with that MCP name. A name that is not an MCP name is returned as it is."""
-        return self.tool_of.get(name, name)
+        """Return the capability with that MCP name or alias. Any other name is returned as it is."""
+        return self.tool_of.get(name) or CODING_ALIASES.get(name, name)
 
 
 def names_of_catalog(catalog: Catalog, before: Names | None = None) -> Names:

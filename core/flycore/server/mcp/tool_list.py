@@ -16,7 +16,7 @@ from flycore.model.errors import FlyError
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject, digest
 from flycore.rpc.methods import Client
-from flycore.server.mcp.names import ALIASES, Names, names_of_catalog
+from flycore.server.mcp.names import ALIASES, CODING_ALIASES, Names, names_of_catalog
 from flycore.server.mcp.schema_compat import listed_input_schema, listed_output_schema, rule_text
 
 PAGE_SIZE = 500
@@ -46,8 +46,17 @@ class ToolList:
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
         """The visible tools and the aliases, sorted by name."""
-        visible = [tool_of(self, view) for view in self.catalog.capabilities if is_visible(view)]
-        return tuple(sorted((*visible, *ALIASES), key=lambda tool: tool.name))
+        visible = {
+            view.capability.name: tool_of(self, view)
+            for view in self.catalog.capabilities
+            if is_visible(view)
+        }
+        coding = (
+            visible[tool].model_copy(update={"name": alias})
+            for alias, tool in CODING_ALIASES.items()
+            if tool in visible
+        )
+        return tuple(sorted((*visible.values(), *coding, *ALIASES), key=lambda tool: tool.name))
 
     @cached_property
     def descriptions(self) -> tuple[tuple[str, str], ...]:

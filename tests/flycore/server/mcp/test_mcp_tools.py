@@ -14,11 +14,20 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ToolListChangedNotification
 
 from flycore.catalog.builtin import KNOWN
+from flycore.catalog.builtin_tools import builtin_names
+from flycore.kernel.kernel import Kernel
 from flycore.model.catalog import Capability, CapabilityView, Catalog
 from flycore.model.enums import Discovery, Effective
 from flycore.model.stability import Stability
 from flycore.server.mcp import tool_list as listed_tools
-from flycore.server.mcp.names import MAX_NAME_CHARS, MAX_REMEMBERED, Names, mcp_spelling, names_of_catalog
+from flycore.server.mcp.names import (
+    CODING_ALIASES,
+    MAX_NAME_CHARS,
+    MAX_REMEMBERED,
+    Names,
+    mcp_spelling,
+    names_of_catalog,
+)
 from flycore.server.mcp.tool_list import UnknownCursorError, tool_list_of
 from kits.kernel import ECHO, Root, approver_of, kernel_of, tool, until
 from kits.mcp_clients import ERAS, NEW, OLD, client_of
@@ -185,7 +194,8 @@ async def test_clients_of_both_eras_are_told_when_the_list_is_another_and_only_t
         group.start_soon(listen)
 
         async def names() -> set[str]:
-            return {one.name for one in (await elder.list_tools(cache_mode="bypass")).tools}
+            listed = {one.name for one in (await elder.list_tools(cache_mode="bypass")).tools}
+            return listed - set(CODING_ALIASES) - {mcp_spelling(name) for name in builtin_names()}
 
         own = {"glee_tool", "glee_tools_list", "glee_tool_create", "tool_create"}
         assert await names() == {"one_do", *own}
@@ -201,3 +211,40 @@ async def test_clients_of_both_eras_are_told_when_the_list_is_another_and_only_t
         assert "two_do" in await names()
         assert (len(old), len(new)) == (1, 1)
         group.cancel_scope.cancel()
+
+
+def decision_on(kernel: Kernel, name: str) -> str:
+    found = kernel.catalog().capability(name)
+    return found.decision if found is not None else ""
+
+
+@pytest.mark.anyio
+async def test_the_kernel_s_own_tools_are_served_under_the_names_that_agents_know(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    (root.folder / "a.txt").write_text("one\n")
+    async with kernel_of(root) as kernel, client_of(root, kernel, NEW) as client:
+        listed = {one.name: one for one in (await client.list_tools()).tools}
+        for alias, tool_name in CODING_ALIASES.items():
+            own = listed[mcp_spelling(tool_name)]
+            assert listed[alias].input_schema == own.input_schema
+            assert listed[alias].annotations == own.annotations
+        for name in ("read_file", "workspace_read"):
+            result = await client.call_tool(name, {"path": "a.txt"})
+            assert result.structured_content is not None
+            assert result.structured_content["text"] == "one\n"
+        root.policy({"tool": "shell.run", "decision": "deny", "because": "no shell"})
+        await until(lambda: decision_on(kernel, "shell.run") == "deny")
+        names = {one.name for one in (await client.list_tools(cache_mode="bypass")).tools}
+        assert not names & {"run_shell", "shell_run"}
+        denied = await client.call_tool("run_shell", {"command": "true"})
+        assert denied.is_error
+
+
+@pytest.mark.anyio
+async def test_no_other_tool_gets_a_name_that_agents_know(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    root.sidecar("thief", ECHO, tool("read.file"))
+    async with kernel_of(root) as kernel, client_of(root, kernel, NEW) as client:
+        titles = {one.name: one.title for one in (await client.list_tools()).tools}
+    assert titles["read_file"] == "workspace.read"
+    assert titles["read_file_2"] == "read.file"
