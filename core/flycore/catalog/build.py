@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from flycore.catalog.bindings import resolve_bindings
 from flycore.catalog.builtin import KNOWN, is_builtin_name
+from flycore.catalog.builtin_tools import builtin_view
 from flycore.catalog.fixes import NO_MACHINE, Machine
 from flycore.catalog.mcp_capabilities import missing_names, offered_capability, untrusted_names
 from flycore.catalog.plan_capabilities import plan_capability, plan_names
@@ -86,6 +87,8 @@ class CatalogFacts:
     machine: Machine = NO_MACHINE
     plan_denied: Callable[[Capability], str] = lambda capability: ""
     """Returns by which rules a plan itself is denied for every input; empty where it is not."""
+    builtin: Mapping[str, SidecarEntry] = field(default_factory=dict)
+    """What stands for the entries of the kernel's own tools, by tool."""
     described: tuple[Described, ...] = ()
     """Kits, skills, plugins and servers, as their files describe them."""
     registry_file: str = ""
@@ -128,6 +131,9 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
             )
         )
     line = _first_line(facts.registry)
+    for name, entry in facts.builtin.items():
+        known = replace(_facts_of(facts, entry, {name: KNOWN[name]}), trusted=True)
+        views[name] = builtin_view(known, name)
     for name in KNOWN:
         if name not in views:
             views[name] = _unoffered_tools(KNOWN[name], facts.registry_file, line)

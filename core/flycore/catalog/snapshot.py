@@ -36,6 +36,7 @@ from flycore.model.enums import (
     Decision,
     Discovery,
     Effective,
+    Layer,
     Level,
     Manifest,
     PathState,
@@ -316,6 +317,8 @@ def _dialect_unknown(facts: SidecarFacts, tool: str) -> bool:
     """Return whether the tool acts on fields of ours in a foreign program that may not know them."""
     known = KNOWN.get(tool)
     if known is None or known.read_only or ACTING_CLASSES.isdisjoint(known.approval_class) or facts.bundled:
+        return False
+    if known.layer is Layer.BUILTIN:
         return False
     evidence = facts.probe.evidence if facts.probe is not None else None
     if evidence is not None and evidence.protocol in OWN_PROTOCOLS:

@@ -66,6 +66,9 @@ from flycore.registry.names import looks_secret
 from flycore.registry.paths import RootPaths
 from flycore.runners.child.launcher import prepare_launcher
 from flycore.runners.pool import ProcessPool
+from flycore.runners.workspace.project_files import project_of
+from flycore.runners.workspace.run import Workspace
+from flycore.runners.workspace.undo_store import UndoStore
 from flysafe.atomic import private_folder
 from flysafe.control_groups import claim
 from flysafe.own_process import erase_from_environment, forbid_inspection
@@ -300,6 +303,11 @@ def _run_context(root: _Root, desktop_control: DesktopControl, consoles: OpenCon
         desktop_control=desktop_control,
         protected_windows=consoles.protected_windows,
         note_run=root.refresher.record_run,
+        workspace=Workspace(
+            project_of(root.environment.places),
+            UndoStore(root.environment.places.undo_dir),
+            root.recorder.clock.now,
+        ),
         observed=ObservedCalls(root.environment.places.observed_file),
         note_refusals=root.refresher.record_refusals,
     )

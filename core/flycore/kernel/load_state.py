@@ -21,6 +21,7 @@ from flycore.approval.entry_summary import COMMAND
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.catalog.build import CatalogFacts, PolicyView, build_catalog
 from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN, is_builtin_name
+from flycore.catalog.builtin_tools import builtin_names
 from flycore.catalog.executable_tools import with_offered_tools
 from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
 from flycore.catalog.plan_capabilities import plan_names
@@ -28,6 +29,7 @@ from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.registry_capability import excess_of_created, excess_permissions
 from flycore.catalog.runtime import RuntimeFinding
 from flycore.discovery.tool_layers import read_tool_layers
+from flycore.kernel.builtin_state import builtin_state
 from flycore.model.catalog import Capability
 from flycore.model.described import Described
 from flycore.model.diagnostics import Diagnostic
@@ -51,7 +53,7 @@ from flycore.registry.resolve import at_url
 from flycore.registry.settings import Settings, load_settings
 from flycore.sandbox.detection import UNTRIED, SandboxSupport, detection
 from flycore.sandbox.environment import declared_secrets
-from flycore.sandbox.levels import is_confinable, minimum_level, report
+from flycore.sandbox.levels import minimum_level, report
 from flycore.sandbox.seals import find_distribution
 from flycore.sandbox.secret_masks import Masks
 from flysafe.own_process import erase_from_environment
@@ -136,23 +138,20 @@ class Observations:
     """The levels of the sandbox that work here."""
 
 
-def sandbox_support(environment: RootEnvironment, files: Files) -> SandboxSupport:
-    """Return the levels of the sandbox that work here, as far as an entry needs one. The first time, and
-    after a failure, this waits for processes."""
-    needed = any(
-        entry.valid and is_confinable(entry, bundled=environment.bundled(files.programs.get(entry.id)))
-        for entry in files.registry.entries
-    )
-    return detection.support() if needed else UNTRIED
+def sandbox_support() -> SandboxSupport:
+    """Return the levels of the sandbox that work here. The first time, and after a failure, this waits for
+    processes."""
+    # The kernel's own tools that start programs always need one.
+    return detection.support()
 
 
 def blocked_tools(
     registry: Registry, blocks: ToolBlockStore, offers: Mapping[str, McpToolOffer] | None = None
 ) -> frozenset[str]:
-    """Return the blocked names among the tools of the registry, of executables and of MCP servers, and the
-    plans."""
+    """Return the blocked names among the tools of the registry, of executables and of MCP servers, the
+    plans and the kernel's own tools."""
     found = with_offered_tools(registry, offers or {})
-    names = {name for entry in found.entries for name in entry.tool_names} | plan_names()
+    names = {name for entry in found.entries for name in entry.tool_names} | plan_names() | builtin_names()
     return frozenset(name for name in names if blocks.block_for(name) is not None)
 
 
@@ -223,46 +222,9 @@ def build_state(
 ) -> RootState:
     """Build the state from these files and observations: the catalog and everything that calls look up."""
     registry = with_offered_tools(_with_diagnostics(files.registry, observed.diagnostics), observed.offers)
-    bundled = {sid for sid, program in files.programs.items() if environment.bundled(program)}
-
     environment.keyring.look_up(_trusted_names(registry, observed.trusted), environment.environ)
-    values = environment.secret_values
-    confinement = _confinement(registry, observed.support, bundled)
-
-    def plan_denied(plan: Capability) -> str:
-        denies = denying_rules(files.policy, PolicyCall(tool=plan.name, now=now))
-        return "; ".join(f"{rule.because} ({rule.where})" for rule in denies)
-
-    facts = CatalogFacts(
-        registry=registry,
-        programs=files.programs,
-        trusted=observed.trusted,
-        changed=observed.changed,
-        policy=_policy_view(files, bundled, confinement, now),
-        plan_denied=plan_denied,
-        core=flycore.__version__,
-        version=version,
-        now=now,
-        delegates=files.delegates,
-        installed=_bundled_versions(files, bundled),
-        missing_secrets=_missing_secrets(files, values),
-        probes=observed.probes,
-        runtime=observed.runtime,
-        blocked=observed.blocked,
-        described=observed.described,
-        offers=observed.offers,
-        bundled=frozenset(bundled),
-        exceeded=_exceeded(registry, files),
-        minimum=files.settings.sandbox_minimum,
-        machine=find_host_tools(environment.environ),
-        registry_file=declared_in(environment.places, registry),
-        least=confinement.least,
-        level_remedies=confinement.remedies,
-        sandbox=confinement.reports,
-        lacking=observed.lacking,
-    )
-    catalog = build_catalog(facts)
-    secrets = _trusted_secrets(registry, observed.trusted, values)
+    catalog = build_catalog(_catalog_facts(environment, files, observed, registry, version, now))
+    secrets = _trusted_secrets(registry, observed.trusted, environment.secret_values)
     # Declared secrets need not look like secrets. A tool gets them in its own environment, not in ours.
     erase_from_environment(secrets)
     return RootState(
@@ -277,6 +239,56 @@ def build_state(
         secrets=secrets,
         support=observed.support,
         masks=Masks(secrets),
+    )
+
+
+def _catalog_facts(
+    environment: RootEnvironment,
+    files: Files,
+    observed: Observations,
+    registry: Registry,
+    version: int,
+    now: float,
+) -> CatalogFacts:
+    """Return the facts of the catalog: those of the registry's entries, and of the kernel's own tools."""
+    bundled = {sid for sid, program in files.programs.items() if environment.bundled(program)}
+    confinement = _confinement(registry, observed.support, bundled)
+    builtin = builtin_state(environment, files.settings, observed.support)
+    reports = {**confinement.reports, **builtin.reports}
+    levels = {sidecar: found.level for sidecar, found in reports.items()}
+
+    def plan_denied(plan: Capability) -> str:
+        denies = denying_rules(files.policy, PolicyCall(tool=plan.name, now=now))
+        return "; ".join(f"{rule.because} ({rule.where})" for rule in denies)
+
+    return CatalogFacts(
+        registry=registry,
+        programs={**files.programs, **builtin.programs},
+        trusted=observed.trusted,
+        changed=observed.changed,
+        policy=_policy_view(files, {*bundled, *builtin.own}, levels, now),
+        plan_denied=plan_denied,
+        core=flycore.__version__,
+        version=version,
+        now=now,
+        delegates=files.delegates,
+        installed=_bundled_versions(files, bundled),
+        missing_secrets=_missing_secrets(files, environment.secret_values),
+        probes=observed.probes,
+        runtime=observed.runtime,
+        blocked=observed.blocked,
+        described=observed.described,
+        offers=observed.offers,
+        bundled=frozenset(bundled),
+        builtin=builtin.entries,
+        exceeded={**_exceeded(registry, files), **builtin.exceeded},
+        minimum=files.settings.sandbox_minimum,
+        machine=find_host_tools(environment.environ),
+        registry_file=declared_in(environment.places, registry),
+        least={**confinement.least, **builtin.least},
+        level_remedies=confinement.remedies,
+        sandbox=reports,
+        lacking=observed.lacking,
     )
 
 
@@ -299,10 +311,6 @@ class _Confinement:
     least: Mapping[str, Level]
     remedies: Mapping[Level, str]
 
-    @property
-    def levels(self) -> dict[str, Level]:
-        return {sidecar: found.level for sidecar, found in self.reports.items()}
-
 
 def _confinement(registry: Registry, support: SandboxSupport, bundled: Collection[str]) -> _Confinement:
     valid = [(entry, entry.id in bundled) for entry in registry.entries if entry.valid]
@@ -313,10 +321,10 @@ def _confinement(registry: Registry, support: SandboxSupport, bundled: Collectio
     )
 
 
-def _policy_view(files: Files, bundled: Collection[str], confinement: _Confinement, now: float) -> PolicyView:
-    return policy_overview(
-        files.policy, bundled=bundled, levels=confinement.levels, risks=files.settings.risk, now=now
-    )
+def _policy_view(
+    files: Files, bundled: Collection[str], levels: Mapping[str, Level], now: float
+) -> PolicyView:
+    return policy_overview(files.policy, bundled=bundled, levels=levels, risks=files.settings.risk, now=now)
 
 
 def _trusted_secrets(

@@ -87,7 +87,7 @@ def program_job(
     if current is None or current.digest != entry.digest or program is None:
         raise SealBrokenError(None, "the entry changed while its probe was waiting", entry.id)
     found = {name: item for name, item in files.delegates.get(entry.id, {}).items() if item.argv}
-    support = sandbox_support(environment, files)
+    support = sandbox_support()
     level = _level(environment, files, support, entry, program)
     started = {
         name: StartedProgram(

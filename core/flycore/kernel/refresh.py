@@ -177,7 +177,7 @@ class StateSources:
             changed=effective.changed,
             offers=offers,
             blocked=blocked_tools(registry, self.blocks, offers),
-            support=sandbox_support(self.environment, effective.files),
+            support=sandbox_support(),
         )
         return build_state(self.environment, effective.files, observed, version=FIRST_VERSION, now=now)
 

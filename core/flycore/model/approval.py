@@ -65,11 +65,14 @@ class Preview(Value, frozen=True, kw_only=True):
     unseen: str = ""
     """Why the page could not be looked at; then the other fields are empty."""
     file: str = ""
-    """Absolute path, with links resolved, of the file that an agent wants to change with its own editor."""
+    """Absolute path, with links resolved, of the file that the call changes, or that an agent wants to change
+    with its own editor."""
     file_digest: str = ""
     """SHA-256 of the file's bytes, 64 hex digits; `new` where the file does not exist yet."""
     unread: str = ""
     """Why the result of the change cannot be shown."""
+    more_files: dict[str, str] = {}
+    """Further files that the call changes: the digest of each, as in `file_digest`, by its path."""
 
     @property
     def of_page(self) -> bool:
@@ -166,8 +169,8 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     no_crop: str = ""
     """Why there is no picture where there should be one."""
     diff: tuple[str, ...] = ()
-    """How the call changes the file, as `flycore.pipeline.targets.file` writes it. It follows from the input
-    and the file, which are part of what is approved."""
+    """How the call changes the file, as `flycore.runners.workspace.text_changes` writes it. It follows from
+    the input and the file, which are part of what is approved."""
 
     @property
     def seals(self) -> tuple[Seal, ...]:

@@ -118,6 +118,6 @@ def _build_catalog(
         changed=effective.changed,
         offers=offers,
         blocked=blocked_tools(registry, blocks, offers),
-        support=sandbox_support(environment, effective.files),
+        support=sandbox_support(),
     )
     return build_state(environment, effective.files, observed, version=1, now=time.time()).catalog

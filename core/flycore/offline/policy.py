@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from flycore.approval.trust_store import TrustStore
 from flycore.catalog.builtin import AGENT_ACTIONS, agent_actions, agent_entry
+from flycore.catalog.builtin_tools import BUILTIN, FILES_FAMILY
 from flycore.kernel.effective_entries import effective_files
 from flycore.kernel.load_state import (
     Files,
@@ -22,9 +23,10 @@ from flycore.kernel.load_state import (
 from flycore.model.approval import MatchedRule
 from flycore.model.call import Caller
 from flycore.model.catalog import Capability
-from flycore.model.enums import Decision, Risk
+from flycore.model.enums import Decision, Level, Risk
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
+from flycore.pipeline.builtin_tools import entry_of
 from flycore.pipeline.context import RootState
 from flycore.pipeline.prepare import partial_reason
 from flycore.policy.conditions import PolicyCall
@@ -74,6 +76,15 @@ class OfflinePolicy:
         view = self.root_state.index.get(tool)
         return None if view is None else view.sidecar
 
+    def entry(self, tool: str) -> SidecarEntry | None:
+        """Return the entry that offers the tool, or what stands for one; None where nothing offers it."""
+        if tool in AGENT_ACTIONS:
+            return agent_entry()
+        view = self.root_state.index.get(tool)
+        if view is None:
+            return None
+        return entry_of(self.root_state, view) or self.root_state.entries.get(view.sidecar or "")
+
     def _unsealed(self, entry: SidecarEntry) -> str:
         """Return why no rule may allow the entry's programs; empty where one may."""
         return partial_reason(self.environment, self.files.registry, entry)
@@ -88,22 +99,26 @@ class OfflinePolicy:
         """Evaluate `policy` on the call. `input` must be validated, with its defaults filled in."""
         user_risk = self.files.settings.risk.get(tool)
         capability = self.capability(tool)
-        sidecar = self.sidecar(tool) or ""
-        entry = agent_entry() if tool in AGENT_ACTIONS else self.root_state.entries.get(sidecar)
+        entry = self.entry(tool)
         if capability is None or entry is None or not entry.valid:
             matches = matching_rules(policy, PolicyCall(tool=tool, input=input, caller=caller, now=self.now))
             rules = effective_rules(matches)
             risk = None if capability is None else call_risk(capability, input, user_risk)
             return CallEvaluation(strictest(rules) if rules else None, risk, rules, matches, None)
-        bundled = self.environment.bundled(self.files.programs.get(entry.id))
+        view = self.root_state.index.get(tool)
+        builtin = view is not None and view.source == BUILTIN
+        own = tool.startswith(f"{FILES_FAMILY}.") if builtin else False
+        bundled = own or self.environment.bundled(self.files.programs.get(entry.id))
+        level = sandbox_level(entry, self.root_state.support, bundled=bundled)
         found = evaluate(
             policy,
             capability,
             entry,
             input=input,
-            level=sandbox_level(entry, self.root_state.support, bundled=bundled),
+            level=Level.NONE if own else level,
             bundled_unmodified=bundled,
-            unsealed="" if tool in AGENT_ACTIONS else self._unsealed(entry),
+            # What a tool of the kernel starts is sealed only for a call.
+            unsealed="" if builtin or tool in AGENT_ACTIONS else self._unsealed(entry),
             user_risk=user_risk,
             caller=caller,
             now=self.now,
@@ -121,7 +136,7 @@ def read_offline_policy(places: RootPaths, environ: Mapping[str, str] | None = N
     files = effective_files(environment, read_files(environment, None), trust).files
     now = time.time()
     # Nothing is trusted or probed here: policy depends on the entries alone.
-    support = sandbox_support(environment, files)
+    support = sandbox_support()
     observed = Observations(trusted=frozenset(), probes={}, runtime={}, support=support)
     return OfflinePolicy(
         environment, files, build_state(environment, files, observed, version=1, now=now), now

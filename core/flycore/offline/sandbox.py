@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from flycore.catalog.builtin import AGENT_ACTIONS
+from flycore.catalog.builtin_tools import FILES_FAMILY, builtin_names
 from flycore.catalog.reasons import permitted
 from flycore.model.call import ToolResult
 from flycore.model.enums import Level, PathState
@@ -15,7 +17,8 @@ from flycore.model.json_diff import json_difference
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import GrantedPath, SandboxExplanation
 from flycore.offline.files import read_registry
-from flycore.offline.policy import read_offline_policy
+from flycore.offline.policy import OfflinePolicy, read_offline_policy
+from flycore.pipeline.builtin_tools import builtin_report
 from flycore.pipeline.call import Rejection
 from flycore.pipeline.confine import StartedProgram, program_files, seen_at_own_path
 from flycore.pipeline.prepare import seal_programs
@@ -32,9 +35,11 @@ def explain_sandbox(places: RootPaths, tool: str) -> SandboxExplanation | None:
     sandbox."""
     offline = read_offline_policy(places)
     root_state, root = offline.root_state, offline.environment
-    entry = root_state.entries.get(offline.sidecar(tool) or "")
-    if entry is None or not entry.valid:
+    entry = offline.entry(tool)
+    if entry is None or not entry.valid or tool in AGENT_ACTIONS:
         return None
+    if tool in builtin_names():
+        return _builtin(offline, tool, entry)
     bundled = root.bundled(root_state.programs.get(entry.id))
     found = report(entry, root_state.support, bundled=bundled)
     least = root_state.settings.sandbox_minimum.get(tool, minimum_level(entry, bundled=bundled))
@@ -67,6 +72,22 @@ def explain_sandbox(places: RootPaths, tool: str) -> SandboxExplanation | None:
         return _with_problem(explanation, str(error))
     declared = (*entry.permissions.read, *entry.permissions.write)
     return _with_paths(explanation, confinement, tuple(path for path in declared if "${" in path))
+
+
+def _builtin(offline: OfflinePolicy, tool: str, entry: SidecarEntry) -> SandboxExplanation:
+    """Return the limits of a tool of the kernel. What it starts is known only for a call."""
+    own = tool.startswith(f"{FILES_FAMILY}.")
+    permissions, minimum = entry.permissions, offline.root_state.settings.sandbox_minimum
+    root = str(offline.environment.places.app_root)
+    return SandboxExplanation(
+        tool=tool,
+        sidecar=entry.id,
+        least=minimum.get(tool, minimum_level(entry, bundled=own)),
+        report=builtin_report(offline.root_state.support, entry, own=own),
+        remedy=offline.root_state.support.remedy(Level.DEGRADED),
+        network=permissions.network,
+        paths=(GrantedPath(path=root, writable=bool(permissions.write)),),
+    )
 
 
 class ProposedPermissions(NamedTuple):

@@ -20,7 +20,7 @@ from flycore.runners.child.confined_start import ConfinedStart
 from flycore.runners.child.spawn import SpawnError, SpawnFailure, SpawnSpec, not_confined
 from flycore.runners.one_shot import ProcessJsonJob
 from flycore.sandbox.call_confinement import CallFolders, NotPermitted, ProgramFiles, confinement_of
-from flycore.sandbox.confinement import SystemLayout, read_system_layout
+from flycore.sandbox.confinement import IfMissing, Mount, SystemLayout, read_system_layout
 from flycore.sandbox.detection import SandboxSupport
 from flycore.sandbox.launch import ArchitectureUnknown, Launch, NulInLaunch, degraded_launch, enforced_launch
 from flycore.sandbox.levels import minimum_level
@@ -66,6 +66,9 @@ class Confining:
     home: str = ""
     observed: bool = False
     """Whether an observer notes what the program asks for and was not granted."""
+    unchanged: tuple[str, ...] = ()
+    """Files of the project, relative to it, that the program may not write, whatever it may write around
+    them. Only a sandbox with namespaces can hold that."""
 
 
 def seen_at_own_path(level: Level) -> bool:
@@ -134,6 +137,11 @@ def _launch(confining: Confining, spec: SpawnSpec, input: JsonObject, artifacts:
             home=confining.home,
         )
         confinement = confinement_of(confining.permissions, input, folders, programs)
+        kept = (
+            Mount(f"{confining.app_root}/{path}", anchor=confining.app_root, if_missing=IfMissing.LEAVE_OUT)
+            for path in confining.unchanged
+        )
+        confinement = replace(confinement, mounts=(*confinement.mounts, *kept))
         if not tmp:
             by_descriptor = confining.support.bind_by_descriptor
             return enforced_launch(

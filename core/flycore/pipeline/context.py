@@ -44,6 +44,7 @@ from flycore.runners.mcp.call import McpCall
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
 from flycore.runners.output import OnEvent
 from flycore.runners.pool import ProcessPool
+from flycore.runners.workspace.run import Workspace
 from flycore.sandbox.detection import UNTRIED, SandboxSupport
 from flycore.sandbox.digests import PACKAGES
 from flycore.sandbox.environment import working_folder
@@ -315,6 +316,8 @@ class RunContext:
     protected_windows: Callable[[], ProtectedWindows]
     note_run: Callable[[str, str, str, str], None]
     """Is called with the outcome of each run: sidecar, code (empty for success), message, stderr tail."""
+    workspace: Workspace
+    """The files of the project, for the kernel's own tools."""
     observed: ObservedCalls
     note_refusals: Callable[[str, str, str, Refusals | None], None]
     """Is called with what a call lacked: sidecar, tool, digest of the entry, refusals; None for a call that

@@ -19,6 +19,7 @@ from flycore.model.json import JsonObject
 from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import ResolvedProgram
 from flycore.pipeline.authorize import Authorization
+from flycore.pipeline.builtin_run import run_builtin
 from flycore.pipeline.call import Call, Rejection, failed, no_descriptors
 from flycore.pipeline.confine import (
     Confining,
@@ -204,18 +205,11 @@ async def execute(
         _record_start(run, call, prepared, authorization)
         return allowed_outcome(prepared.input)
     asked = call.request.observe
-    try:
-        artifacts = run.folders.take(call.request.call_id, slot.key if slot is not None else None)
-    except OSError as error:
-        if (rejection := no_descriptors(error)) is not None:
-            return rejection
-        hint = "make room there, or give flytui the right to write there"
-        return failed(
-            Code.SPAWN,
-            f"the folder for the call's files cannot be made: {error.strerror}",
-            hint,
-            path=error.filename,
-        )
+    artifacts = _take_folder(run, call, slot)
+    if isinstance(artifacts, Rejection):
+        return artifacts
+    if prepared.target.builtin:
+        return await _execute_builtin(run, call, prepared, authorization, artifacts)
     observed = slot is None and _is_observed(run, prepared, asked=asked)
     # False until the run has ended with nobody left: an exception leaves it unknown who may still write
     # there.
@@ -244,6 +238,37 @@ async def execute(
     schema, output = prepared.target.capability.output_schema, outcome.output
     aside = is_large(output) or (bool(schema) and needs_process(schema, output))
     return await run_aside(aside, _validate_output, prepared, outcome)
+
+
+def _take_folder(run: RunContext, call: Call, slot: Slot | None) -> str | Rejection:
+    """The folder for the files that the call makes."""
+    try:
+        return run.folders.take(call.request.call_id, slot.key if slot is not None else None)
+    except OSError as error:
+        if (rejection := no_descriptors(error)) is not None:
+            return rejection
+        hint = "make room there, or give flytui the right to write there"
+        return failed(
+            Code.SPAWN,
+            f"the folder for the call's files cannot be made: {error.strerror}",
+            hint,
+            path=error.filename,
+        )
+
+
+async def _execute_builtin(
+    run: RunContext, call: Call, prepared: Prepared, authorization: Authorization, artifacts: str
+) -> RunOutcome:
+    """Run a tool of the kernel itself. Raises AuditUnwritable where the start line cannot be written; then
+    nothing has run."""
+    settled = False
+    try:
+        start = partial(_record_start, run, call, prepared, authorization)
+        outcome = await run_builtin(run, call.request, prepared, artifacts, start)
+        settled = outcome.survivors == 0
+    finally:
+        run.folders.give_back(artifacts, settled=settled)
+    return await run_aside(is_large(outcome.output), _validate_output, prepared, outcome)
 
 
 async def _call(

@@ -231,9 +231,10 @@ class _ToolRun:
         context.judge.note_rules(prepared.verdict.rules)
         # 6. quota, last of the steps that refuse without a person: calls that ended earlier do not count.
         key, step = call.request.caller.key, call.request.step is not None
-        # A tool of the agent itself counts as low risk: most of them are shell commands, rated high, and
-        # the limit of high-risk calls in a session would end every longer session.
-        risk = Risk.LOW if prepared.target.decided else prepared.risk
+        # A tool of the agent itself, or of the kernel, counts as low risk: most of them are commands, rated
+        # high, and the limit of high-risk calls in a session would end every longer session.
+        target = prepared.target
+        risk = Risk.LOW if target.decided or target.builtin else prepared.risk
         over = context.admission.quota.admit(key, risk, step=step)
         if over is not None:
             return quota_rejection(over)
@@ -263,7 +264,7 @@ class _ToolRun:
                 if isinstance(edited, Rejection):
                     return edited
                 prepared = self.prepared = edited
-            if granted.by_person:
+            if granted.by_person and not prepared.target.builtin:
                 accept_programs(context.judge.root, prepared.target.entry, prepared.sealed)
             async with AsyncExitStack() as slots:
                 # 10. slot, after the approval: no other call waits for the group while a person decides.

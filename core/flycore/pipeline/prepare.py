@@ -16,18 +16,17 @@ import msgspec
 
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.catalog.builtin import AGENT_ACTIONS, AGENT_ITSELF, EDIT, agent_actions, agent_entry
-from flycore.catalog.reasons import blocked, secret_remedy
+from flycore.catalog.reasons import secret_remedy
 from flycore.model.approval import Preview, Subject, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller, CallRequest
 from flycore.model.catalog import Capability, CapabilityView
-from flycore.model.diagnostics import nearest
 from flycore.model.enums import (
     Anchor,
     Code,
     Decision,
-    Effective,
     Kind,
+    Layer,
     Level,
     PathState,
     ReasonCode,
@@ -40,24 +39,29 @@ from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate, first_partial, surroundings_of
 from flycore.model.sidecar import Permissions, Registry, SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport
+from flycore.pipeline.builtin_tools import (
+    builtin_environment,
+    builtin_report,
+    entry_of,
+    find_builtin_program,
+    read_changes,
+)
 from flycore.pipeline.call import Rejection, denied, failed, no_descriptors
 from flycore.pipeline.confine import below_minimum_level
 from flycore.pipeline.context import JudgeContext, RootEnvironment, RootState
 from flycore.pipeline.exec_call import value_refusal
+from flycore.pipeline.no_target import CALLABLE, blocked_tool, not_callable, not_found
 from flycore.pipeline.targets.file import read_file_target
 from flycore.pipeline.targets.window import accepts_unchecked, take_preview
 from flycore.policy.evaluate import conditions_are_costly, evaluate
 from flycore.registry.resolve import at_url
 from flycore.runners.one_shot import RunOutcome
+from flycore.runners.workspace.planned_changes import CHANGING
 from flycore.sandbox.digests import ChangedWhileReadError, UnsealableError
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import report
 from flycore.sandbox.seals import StartConditions, is_kept, seal_address, seal_by_name, seal_program
 from flycore.sandbox.secret_masks import Masks
-
-CALLABLE = (Effective.AVAILABLE, Effective.DEGRADED)
-MOST_NAMED = 20
-"""How many names of available tools a `not-found` error lists."""
 
 
 class Target(Value, frozen=True, kw_only=True):
@@ -74,9 +78,14 @@ class Target(Value, frozen=True, kw_only=True):
         return self.capability.name in AGENT_ACTIONS
 
     @property
+    def builtin(self) -> bool:
+        """Whether the kernel runs the tool itself, so that no sidecar does."""
+        return self.capability.layer is Layer.BUILTIN and not self.decided
+
+    @property
     def sidecar(self) -> str | None:
-        """The id of the sidecar that runs the tool; None for an agent's own tool."""
-        return None if self.decided else self.entry.id
+        """The id of the sidecar that runs the tool; None for an agent's own tool and for the kernel's."""
+        return None if self.decided or self.builtin else self.entry.id
 
 
 def resolve(root_state: RootState, tool: str, blocks: ToolBlockStore) -> Target | Rejection:
@@ -87,9 +96,9 @@ def resolve(root_state: RootState, tool: str, blocks: ToolBlockStore) -> Target 
     view = callable_view(root_state, tool, blocks)
     if isinstance(view, Rejection):
         return view
-    entry = root_state.entries.get(view.sidecar or "")
+    entry = entry_of(root_state, view) or root_state.entries.get(view.sidecar or "")
     if entry is None:
-        return _not_callable(view)
+        return not_callable(view)
     reasons = view.stability.reasons
     notices = tuple(reason.message for reason in reasons if reason.code is ReasonCode.DIALECT_UNKNOWN)
     return Target(capability=view.capability, entry=entry, notices=notices)
@@ -99,67 +108,18 @@ def callable_view(root_state: RootState, tool: str, blocks: ToolBlockStore) -> C
     """The tool as the catalog has it, or the reason why it cannot be called."""
     view = root_state.index.get(tool)
     if view is None:
-        return _not_found(root_state, tool)
+        return not_found(root_state, tool)
     # The block store is asked itself: the catalog is rebuilt a moment after a person blocks a tool, and a
     # call in that moment must not run.
     if blocks.block_for(tool) is not None and view.stability.effective in CALLABLE:
-        return _blocked(tool)
-    return view if view.stability.effective in CALLABLE else _not_callable(view)
+        return blocked_tool(tool)
+    return view if view.stability.effective in CALLABLE else not_callable(view)
 
 
 def _agent_call(tool: str, blocks: ToolBlockStore) -> Target | Rejection:
     if blocks.block_for(tool) is not None:
-        return _blocked(tool)
+        return blocked_tool(tool)
     return Target(capability=agent_actions()[tool], entry=agent_entry())
-
-
-def _blocked(tool: str) -> Rejection:
-    why = blocked(tool)
-    return denied(Code.BLOCKED, why.message, why.remedy)
-
-
-def _not_found(root_state: RootState, tool: str) -> Rejection:
-    near = nearest(tool, tuple(root_state.index))
-    usable = [name for name, view in root_state.index.items() if view.stability.effective in CALLABLE]
-    hint = _server_problem(root_state, tool)
-    hint = hint or (f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool")
-    return failed(
-        Code.NOT_FOUND,
-        f"no tool is named {tool[:200]}",
-        hint,
-        nearest=[*near],
-        available=[*sorted(usable)[:MOST_NAMED]],
-    )
-
-
-def _server_problem(root_state: RootState, tool: str) -> str:
-    """Why the tools of the MCP server that the name points to are not known; empty where they are known, or
-    where the name points to no server."""
-    view = root_state.catalog.sidecar(tool.rpartition(".")[0])
-    if view is None or view.entry.kind is not Kind.MCP or view.entry.tools or not view.stability.reasons:
-        return ""
-    reason = view.stability.reasons[0]
-    return f"the tools of {view.id} are not known: {reason.message}; {reason.remedy}"
-
-
-def _not_callable(view: CapabilityView) -> Rejection:
-    reasons = view.stability.reasons
-    first = reasons[0] if reasons else None
-    if first is None:
-        return Rejection(
-            status=Status.UNAVAILABLE,
-            code=ReasonCode.NOT_CONFIGURED,
-            message="nothing offers this tool",
-            hint="flytui why " + view.capability.name,
-        )
-    denied = first.code in (ReasonCode.POLICY_DENIED, ReasonCode.BLOCKED)
-    return Rejection(
-        status=Status.DENIED if denied else Status.UNAVAILABLE,
-        code=Code.POLICY if first.code is ReasonCode.POLICY_DENIED else first.code,
-        message=first.message,
-        hint=first.remedy,
-        details={"reasons": [{"code": r.code, "message": r.message, "remedy": r.remedy} for r in reasons]},
-    )
 
 
 # Step 4: the entry's programs are resolved to files, and the files are sealed.
@@ -373,6 +333,19 @@ def agent_program(entry: SidecarEntry) -> Sealed:
     return Sealed(program=program, seal=seal, delegates=(), delegate_programs={})
 
 
+async def _builtin_program(
+    root: RootEnvironment, root_state: RootState, target: Target, input: JsonObject
+) -> Sealed | Rejection:
+    """The program that a tool of the kernel starts, or what stands for it."""
+    found = await anyio.to_thread.run_sync(
+        find_builtin_program, root, root_state, target.entry, target.capability.name, input
+    )
+    if isinstance(found, Rejection):
+        return found
+    program, seal = found
+    return Sealed(program=program, seal=seal, delegates=(), delegate_programs={})
+
+
 def allowed_outcome(input: JsonObject) -> RunOutcome:
     """The outcome of a call that was allowed, with the digest of the input that it was allowed for."""
     return RunOutcome(status=Status.SUCCESS, output={"decision": "allow", "input": digest(input)})
@@ -425,7 +398,7 @@ async def prepare(
     target as it was when the call arrived."""
     # Read once: another state may replace this one while the function waits, and its parts belong together.
     root_state, entry = context.state.latest, target.entry
-    sealed = await _seal_target(context.root, root_state, target)
+    sealed = await _seal_target(context.root, root_state, target, input)
     if isinstance(sealed, Rejection):
         return sealed
     secrets, missing = declared_secrets(entry.permissions, context.root.secret_values)
@@ -476,9 +449,14 @@ async def prepare(
     )
 
 
-async def _seal_target(root: RootEnvironment, root_state: RootState, target: Target) -> Sealed | Rejection:
+async def _seal_target(
+    root: RootEnvironment, root_state: RootState, target: Target, input: JsonObject
+) -> Sealed | Rejection:
+    """The programs that the call starts, sealed; for an agent's own tool what stands for them."""
     if target.decided:
         return agent_program(target.entry)
+    if target.builtin:
+        return await _builtin_program(root, root_state, target, input)
     sealed = await seal_entry(root, root_state, target)
     known = target.entry.kind is not Kind.EXECUTABLE or bool(target.capability.definition)
     return sealed if known or isinstance(sealed, Rejection) else _asked_each_time(sealed)
@@ -494,9 +472,10 @@ def _child_environment(
     """The environment of the child process; empty where none is started."""
     if target.decided:
         return {}
-    return child_environment(
+    made = child_environment(
         target.entry, program, environ=root.environ, secrets=secrets, call_id=request.call_id
     )
+    return builtin_environment(request.tool, root.environ, made) if target.builtin else made
 
 
 def _report(root_state: RootState, target: Target, seal: Seal) -> SandboxReport | Rejection:
@@ -504,7 +483,10 @@ def _report(root_state: RootState, target: Target, seal: Seal) -> SandboxReport 
     if target.decided:
         return AGENT_SANDBOX
     own = seal.kind is SealKind.BUNDLED
-    found = report(target.entry, root_state.support, bundled=own)
+    if target.builtin:
+        found = builtin_report(root_state.support, target.entry, own=own)
+    else:
+        found = report(target.entry, root_state.support, bundled=own)
     tool = target.capability.name
     return below_minimum_level(root_state, tool, target.entry, found.level, bundled=own) or found
 
@@ -519,11 +501,16 @@ class _TargetView(Value, frozen=True, kw_only=True):
 async def _read_target(
     context: JudgeContext, target: Target, input: JsonObject, earlier: Preview | None, verdict: Verdict
 ) -> _TargetView | Rejection:
-    """Read the window that the call would act on, or the file that an agent would change itself. The file is
-    read only where a person is asked."""
+    """Read the window that the call would act on, or the files that it, or an agent itself, would change. The
+    files are read only where a person is asked."""
     tool = target.capability.name
     # The path is the agent's choice and may lie on a file system that answers slowly: the event loop does not
     # wait for it.
+    if tool in CHANGING and verdict.decision is Decision.ASK:
+        change = await read_changes(context.root, tool, input)
+        if isinstance(change, Rejection):
+            return change
+        return _TargetView(preview=change[0], diff=change[1])
     if tool == EDIT and verdict.decision is Decision.ASK:
         seen = await anyio.to_thread.run_sync(read_file_target, input, context.root.places.app_root)
         return _TargetView(preview=seen.preview, diff=seen.diff)

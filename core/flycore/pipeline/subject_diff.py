@@ -109,7 +109,8 @@ def _page(preview: Preview | None) -> Json:
 def _file(preview: Preview | None) -> Json:
     if preview is None or not preview.file:
         return None
-    return {"path": preview.file, "sha256": preview.file_digest, "unread": preview.unread}
+    more: JsonObject = {"more": dict(preview.more_files)} if preview.more_files else {}
+    return {"path": preview.file, "sha256": preview.file_digest, "unread": preview.unread, **more}
 
 
 def _seal(seal: Seal) -> JsonObject:

@@ -116,6 +116,8 @@ class Settings(Value, frozen=True, kw_only=True):
     """The risk that the person assigns to a tool, by the name of the tool."""
     sandbox_minimum: dict[str, Level] = msgspec.field(default_factory=dict)
     """The weakest sandbox level at which a tool may run, by the name of the tool."""
+    sandbox_network: dict[str, bool] = msgspec.field(default_factory=dict)
+    """Whether the kernel's own tools that run programs have the network, by the name of the tool."""
     audit_outputs: bool = False
     max_permissions: JsonObject | None = None
     """`security.max_permissions`: the most that any tool may be permitted; None where there is no limit."""
@@ -198,6 +200,7 @@ class _Reader:
             ),
             risk=self.table(value, "/risk", one_of(Risk)),
             sandbox_minimum=self.table(sections["sandbox"], "/sandbox/minimum", one_of(Level)),
+            sandbox_network=self.table(sections["sandbox"], "/sandbox/network", boolean),
             audit_outputs=self.take(sections["audit"], "/audit/outputs", boolean, False),
             max_permissions=self.ceiling(sections["security"]),
             notify_command=self.take(sections["notify"], "/notify/command", argument_list, ()),
@@ -278,7 +281,7 @@ class _Reader:
 _SECTIONS: dict[str, tuple[str, ...]] = {
     "approvals": ("timeoutMs", "inlineWaitMs", "queuePerCaller", "queueTotal"),
     "quota": ("callsPerMinute", "running", "highRiskPerSession"),
-    "sandbox": ("minimum",),
+    "sandbox": ("minimum", "network"),
     "audit": ("outputs",),
     "security": ("max_permissions",),
     "notify": ("command",),

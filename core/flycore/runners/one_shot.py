@@ -225,8 +225,12 @@ def _outcome(job: ProcessJsonJob, answer: Answer, ended: ChildExit, stderr_tail:
         duration_ms=ended.duration_ms,
         survivors=ended.survivors,
     )
-    unconfined = _confinement_failure(ended, stderr_tail) is not None
-    return replace(outcome, unconfined=unconfined, notes=ended.notes)
+    return replace(outcome, unconfined=unconfined_end(ended, stderr_tail), notes=ended.notes)
+
+
+def unconfined_end(ended: ChildExit, stderr_tail: str) -> bool:
+    """Whether the program did not run because it could not be confined as it was to be."""
+    return _confinement_failure(ended, stderr_tail) is not None
 
 
 def _confinement_failure(ended: ChildExit, stderr_tail: str) -> SpawnFailure | None:

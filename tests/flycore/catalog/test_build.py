@@ -76,7 +76,9 @@ def test_broken_entry_leaves_the_others_alone(make_entry: MakeEntry, make_catalo
     entry = msgspec.structs.replace(make_entry("broken", problems=(error,)), tools=claims)
     catalog = build_catalog(make_catalog_facts(entry, make_entry()))
     assert catalog.capability("no.such") is None
-    assert catalog.capability("workspace.read") is None
+    own = catalog.capability("workspace.read")
+    assert own is not None
+    assert own.sidecar is None
     views = {name: catalog.capability(name) for name in ("vision.ocr", "file.hash")}
     assert {name: view and view.stability.effective for name, view in views.items()} == {
         "vision.ocr": Effective.UNAVAILABLE,

@@ -45,7 +45,20 @@ archive.extract     utility.local    write          medium  - tool archive,outpu
 data.convert        utility.local    write          medium  - tool from,to
 computer.use        -                computer       high    - desktop -
 browser.use         -                computer       high    - browser -
+workspace.read      builtin          read           low     ro,cs - path
+workspace.list      builtin          read           low     ro,cs - -
+workspace.search    builtin          read           low     ro,cs - pattern
+workspace.write     builtin          write          medium  - - path,content
+workspace.edit      builtin          write          medium  - - path
+workspace.patch     builtin          write          medium  - - patch
+git.status          builtin          read           low     ro,cs - -
+git.diff            builtin          read           low     ro,cs - -
+git.log             builtin          read           low     ro,cs - -
+git.show            builtin          read           low     ro,cs - rev
+process.run         builtin          execute        high    - - argv
+shell.run           builtin          execute        high    - - command
 """
+LAYERS = {"-": Layer.HIGH, "builtin": Layer.BUILTIN}
 ROWS = [line.split() for line in TABLE.strip().splitlines()]
 ALL = list(KNOWN.values())
 
@@ -58,14 +71,14 @@ def _listed(text: str) -> list[str]:
 def test_row_of_the_table(row: list[str]) -> None:
     name, sidecar, classes, risk, flags, group, required = row
     capability = KNOWN[name]
-    assert capability.sidecar == (None if sidecar == "-" else sidecar)
+    assert capability.sidecar == (None if sidecar in LAYERS else sidecar)
     assert list(capability.approval_class) == classes.split(",")
     assert capability.risk == risk
     assert capability.read_only == ("ro" in _listed(flags))
     assert capability.concurrency_safe == ("cs" in _listed(flags))
     assert capability.exclusive == (None if group == "-" else group)
     assert capability.input_schema.get("required", []) == _listed(required)
-    assert capability.layer is (Layer.HIGH if sidecar == "-" else Layer.ATOMIC)
+    assert capability.layer is LAYERS.get(sidecar, Layer.ATOMIC)
     assert capability.family == name.split(".")[0]
 
 

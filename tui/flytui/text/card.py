@@ -207,8 +207,10 @@ def _target(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
 
 def _file(request: ApprovalRequest, preview: Preview, room: int) -> Iterator[CardLine]:
     """The lines that show the change to the file, every line of it."""
-    new = " (there is none yet)" if preview.file_digest == "new" else ""
-    yield from _lines("THERE", f"the file {strict_text(preview.file)}{new}", CardStyle.PLAIN, room)
+    for index, (path, found) in enumerate({preview.file: preview.file_digest, **preview.more_files}.items()):
+        new = " (there is none yet)" if found == "new" else ""
+        label = "" if index else "THERE"
+        yield from _lines(label, f"the file {strict_text(path)}{new}", CardStyle.PLAIN, room)
     if preview.unread:
         text = f"no difference can be shown: {strict_text(preview.unread)}"
         yield from _lines("", text, CardStyle.REACH_OPEN, room)

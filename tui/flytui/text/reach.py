@@ -41,19 +41,23 @@ class ReachText(NamedTuple):
 def short_reach(request: ApprovalRequest, *, whole: bool) -> Iterator[ReachText]:
     """The reach as the card says it: one sentence where everything is enforced and usual. `whole` counts
     nothing."""
-    if not request.reach or request.level not in _CONFINING:
+    # The kernel's own tools have no level, because no program runs: the kernel holds itself to each row.
+    held = request.level in _CONFINING or all(row.enforced for row in request.reach)
+    if not request.reach or not held:
         yield ReachText(_level(request), warns=True)
         for group in group_equal_reports(request.reach):
             yield ReachText(_group(group), warns=not group[0].enforced)
         return
-    held = [row for row in request.reach if row.enforced]
-    quiet = [words for row in held if (words := _usual_words(row, request.tool, whole=whole))]
-    unusual = [words for row in held if (words := _unusual_words(row, request.tool))]
+    rows = [row for row in request.reach if row.enforced]
+    quiet = [words for row in rows if (words := _usual_words(row, request.tool, whole=whole))]
+    unusual = [words for row in rows if (words := _unusual_words(row, request.tool))]
     if quiet:
         yield ReachText(" · ".join([*quiet, Level.ENFORCED.value]), warns=False)
     if unusual:
         yield ReachText(" · ".join(unusual), warns=True)
-    if request.level is not Level.ENFORCED:
+    if request.level not in _CONFINING:
+        yield ReachText(strict_text(request.mechanism), warns=False)
+    elif request.level is not Level.ENFORCED:
         yield ReachText(f"{request.level.value}: {strict_text(request.mechanism)}", warns=True)
     for group in group_equal_reports(row for row in request.reach if not row.enforced):
         yield ReachText(_group(group), warns=True)

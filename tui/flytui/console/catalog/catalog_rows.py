@@ -389,7 +389,7 @@ def rows_of(
     for view in catalog.capabilities:
         name, by, stability = view.capability.name, view.sidecar or "", view.stability
         # No sidecar offers a plan. It stands among the tools that it is made of.
-        offered = bool(by) or view.capability.layer is Layer.HIGH
+        offered = bool(by) or view.capability.layer is not Layer.ATOMIC
         part = 0 if offered and stability.discovery is not Discovery.MISSING else 2
         is_changed = by in changed or name in drifted
         made = CatalogRow(
