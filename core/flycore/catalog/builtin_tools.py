@@ -53,7 +53,7 @@ def builtin_entry(tool: str, *, network: bool = False) -> SidecarEntry:
     runs = tool in RUNNING
     permissions = Permissions(
         network=network and runs,
-        read=(_PROJECT,) if capability.read_only else (),
+        read=(_PROJECT,) if capability.read_only or runs else (),
         write=() if capability.read_only else (_PROJECT,),
     )
     raw: JsonObject = {

@@ -29,7 +29,7 @@ from flycore.runners.git_commands import GIT_TOOLS, filter_query, git_argv, git_
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
 from flycore.runners.workspace.project_files import PathRefused, failure_text
 from flycore.runners.workspace.run import refused
-from flycore.runners.workspace.search_files import query_of, ripgrep_argv, searched_path
+from flycore.runners.workspace.search_files import query_of, ripgrep_argv, searched_place
 from flycore.sandbox.command_seals import changed_command
 from flycore.sandbox.levels import CONFINING
 
@@ -59,14 +59,15 @@ async def run_builtin(
         return await run_command(job, command_outcome(job))
     folder = str(given.get("path", "."))
     try:
-        path = await anyio.to_thread.run_sync(searched_path, run.workspace.project, folder)
+        place, name = await anyio.to_thread.run_sync(searched_place, run.workspace.project, folder)
     except PathRefused as error:
         return refused(str(error), error.hint)
     except OSError as error:
         return refused(failure_text(error, folder), "workspace.list shows what is there")
     start()
-    job = replace(job, argv=ripgrep_argv(job.argv[0], query_of(given), path))
-    return await run_command(job, ripgrep_outcome(*_page(given)), whole=False)
+    argv = ripgrep_argv(job.argv[0], query_of(given), name)
+    job = replace(job, argv=argv, cwd=f"{run.workspace.project.root}/{place}")
+    return await run_command(job, ripgrep_outcome(place, *_page(given)), whole=False)
 
 
 def runs_inside(prepared: Prepared) -> bool:

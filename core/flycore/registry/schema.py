@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flycore.model.enums import Source
 from flycore.model.json import JsonObject, pointer_join
 from flycore.registry.loader_environment import refused_pattern
-from flycore.registry.names import BUILTIN_PREFIXES, SECRET_NAME_PATTERN
+from flycore.registry.names import BUILTIN_PREFIXES, SECRET_NAME_PATTERN, is_builtin
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -100,7 +100,9 @@ def strict_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Dra
         properties["kind"]["enum"].remove(kind)
     del properties["url"], properties["headers"], properties["onCancel"], properties["exec"]
     permissions["properties"]["secrets"]["type"] = "array"
-    tool |= {"if": {"type": "string"}, "then": {"enum": sorted(known)}}
+    # The kernel's own tools are known, and no entry may offer one.
+    offered = sorted(name for name in known if not is_builtin(name))
+    tool |= {"if": {"type": "string"}, "then": {"enum": offered}}
     tool["properties"]["name"]["not"] = {"pattern": f"^(?:{'|'.join(map(re.escape, BUILTIN_PREFIXES))})"}
     of_objects = {"properties": {"type": {"const": "object"}}}
     tool["properties"]["inputSchema"] = {"allOf": [{"$ref": "#/$defs/schema"}, of_objects]}

@@ -156,12 +156,13 @@ NOTHING_FOUND = 1
 """The exit code of ripgrep where no line fits."""
 
 
-def ripgrep_outcome(offset: int, limit: int) -> Read:
-    """Return the function that reads the end of ripgrep."""
+def ripgrep_outcome(folder: str, offset: int, limit: int) -> Read:
+    """Return the function that reads the end of ripgrep, which searched in that folder of the project."""
 
     def read(ended: ChildExit) -> RunOutcome:
         # With 2 it ends where a file could not be read, also after lines that fit.
-        if ended.exit_code not in (0, NOTHING_FOUND) and not ended.stdout and not ended.output_limited:
+        failed = ended.exit_code not in (0, NOTHING_FOUND) and not ended.output_limited
+        if failed and b'"type":"match"' not in ended.stdout:
             said = ended.stderr_tail.decode("utf-8", "replace").strip()
             return RunOutcome(
                 status=Status.FAILED,
@@ -170,7 +171,7 @@ def ripgrep_outcome(offset: int, limit: int) -> Read:
                 hint="correct the pattern, or search without regex",
             )
         incomplete = "too many lines fit: search for less, or in a folder further down"
-        lines = ripgrep_lines(ended.stdout, cut=ended.output_limited)
+        lines = ripgrep_lines(ended.stdout, folder)
         output = result_page(
             "ripgrep", "", lines, offset, limit, lambda: incomplete if ended.output_limited else ""
         )

@@ -404,6 +404,7 @@ async def test_a_program_runs_confined_with_its_exit_code(root: Root) -> None:
     assert ask.request.seal.kind is SealKind.SYSTEM
     text = "\n".join(line.text for line in render_card(ask.request, 300))
     assert "no network" in text
+    assert "reads this folder" in text
     assert "writes this folder" in text
     assert "not sealed: it is what the project has when it runs" in text
 

@@ -234,3 +234,10 @@ def test_the_page_s_rule_is_sound(ruled: Desk, tmp_path: Path) -> None:
     (tmp_path / "page.jsonc").write_text(text)
     found = ruled.document("policy", "check", str(tmp_path / "page.jsonc"))
     assert (found["diagnostics"], found["layers"][0]["rules"]) == ([], 1)
+
+
+def test_the_kernel_s_own_tools_are_explained(desk: Desk) -> None:
+    read = desk.run("policy", "explain", "workspace.read", '{"path": "a"}')
+    assert "workspace.read: allow" in read.stdout
+    assert "a tool of flytui itself" in read.stdout
+    assert "process.run: ask" in desk.run("policy", "explain", "process.run", '{"argv": ["ls"]}').stdout

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from flycore.catalog.builtin import AGENT_ACTIONS
+from flycore.catalog.builtin_tools import builtin_names
 from flycore.policy.conditions import Match
 from flytui.cli.documents import ExplainedRule, PolicyExplainDocument
 from flytui.cli.output import clock_time, print_line, print_table
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from flytui.cli.invocation import Invocation
 
 NO_TOOL = "nothing offers this tool, so a call would end unavailable"
+BY_FLYTUI = "a tool of flytui itself"
 BY_THE_AGENT = "the agent itself does what is allowed here"
 
 
@@ -71,6 +73,7 @@ def print_explanation(invocation: Invocation, document: PolicyExplainDocument) -
     """Print the decision, the rules and the default."""
     decision = document.decision.value if document.decision is not None else "not decided"
     not_offered = BY_THE_AGENT if document.tool in AGENT_ACTIONS else NO_TOOL
+    not_offered = BY_FLYTUI if document.tool in builtin_names() else not_offered
     offered = f"offered by {document.sidecar}" if document.sidecar else not_offered
     print_line(f"{document.tool}: {decision}")
     print_line(f"risk {document.risk.value if document.risk else 'unknown'}; {offered}")

@@ -6,10 +6,13 @@ validator of schemas, which has no back-references and no look-around.
 
 from __future__ import annotations
 
+import base64
 import fnmatch
 import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
+
+import msgspec
 
 from flycore.catalog.schemas import LARGEST_PATTERN
 from flycore.model.json import Json, JsonObject
@@ -191,9 +194,10 @@ def cut_line(line: str) -> str:
 # ripgrep.
 
 
-def ripgrep_argv(program: str, query: Query, relative: str) -> tuple[str, ...]:
-    """Return the command line of ripgrep that searches the same files. `relative` is the folder or file."""
-    left_out = (word for name in sorted(NOT_ENTERED) for word in ("--glob", f"!**/{name}/**"))
+def ripgrep_argv(program: str, query: Query, name: str) -> tuple[str, ...]:
+    """Return the command line of ripgrep that searches the same files. `name` is the file in its working
+    folder, or `.` for all of it: the folders that it leaves out are named from there."""
+    left_out = (word for folder in sorted(NOT_ENTERED) for word in ("--glob", f"!**/{folder}/**"))
     named = ("--glob", query.glob) if query.glob else ()
     return (
         program,
@@ -202,11 +206,7 @@ def ripgrep_argv(program: str, query: Query, relative: str) -> tuple[str, ...]:
         "--hidden",
         "--no-follow",
         "--no-messages",
-        "--no-heading",
-        "--with-filename",
-        "--line-number",
-        "--null",
-        "--color=never",
+        "--json",
         "--sort=path",
         f"--max-filesize={MOST_FILE_BYTES}",
         "--ignore-case" if query.ignore_case else "--case-sensitive",
@@ -216,31 +216,69 @@ def ripgrep_argv(program: str, query: Query, relative: str) -> tuple[str, ...]:
         "--regexp",
         query.pattern,
         "--",
-        f"./{relative}",
+        name if name == "." else f"./{name}",
     )
 
 
-def ripgrep_lines(data: bytes, *, cut: bool) -> Iterator[FoundLine]:
-    """Yield the lines that ripgrep printed. `cut` says that the end of the output is missing."""
-    printed = data.split(b"\n")
-    # What stands after the last line end is a torn line, or nothing.
-    for line in printed[: -1 if cut or not printed[-1] else len(printed)]:
-        path, nul, rest = line.partition(b"\0")
-        number, colon, text = rest.partition(b":")
-        if nul and colon and number.isdigit():
-            words = text.decode("utf-8", "replace").removesuffix("\r")
-            yield FoundLine(os.fsdecode(path.removeprefix(b"./")), int(number), cut_line(words))
+class _Words(msgspec.Struct):
+    text: str = ""
+    bytes: str = ""
+    """Base64, where it is no UTF-8."""
+
+    def plain(self) -> str:
+        return self.text or base64.b64decode(self.bytes).decode("utf-8", "surrogateescape")
 
 
-def searched_path(project: Project, given: str) -> str:
-    """Return the real path, relative to the project, of the folder or file to search.
+class _Data(msgspec.Struct):
+    path: _Words = msgspec.field(default_factory=_Words)
+    lines: _Words = msgspec.field(default_factory=_Words)
+    line_number: int | None = None
+    binary_offset: int | None = None
+
+
+class _Message(msgspec.Struct):
+    type: str
+    data: _Data = msgspec.field(default_factory=_Data)
+
+
+_MESSAGES = msgspec.json.Decoder(_Message)
+
+
+def ripgrep_lines(data: bytes, folder: str) -> Iterator[FoundLine]:
+    """Yield the lines that ripgrep found in `folder`, which is relative to the project. A line of the output
+    that is torn, because there was too much of it, ends them."""
+    lines: list[FoundLine] = []
+    for printed in data.removesuffix(b"\n").split(b"\n"):
+        try:
+            message = _MESSAGES.decode(printed)
+            path = message.data.path.plain().removeprefix("./")
+            if message.type == "begin":
+                lines = []
+            elif message.type == "match":
+                text = shown(message.data.lines.plain())
+                inner = path if folder == "." else f"{folder}/{path}"
+                number = message.data.line_number or 0
+                lines.append(FoundLine(inner, number, cut_line(text.removesuffix("\n").removesuffix("\r"))))
+            # What stands before the first NUL of a binary file is left out with it.
+            elif message.type == "end":
+                yield from lines if message.data.binary_offset is None else ()
+                lines = []
+        except (msgspec.MsgspecError, ValueError):
+            yield from lines
+            return
+
+
+def searched_place(project: Project, given: str) -> tuple[str, str]:
+    """Return the folder to search in, by its real path relative to the project, and the name of the file in
+    it, `.` for the whole folder.
 
     Raises PathRefused, and OSError where it cannot be read.
     """
     try:
         with opened(project, given, FOLDER) as (_, real):
-            return real
+            return real, "."
     except NotADirectoryError:
         with opened(project, given, READ) as (descriptor, real):
             require_file(descriptor, given)
-            return real
+            folder, _, name = real.rpartition("/")
+            return folder or ".", name
