@@ -53,7 +53,7 @@ async def test_health_says_ok_and_nothing_else(root: Root) -> None:
     assert b"server:" not in top.lower()
 
 
-LOCAL_ONLY = ["kernel.yield", "trust.revoke", "token.add", "token.revoke", "ask.decide"]
+LOCAL_ONLY = ["kernel.yield", "trust.revoke", "call.undo", "token.add", "token.revoke", "ask.decide"]
 
 
 @pytest.mark.parametrize("kind", LOCAL_ONLY)
