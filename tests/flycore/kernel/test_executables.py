@@ -384,7 +384,7 @@ async def test_names_of_known_and_builtin_tools_are_refused(root: Root) -> None:
         assert "web.fetch" in refused
         assert "shell.run" in await until(lambda: _refusals(kernel, "user.several"))
         assert view(kernel, "web.fetch").sidecar is None
-        assert view(kernel, "shell.run") is None
+        assert view(kernel, "shell.run").sidecar is None
         assert view(kernel, "git.push") is None
 
 
