@@ -103,6 +103,8 @@ class Workspace:
             return refused(str(error), error.hint)
         except ChangeDoesNotFit as error:
             return _failed(str(error), LOOK_AGAIN)
+        except OSError as error:  # a file went away between two looks at it
+            return _failed(failure_text(error, str(input.get("path", "."))), LOOK_AGAIN)
         # The last comparison with what the card showed: between it and the write the file is compared once
         # more with what is planned here.
         if approved is not None and approved != {change.path: change.digest for change in changes}:

@@ -124,9 +124,13 @@ def read_state(anchor: int, path: str, most: int) -> FileState:
 
 def _stage(anchor: int, replacement: Replacement, made: list[str], stack: ExitStack) -> _Staged:
     parent, _, name = replacement.path.rpartition("/")
-    if replacement.after.data is not None:
+    if replacement.before.data is None and replacement.after.data is not None:
         _make_folders(anchor, parent, made)
-    folder = open_beneath(anchor, parent or ".", FOLDER)
+    try:
+        folder = open_beneath(anchor, parent or ".", FOLDER)
+    except (FileNotFoundError, NotADirectoryError):
+        # The file was there, and its folder is gone: making that again would not bring back the rest of it.
+        raise FileDiffers(replacement.path) from None
     stack.callback(os.close, folder)
     found = _compared(folder, name, replacement)
     beside = ""

@@ -11,6 +11,7 @@ import pytest
 
 from flycore.model.enums import Status
 from flycore.runners.workspace.run import Workspace
+from flycore.runners.workspace.write_files import FileDiffers, FileState, Replacement, replace_files
 
 pytestmark = pytest.mark.anyio
 ROUNDS = 2_000 if os.environ.get("FLYTUI_SUITES") == "full" else 100
@@ -121,6 +122,17 @@ async def test_lists_name_no_file_of_the_state(hostile: Path, workspace: Workspa
     found = await workspace.call("workspace.search", {"pattern": "token", "limit": 9}, "c", approved=None)
     assert isinstance(found.output, dict)
     assert found.output["matches"] == []
+
+
+def test_the_folder_of_a_file_that_is_gone_is_not_made_again(
+    folder: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(os, "mkdir", lambda path, *_, **__: made.append(path))
+    edit = Replacement("gone/file", FileState(b"before"), FileState(b"after"))
+    with pytest.raises(FileDiffers):
+        replace_files(workspace.project, (edit,), lambda _: None)
+    assert made == []
 
 
 @pytest.mark.suite
