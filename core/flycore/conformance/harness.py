@@ -12,8 +12,8 @@ from flycore.conformance.program import environment_of, resolve_arguments
 from flycore.model.diagnostics import Check, CheckState
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram
+from flycore.model.session import CALL_ID_VARIABLE
 from flycore.runners.artifacts import check_artifacts
-from flycore.runners.child.process_tree import CALL_ID_VARIABLE
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, outcome_of, request_line
 from flycore.runners.output import EventFeed, read_answer

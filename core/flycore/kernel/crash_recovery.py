@@ -14,8 +14,6 @@ sandbox can keep hold of such a process.
 from __future__ import annotations
 
 import os
-import re
-import secrets
 import shutil
 import signal
 import stat
@@ -35,8 +33,9 @@ from flycore.kernel.call_history import NOT_ENDED, CallHistory
 from flycore.model.clock import SystemClock
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import Event, EventClass
+from flycore.model.session import CALL_ID_VARIABLE, is_session, new_session, session_of
 from flycore.registry.paths import ARTIFACTS_DIR, SESSIONS_FILE, STORE_DIR, UNDO_DIR
-from flycore.runners.child.process_tree import CALL_ID_VARIABLE, KILL_PATIENCE_S
+from flycore.runners.child.process_tree import KILL_PATIENCE_S
 from flycore.runners.child.run import LEFTOVER_GRACE_S
 from flycore.runners.workspace.undo_store import UndoStore
 from flycore.sandbox.content_store import prune
@@ -48,7 +47,6 @@ MOST_SESSIONS = 1_000
 """Sessions that are kept in the file; beyond this the oldest are dropped."""
 _MOST_BYTES = 1 << 20
 _PAUSE_S = 0.02
-_SESSION = re.compile(r"[0-9a-f]{12}")
 
 _Found = dict[tuple[int, int], Process]
 """Processes by pid and start time; a pid alone may be used again by another process."""
@@ -64,22 +62,11 @@ class EndedProcesses:
     """The number that still run after KILL: 0 unless the system forbids to end them."""
 
 
-def new_session() -> str:
-    """Draw the session of one kernel: what its call ids begin with."""
-    return secrets.token_hex(6)
-
-
-def session_of(call_id: str) -> str:
-    """Return the session that a call id begins with; empty if it begins with none."""
-    session = call_id.partition("-")[0]
-    return session if _SESSION.fullmatch(session) else ""
-
-
 def earlier_sessions(state_dir: Path) -> tuple[str, ...]:
     """Read the sessions that may have leftover processes, oldest first. The caller holds the root's lock."""
     with suppress(OSError):
         lines = read_beneath(state_dir, SESSIONS_FILE, _MOST_BYTES).decode("ascii", "replace").split()
-        return tuple(line for line in lines if _SESSION.fullmatch(line))
+        return tuple(line for line in lines if is_session(line))
     return ()
 
 

@@ -16,8 +16,9 @@ from flycore.approval.callers import identify_peer, is_own_command
 from flycore.kernel.lock import LockHolder
 from flycore.model.call import Activity, Caller
 from flycore.model.caller import SIDECAR_PREFIX, UNKNOWN_PROGRAM
+from flycore.model.session import CALL_ID_VARIABLE
 from flycore.registry.paths import KERNEL_LOCK, RootPaths
-from flycore.runners.child.process_tree import CALL_ID_VARIABLE, call_served, tree_of
+from flycore.runners.child.process_tree import call_served, tree_of
 from flysafe.procfs import Process, command_line, environment_value, executable_of, lineage
 
 UNNAMED = "of an unknown call"

@@ -14,7 +14,6 @@ from flycore.approval.tool_definitions import ToolDefinitionStore
 from flycore.approval.trust_store import TrustStore
 from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober
 from flycore.discovery.scan import scan, search_roots
-from flycore.kernel.crash_recovery import new_session
 from flycore.kernel.doctor import check_up
 from flycore.kernel.effective_entries import EffectiveFiles, effective_files
 from flycore.kernel.load_state import (
@@ -32,6 +31,7 @@ from flycore.kernel.schema_asker import SchemaCache, ask_unknown, cached_statuse
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
 from flycore.model.enums import Kind
+from flycore.model.session import new_session
 from flycore.model.upstream import McpToolOffer
 from flycore.registry.paths import RootPaths
 

@@ -17,13 +17,13 @@ import msgspec
 from flycore.catalog.executable_tools import with_executable_tools
 from flycore.catalog.mcp_capabilities import offered_capability
 from flycore.discovery.executables import entry_of_file
-from flycore.kernel.crash_recovery import new_session
 from flycore.kernel.load_state import Files, RootEnvironment, find_environment, read_files, resolve_programs
 from flycore.kernel.probe_runner import program_job
 from flycore.kernel.schema_asker import ask
 from flycore.model.enums import Code, Envelope, Status
 from flycore.model.executable import ExecutableTrial, TrialCall
 from flycore.model.json import JsonObject
+from flycore.model.session import new_session
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.upstream import McpToolList, McpToolOffer
 from flycore.pipeline.call import Rejection

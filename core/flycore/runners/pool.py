@@ -16,7 +16,7 @@ from functools import partial
 
 import anyio
 
-from flycore.runners.child.process_tree import CALL_ID_VARIABLE
+from flycore.model.session import CALL_ID_VARIABLE
 from flycore.runners.child.spawn import NOT_CONFINED, SpawnError
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, not_started, outcome_from_answer
 from flycore.runners.output import OnEvent

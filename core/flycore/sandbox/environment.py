@@ -10,6 +10,7 @@ from pathlib import Path
 from flycore.model.enums import Anchor, Kind
 from flycore.model.json import Json, StrictJsonError, read_strict
 from flycore.model.program import ResolvedProgram
+from flycore.model.session import CALL_ID_VARIABLE
 from flycore.model.sidecar import Permissions, Registry, SidecarEntry
 from flycore.model.tool_exec import SecretType
 from flycore.registry.resolve import anchor_folder
@@ -47,7 +48,7 @@ def child_environment(
     # Set last, because no entry may replace them: by the call id the kernel finds the processes of a call,
     # also after a crash.
     environment["FLYTUI_TOOL_MODE"] = "subprocess"
-    environment["FLYTUI_CALL_ID"] = call_id
+    environment[CALL_ID_VARIABLE] = call_id
     if entry.kind is Kind.EXECUTABLE:
         # Tools that were written for another system look for this one.
         environment["GIBSON_TOOL_MODE"] = "subprocess"

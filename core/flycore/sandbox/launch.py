@@ -14,6 +14,7 @@ from typing import Self
 
 from flycore.model.enums import Level
 from flycore.model.program import ConfinementReport, ObserverOrder, RestrictionOrder
+from flycore.model.session import CALL_ID_VARIABLE
 from flycore.sandbox import bubblewrap, landlock, restriction_program
 from flycore.sandbox.confinement import Confinement, IfMissing, Mount, SystemLayout
 from flycore.sandbox.observation import observer_order
@@ -129,12 +130,17 @@ def enforced_launch(
         observer = _observer(confinement, layout, Level.ENFORCED) if observed else None
         return Launch(
             argv=(bubblewrap.PROGRAM, "--args", str(listed), "--", *argv),
-            environment=OUTER_ENVIRONMENT,
+            # The id as well: with it the next kernel finds what bwrap has just started when it is killed.
+            environment=OUTER_ENVIRONMENT | _call_id(environment),
             descriptors=opened.handed_over(),
             status=reader,
             keeps_watch=True,
             observer=observer,
         )
+
+
+def _call_id(environment: Mapping[str, str]) -> dict[str, str]:
+    return {name: environment[name] for name in (CALL_ID_VARIABLE,) if name in environment}
 
 
 def degraded_launch(

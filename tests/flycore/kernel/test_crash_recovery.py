@@ -17,10 +17,9 @@ from flycore.kernel.crash_recovery import (
     earlier_sessions,
     end_leftover_processes,
     find_leftover_processes,
-    new_session,
-    session_of,
     write_sessions,
 )
+from flycore.model.session import new_session, session_of
 from kits.kernel import ECHO, Root, kernel_of, request, tool
 
 pytestmark = pytest.mark.anyio

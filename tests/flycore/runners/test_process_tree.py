@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from flycore.model.session import CALL_ID_VARIABLE
 from flycore.runners.child import process_tree
 from flycore.runners.child.process_tree import ProcessTree, become_subreaper
 from flysafe.procfs import Process, own_children, ticks_now
@@ -29,7 +30,7 @@ def orphan_maker(call_id: str) -> subprocess.Popen[bytes]:
     """Started as calls are, with a child in a session of its own."""
     leader = subprocess.Popen(
         [sys.executable, "-I", "-S", "-c", ORPHAN_MAKER],
-        env={process_tree.CALL_ID_VARIABLE: call_id},
+        env={CALL_ID_VARIABLE: call_id},
         stdout=subprocess.PIPE,
         start_new_session=True,
     )

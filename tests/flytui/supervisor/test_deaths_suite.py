@@ -20,7 +20,8 @@ from typing import Any
 import anyio
 import pytest
 
-from flycore.kernel.crash_recovery import find_leftover_processes, session_of
+from flycore.kernel.crash_recovery import find_leftover_processes
+from flycore.model.session import session_of
 from flytui.supervisor.terminal_modes import RESTORE
 from kits.command_line import LONGEST, Desk
 from kits.console_processes import ConsoleProcesses, gone, processes_of

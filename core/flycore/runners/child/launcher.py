@@ -20,15 +20,17 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from flycore.model.program import ObserverOrder, RestrictionOrder
+from flycore.model.session import CALL_ID_VARIABLE, session_mark
 from flycore.runners.child.launcher_program import (
     ADOPT,
     ANSWER,
     DESCRIPTORS,
     LONGEST_PATH,
+    MARK,
     MOST_DESCRIPTORS,
     OBSERVED,
     START,
@@ -87,11 +89,15 @@ class _Launcher:
     """The process that started it: a fork of that process must not use it."""
     process: subprocess.Popen[bytes]
     control: socket.socket
+    marks: set[bytes] = field(default_factory=set)
+    """The marks that it knows."""
 
 
 _running: list[_Launcher] = []
 _unreaped: set[int] = set()
 """The ids of the children that were started and not reaped: no other process can have one of them."""
+_marks: set[bytes] = set()
+"""How the variables begin that mark the children of this process: one for each session of calls."""
 
 
 def prepare_launcher() -> None:
@@ -99,10 +105,12 @@ def prepare_launcher() -> None:
     if _running and _running[0].owner == os.getpid():
         return
     if _running:
-        _unreaped.clear()  # a fork: they are children of the process that it was forked from
+        # A fork: they are children of the process that it was forked from.
+        _unreaped.clear()
+        _marks.clear()
     _discard()
     _running.append(_start())
-    _hand_over(_running[0].control)
+    _hand_over(_running[0])
     # It would end by itself, but a process that leaves first would not have waited for it.
     atexit.unregister(_close)
     atexit.register(_close)
@@ -116,8 +124,10 @@ def renew_launcher() -> None:
         prepare_launcher()
 
 
-def _hand_over(control: socket.socket) -> None:
+def _hand_over(launcher: _Launcher) -> None:
     """Tell a new launcher of the children that run."""
+    with suppress(OSError):  # it was ended at once, and the next start notices
+        _send_marks(launcher)
     pids = sorted(_unreaped)
     for first in range(0, len(pids), MOST_DESCRIPTORS):
         part = pids[first : first + MOST_DESCRIPTORS]
@@ -125,7 +135,7 @@ def _hand_over(control: socket.socket) -> None:
         try:
             pidfds += (os.pidfd_open(pid) for pid in part)
             body = b"".join(map(ANSWER.pack, part))
-            _send(control, pidfds, ADOPT + body)
+            _send(launcher.control, pidfds, ADOPT + body)
         except OSError:
             # Without descriptors, or with a launcher that was ended at once. The children run on all the
             # same, and the next kernel ends what this one would leave.
@@ -133,6 +143,12 @@ def _hand_over(control: socket.socket) -> None:
         finally:
             for pidfd in pidfds:
                 os.close(pidfd)
+
+
+def _send_marks(launcher: _Launcher) -> None:
+    for mark in sorted(_marks - launcher.marks):
+        _send(launcher.control, [], MARK + mark)
+        launcher.marks.add(mark)
 
 
 def is_launcher(pid: int) -> bool:
@@ -177,6 +193,8 @@ def launch(
         *(candidates, words, variables, _encoded(cwd), list(handed), list(limits)),
         *(observed, restricted, grouped),
     )
+    if mark := session_mark(env.get(CALL_ID_VARIABLE, "")):
+        _marks.add(mark)
     descriptor = os.memfd_create("launch", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, marshal.dumps(request))
@@ -194,6 +212,7 @@ def _ask(streams: list[int], request: int, handed: Sequence[int], message: bytes
         prepare_launcher()
         reading, writing = os.pipe2(os.O_CLOEXEC)
         try:
+            _send_marks(_running[0])
             _send(_running[0].control, [*streams, writing, request, *handed], message)
             os.close(writing)
             writing = -1
@@ -221,7 +240,7 @@ def _started(answer: bytes) -> ChildProcess:
 
 
 def _send(control: socket.socket, descriptors: list[int], message: bytes = START) -> None:
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
     control.sendmsg([message], rights, socket.MSG_NOSIGNAL)
 
 

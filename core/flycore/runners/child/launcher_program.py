@@ -31,8 +31,9 @@ however it ended, and the launcher ends each of these children with all its desc
 itself has ended them before. A new launcher gets the pidfds of the children that an earlier one started.
 
 While a child runs, the launcher also looks for processes that became children of the kernel meanwhile: what a
-child left when it exited, or after it gave its own setting up. A process is missed only where it sheds its
-child within a second before the kernel is killed; the next kernel finds it by its environment.
+child left when it exited, or after it gave its own setting up. What is nobody's child by the time that the
+kernel is gone is found by its environment, which names the session of the kernel's calls: the system ends
+bwrap together with the kernel, but not what bwrap has started a moment before.
 """
 
 from __future__ import annotations
@@ -56,9 +57,9 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 ANSWER = struct.Struct("=q")
-START, ADOPT = b"+", b"="
-"""The first byte of a message: start a child; or keep the children whose pidfds it carries, with their ids
-behind that byte."""
+START, ADOPT, MARK = b"+", b"=", b"#"
+"""The first byte of a message: start a child; keep the children whose pidfds it carries, with their ids
+behind that byte; or learn how the variable begins, behind that byte, that marks what a child starts."""
 DESCRIPTORS = 5
 MOST_DESCRIPTORS = 253
 """SCM_MAX_FD of the kernel's `include/net/scm.h`: how many one message can carry."""
@@ -107,6 +108,8 @@ def main(descriptor: int) -> None:
             _load_ahead(message[1:])
             channel = _start_observer(received) if message[:1] == OBSERVED else -1
             _start(received, prctl, children, channel)
+        elif message[:1] == MARK:
+            children.add_mark(message[len(MARK) :])
         elif message:
             _adopt(message, received, children)
         else:
@@ -335,6 +338,11 @@ class Children:
         self._next_look = 0.0
         self._known: dict[int, tuple[int, int]] = {}
         """By pidfd: the process id, and when it was started."""
+        self._marks: set[bytes] = set()
+
+    def add_mark(self, mark: bytes) -> None:
+        """End also each process whose environment has a variable that begins so, name and value."""
+        self._marks.add(mark)
 
     def add(self, pid: int, pidfd: int) -> None:
         """Keep the process, and close its pidfd when it exits."""
@@ -372,7 +380,10 @@ class Children:
         # be found there.
         self._note_orphans()
         deadline = time.monotonic() + END_SECONDS
-        while self._known and time.monotonic() < deadline:
+        ended = False
+        while not ended and time.monotonic() < deadline:
+            # A process that has exited starts nothing any more: the last look begins when all have.
+            none_left = not self._known
             # A stopped process starts no other one: only what has stopped is known as a whole.
             self._stop_all()
             for pidfd in self._known:
@@ -380,7 +391,9 @@ class Children:
             for pidfd in tuple(self._known):
                 if _has_exited(pidfd):
                     self._forget(pidfd)
-            time.sleep(_LOOK_PAUSE_S)
+            ended = none_left and not self._known
+            if self._known:
+                time.sleep(_LOOK_PAUSE_S)
 
     def _stop_all(self) -> None:
         deadline = time.monotonic() + _STOP_SECONDS
@@ -397,19 +410,24 @@ class Children:
             time.sleep(0 if fresh else _LOOK_PAUSE_S)
 
     def _descendants(self, table: dict[int, _Process]) -> list[int]:
-        """The known processes that are in the table, and all below them."""
+        """The known processes that are in the table, those with a mark, and all below them."""
         below: dict[int, list[int]] = {}
         for pid, process in table.items():
             below.setdefault(process.parent, []).append(pid)
         found = [
             pid for pid, started in self._known.values() if pid in table and table[pid].started == started
         ]
+        found += [pid for pid in table.keys() - set(found) if self._is_marked(pid)]
         seen = set(found)
         for pid in found:  # grows while it is walked
             more = [child for child in below.get(pid, ()) if child not in seen]
             seen.update(more)
             found += more
         return found
+
+    def _is_marked(self, pid: int) -> bool:
+        variables = _contents(f"/proc/{pid}/environ").split(b"\0") if self._marks else ()
+        return any(variable.startswith(mark) for variable in variables for mark in self._marks)
 
     def _stop(self, pid: int, started: int) -> bool:
         """Stop and keep a process that was found; False where it was known or has exited."""

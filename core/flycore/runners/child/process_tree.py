@@ -34,7 +34,6 @@ from flysafe.procfs import (
     tree_size,
 )
 
-CALL_ID_VARIABLE = "FLYTUI_CALL_ID"
 KILL_PATIENCE_S = 2.0
 """How long a killed tree may take to get smaller before its processes are reported as survivors. On a busy
 machine the system takes longer than that to end several hundred, and ends them one after the other."""
