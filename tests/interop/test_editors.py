@@ -45,8 +45,8 @@ def test_a_key_of_a_manifest_is_completed_and_explained(desk: Desk) -> None:
         server.open(file, "yaml")
         proposed = server.completions(file, 7, 5)
         assert "timeout_ms" in proposed
-        assert "Milliseconds after which a call is ended." in proposed["timeout_ms"]
-        assert "A program of the project or on PATH" in server.hover(file, 5, 4)
+        assert "A call that takes longer is ended." in proposed["timeout_ms"]
+        assert "One run of a program, without a shell." in server.hover(file, 5, 4)
 
 
 def test_a_key_of_the_registry_is_completed_and_explained(desk: Desk) -> None:
