@@ -29,7 +29,7 @@ from flycore.server.mcp.names import (
     names_of_catalog,
 )
 from flycore.server.mcp.tool_list import UnknownCursorError, tool_list_of
-from kits.kernel import ECHO, Root, approver_of, kernel_of, tool, until
+from kits.kernel import ECHO, PATIENCE, Root, approver_of, kernel_of, tool, until
 from kits.mcp_clients import ERAS, NEW, OLD, client_of
 
 FILE_HASH = KNOWN["file.hash"]
@@ -234,8 +234,13 @@ async def test_the_kernel_s_own_tools_are_served_under_the_names_that_agents_kno
             assert result.structured_content["text"] == "one\n"
         root.policy({"tool": "shell.run", "decision": "deny", "because": "no shell"})
         await until(lambda: decision_on(kernel, "shell.run") == "deny")
-        names = {one.name for one in (await client.list_tools(cache_mode="bypass")).tools}
-        assert not names & {"run_shell", "shell_run"}
+        # The server hears of the new policy after the kernel has it.
+        with anyio.fail_after(PATIENCE):
+            while True:
+                listed_now = {one.name for one in (await client.list_tools(cache_mode="bypass")).tools}
+                if not listed_now & {"run_shell", "shell_run"}:
+                    break
+                await anyio.sleep(0.01)
         denied = await client.call_tool("run_shell", {"command": "true"})
         assert denied.is_error
 
