@@ -29,7 +29,7 @@ MAX_PUBLISHED = 2_000
 STDERR_TAIL = 4096
 """Bytes of stderr that are kept for a failure."""
 EXIT_WAIT_S = 0.5
-"""The wait for the exit code of a server that has closed its pipes, seconds."""
+"""How long a server may take to exit once it was told to or has closed its pipes, seconds."""
 _CHUNK = 65_536
 _CANCEL_CHECK_S = 0.1
 """Seconds between two checks whether the call was cancelled, during a wait."""
@@ -134,6 +134,8 @@ class LanguageServer:
                 self.request(call, "shutdown", None, deadline)
                 self.notify("exit", {})
                 self.wait(call, lambda: not self._outgoing, deadline)
+                # It may have files to put in order before it exits.
+                self._child.exit_code(max(0.0, min(EXIT_WAIT_S, deadline - time.monotonic())))
         except ToolFailed:
             return
         finally:
