@@ -25,7 +25,6 @@ from flycore.model.enums import Layer, Risk
 from flycore.model.json import Json, JsonObject, escape_key
 from flycore.model.sidecar import Permissions, SidecarEntry, ToolClaim
 from flycore.model.tool_exec import ExampleCall
-from flycore.registry.created_tools import DEFAULT_LIMIT
 
 
 def excess_permissions(permissions: Permissions, ceiling: JsonObject | None) -> tuple[str, ...]:
@@ -33,13 +32,11 @@ def excess_permissions(permissions: Permissions, ceiling: JsonObject | None) -> 
     limit."""
     if ceiling is None:
         return ()
-    fs = ceiling.get("fs")
-    files = fs if isinstance(fs, dict) else {}
     found = []
     if permissions.network and ceiling.get("network") is not True:
         found.append("network")
     for name, paths in (("read", permissions.read), ("write", permissions.write)):
-        allowed = _strings(files.get(name))
+        allowed = allowed_paths(ceiling, name)
         found += [f"files {name} {path}" for path in paths if not any(_below(path, top) for top in allowed)]
     secrets = _strings(ceiling.get("secrets"))
     found += [f"secret {name}" for name in permissions.secrets if name not in secrets]
@@ -48,12 +45,14 @@ def excess_permissions(permissions: Permissions, ceiling: JsonObject | None) -> 
     return tuple(found)
 
 
-def excess_of_created(
-    permissions: Permissions, ceiling: JsonObject | None, project: Iterable[JsonObject]
-) -> tuple[str, ...]:
-    """Return the permissions of a tool that an agent made beyond its limit: that of the user's settings, else
-    a narrow one, and every one that the project's files set."""
-    limits = (DEFAULT_LIMIT if ceiling is None else ceiling, *project)
+def allowed_paths(limit: JsonObject, name: str) -> tuple[str, ...]:
+    """Return the paths that a limit of permissions allows under `read` or `write`, as they are written."""
+    files = limit.get("fs")
+    return _strings(files.get(name)) if isinstance(files, dict) else ()
+
+
+def excess_of_created(permissions: Permissions, limits: Iterable[JsonObject]) -> tuple[str, ...]:
+    """Return the permissions of a tool that an agent made beyond any of its limits."""
     found = (excess_permissions(permissions, limit) for limit in limits)
     return tuple(dict.fromkeys(item for excess in found for item in excess))
 

@@ -46,7 +46,7 @@ from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import Policy, denying_rules, load_policy
 from flycore.policy.files import SystemFile
 from flycore.policy.overview import policy_overview
-from flycore.registry.created_tools import project_limits
+from flycore.registry.created_tools import created_limits, project_limits
 from flycore.registry.load import add_discovered, load_registry
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
 from flycore.registry.resolve import at_url
@@ -238,6 +238,7 @@ def build_state(
         entries={entry.id: entry for entry in registry.entries},
         secrets=secrets,
         support=observed.support,
+        created_limits=created_limits(files.settings.max_permissions, files.project_limits),
         masks=Masks(secrets),
     )
 
@@ -295,8 +296,9 @@ def _catalog_facts(
 def _exceeded(registry: Registry, files: Files) -> dict[str, tuple[str, ...]]:
     """Return the permissions beyond the limit of the person's settings, by sidecar."""
     limit = files.settings.max_permissions
+    limits = created_limits(limit, files.project_limits)
     return {
-        entry.id: excess_of_created(entry.effective_permissions, limit, files.project_limits)
+        entry.id: excess_of_created(entry.effective_permissions, limits)
         if entry.creator
         else excess_permissions(entry.effective_permissions, limit)
         for entry in registry.entries

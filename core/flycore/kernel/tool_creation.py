@@ -17,6 +17,7 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.registry.created_tools import (
     MOST_CREATED,
     as_created,
+    created_limits,
     created_names,
     definition_text,
     write_created,
@@ -57,7 +58,8 @@ def create_tool(
     if not read.valid:
         return _refused(_faults(read))
     entry = as_created(read, creator)
-    excess = excess_of_created(entry.permissions, files.settings.max_permissions, files.project_limits)
+    limits = created_limits(files.settings.max_permissions, files.project_limits)
+    excess = excess_of_created(entry.permissions, limits)
     if excess:
         listed = ", ".join(excess)
         return _refused(f"it declares more than security.max_permissions allows a tool of an agent: {listed}")

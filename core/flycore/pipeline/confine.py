@@ -19,7 +19,13 @@ from flycore.pipeline.context import RootState
 from flycore.runners.child.confined_start import ConfinedStart
 from flycore.runners.child.spawn import SpawnError, SpawnFailure, SpawnSpec, not_confined
 from flycore.runners.one_shot import ProcessJsonJob
-from flycore.sandbox.call_confinement import CallFolders, NotPermitted, ProgramFiles, confinement_of
+from flycore.sandbox.call_confinement import (
+    CallFolders,
+    NotPermitted,
+    PathLimit,
+    ProgramFiles,
+    confinement_of,
+)
 from flycore.sandbox.confinement import IfMissing, Mount, SystemLayout, read_system_layout
 from flycore.sandbox.detection import SandboxSupport
 from flycore.sandbox.launch import ArchitectureUnknown, Launch, NulInLaunch, degraded_launch, enforced_launch
@@ -59,6 +65,8 @@ class Confining:
     """One of those that confine."""
     support: SandboxSupport
     permissions: Permissions
+    limits: Sequence[PathLimit] = ()
+    """For a tool that an agent made: what it may be permitted at most."""
     programs: Sequence[StartedProgram]
     store: Path
     """The content store, in which the copies of sealed programs lie."""
@@ -136,7 +144,7 @@ def _launch(confining: Confining, spec: SpawnSpec, input: JsonObject, artifacts:
             tmp=tmp,
             home=confining.home,
         )
-        confinement = confinement_of(confining.permissions, input, folders, programs)
+        confinement = confinement_of(confining.permissions, input, folders, programs, confining.limits)
         kept = (
             Mount(f"{confining.app_root}/{path}", anchor=confining.app_root, if_missing=IfMissing.LEAVE_OUT)
             for path in confining.unchanged
@@ -177,7 +185,7 @@ def _unreachable(error: OSError) -> SpawnFailure:
     """The failure for a path that cannot be granted."""
     path = str(error.filename or "a path that the entry declares")
     if isinstance(error, OutsideAnchor):
-        why = f"{path} leads out of the project by a link"
+        why = f"{path} leads out of the project by a link, or out of the folder in which it has to stay"
         return SpawnFailure(why, "declare the folder that it leads to in permissions.fs", path=path)
     return SpawnFailure(
         f"{path} cannot be granted to the tool: {error.strerror or error}",

@@ -29,6 +29,7 @@ from flycore.model.approval import Checks, MatchedRule, Subject
 from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.clock import Clock
 from flycore.model.enums import Risk
+from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram
 from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
@@ -37,6 +38,7 @@ from flycore.pipeline.artifacts import ArtifactFolders
 from flycore.pipeline.observed_calls import ObservedCalls
 from flycore.pipeline.targets.window import Desktop, ProtectedWindows
 from flycore.policy.evaluate import Policy
+from flycore.registry.created_tools import DEFAULT_LIMIT
 from flycore.registry.paths import RootPaths
 from flycore.registry.resolve import resolve_program
 from flycore.registry.settings import Settings
@@ -150,6 +152,8 @@ class RootState:
     """The secrets that trusted entries declare, by name."""
     support: SandboxSupport = UNTRIED
     """The levels of the sandbox that work here."""
+    created_limits: tuple[JsonObject, ...] = (DEFAULT_LIMIT,)
+    """The limits of permissions that each tool of an agent stays within."""
     masks: Masks = field(default_factory=lambda: Masks({}), repr=False)
     """Masks over these secrets, for the results, lines and events of every sidecar: a sidecar may have got
     hold of another one's secret."""

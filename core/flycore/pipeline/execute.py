@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,6 +12,7 @@ import anyio.to_thread
 from flycore.approval.desktop_control import controls_desktop
 from flycore.audit import events as audit_events
 from flycore.catalog.executable_tools import executable_call
+from flycore.catalog.registry_capability import allowed_paths
 from flycore.catalog.schemas import check_output, needs_process
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest
@@ -37,6 +39,7 @@ from flycore.runners.exec_calls import call_exec
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.runners.output import OnEvent, SidecarEvent
 from flycore.runners.persistent import call_alone
+from flycore.sandbox.call_confinement import PathLimit
 from flycore.sandbox.environment import child_environment
 from flycore.sandbox.levels import CONFINING
 from flycore.sandbox.seals import SealBrokenError, changed_part, materialise
@@ -126,15 +129,23 @@ def confining_of(
         return None
     started = [StartedProgram(programs.program, prepared.seal)]
     started += [StartedProgram(programs.delegates[item.name], item.seal) for item in prepared.delegates]
+    entry, state = prepared.target.entry, run.state.latest
     return Confining(
         level=prepared.sandbox.level,
-        support=run.state.latest.support,
-        permissions=prepared.target.entry.effective_permissions,
+        support=state.support,
+        permissions=entry.effective_permissions,
+        limits=_path_limits(state.created_limits) if entry.creator else (),
         programs=started,
         store=run.root.places.store_dir,
         app_root=str(run.root.places.app_root),
         home=run.root.environ.get("HOME", ""),
         observed=observed,
+    )
+
+
+def _path_limits(limits: Sequence[JsonObject]) -> tuple[PathLimit, ...]:
+    return tuple(
+        PathLimit(read=allowed_paths(limit, "read"), write=allowed_paths(limit, "write")) for limit in limits
     )
 
 

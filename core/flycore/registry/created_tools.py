@@ -92,6 +92,12 @@ def created_names(places: RootPaths) -> frozenset[str]:
     return frozenset(name for name in names if (places.created_dir / name).is_dir())
 
 
+def created_limits(user: JsonObject | None, project: tuple[JsonObject, ...]) -> tuple[JsonObject, ...]:
+    """Return all limits of a tool that an agent made: that of the user's settings, else a narrow one, and
+    every one that the project's files set."""
+    return (DEFAULT_LIMIT if user is None else user, *project)
+
+
 def project_limits(app_root: Path) -> tuple[JsonObject, ...]:
     """Return the limits that files of the project set. One that cannot be read permits nothing."""
     found: list[JsonObject] = []

@@ -48,12 +48,25 @@ class ProgramFiles:
     """Sealed folders, each with its copy, which the program sees in the folder's place."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PathLimit:
+    """The paths that one limit of permissions allows, as they are written there."""
+
+    read: tuple[str, ...] = ()
+    write: tuple[str, ...] = ()
+
+
 def confinement_of(
-    permissions: Permissions, input: JsonObject, folders: CallFolders, programs: Sequence[ProgramFiles]
+    permissions: Permissions,
+    input: JsonObject,
+    folders: CallFolders,
+    programs: Sequence[ProgramFiles],
+    limits: Sequence[PathLimit] = (),
 ) -> Confinement:
     """Return the limits of a call: what its programs need to run, its own folders, and what is declared.
 
-    A path with `${input.NAME}` stays in the folder that is written before it, or in the project. Raises
+    A path with `${input.NAME}` stays in the folder that is written before it, or in the project, and each
+    path in a folder that every one of `limits` allows; no link in these folders leads out of them. Raises
     NotPermitted where it does not, and for a path that lets the tool write to its own sealed program.
     """
     copies = tuple(dict.fromkeys(copy for program in programs for copy in program.copies))
@@ -70,8 +83,12 @@ def confinement_of(
         mounts=(
             *(Mount(path) for path in dict.fromkeys(own)),
             *(Mount(folder, source=copy) for folder, copy in copies),
-            *_declared(permissions.read, input, folders, sealed, writable=False),
-            *_declared(permissions.write, input, folders, sealed, writable=True),
+            *_declared(
+                permissions.read, input, folders, sealed, [limit.read for limit in limits], writable=False
+            ),
+            *_declared(
+                permissions.write, input, folders, sealed, [limit.write for limit in limits], writable=True
+            ),
             *(Mount(path, writable=True) for path in private),
         ),
         cwd=folders.cwd,
@@ -89,21 +106,31 @@ def _parts(parts: Iterable[str], app_root: str) -> Iterator[str]:
 
 
 def _declared(
-    paths: Iterable[str], input: JsonObject, folders: CallFolders, sealed: Sequence[str], *, writable: bool
+    paths: Iterable[str],
+    input: JsonObject,
+    folders: CallFolders,
+    sealed: Sequence[str],
+    limits: Sequence[tuple[str, ...]],
+    *,
+    writable: bool,
 ) -> Iterator[Mount]:
     for declared in paths:
         path = _filled(declared, input)
         if path is None:
             continue  # the input leaves that field out
         path = _absolute(path, folders)
-        within = _absolute(os.path.dirname(declared.partition("${")[0]) or ".", folders)
         # The words of a declaration are shown before they are trusted; what an input names is not.
-        if "${" in declared and not _at_or_below(path, within):
+        own = (_folder_of(declared, folders),) if "${" in declared else ()
+        if own and not _at_or_below(path, own[0]):
             raise NotPermitted(
                 path,
-                f"lies outside {within}, and {declared} reaches only what lies in it",
+                f"lies outside {own[0]}, and {declared} reaches only what lies in it",
                 "name a path in that folder, or declare the other one in permissions.fs of the entry",
             )
+        # All of them hold the path, so that the longest lies in the others.
+        within = max(
+            (*own, *(_allowing(limit, declared, path, folders) for limit in limits)), default="", key=len
+        )
         if _at_or_below_any(path, sealed):
             if not writable:
                 continue
@@ -113,9 +140,29 @@ def _declared(
                 "declare another folder in permissions.fs.write of the entry",
             )
         missing = IfMissing.MAKE_FOLDER if writable else IfMissing.LEAVE_OUT
-        anchor = within if "${" in declared else ""
-        anchor = folders.app_root if _at_or_below(path, folders.app_root) else anchor
-        yield Mount(path, writable, anchor, if_missing=missing)
+        anchor = folders.app_root if _at_or_below(path, folders.app_root) else within
+        if not _at_or_below(within, anchor) or within in (anchor, path):
+            within = ""
+        yield Mount(path, writable, anchor, if_missing=missing, within=within)
+
+
+def _folder_of(declared: str, folders: CallFolders) -> str:
+    """The folder that is written before the first placeholder of a path, or the project."""
+    return _absolute(os.path.dirname(declared.partition("${")[0]) or ".", folders)
+
+
+def _allowing(limit: tuple[str, ...], declared: str, path: str, folders: CallFolders) -> str:
+    """The widest folder of the limit that the path lies in. Raises NotPermitted where there is none."""
+    found = [_absolute(top, folders) for top in limit if "${" not in top]
+    found = [top for top in found if _at_or_below(path, top)]
+    found += [_folder_of(top, folders) for top in limit if "${" in top and top == declared]
+    if not found:
+        raise NotPermitted(
+            path,
+            "lies outside what security.max_permissions allows a tool of an agent",
+            "name a path that it allows; the person may allow more in the settings",
+        )
+    return min(found, key=len)
 
 
 def _absolute(path: str, folders: CallFolders) -> str:

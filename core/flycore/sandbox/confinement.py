@@ -67,6 +67,9 @@ class Mount:
     source: str = ""
     """What is seen at `path`, such as the sealed copy of a program. Only bubblewrap can do that."""
     if_missing: IfMissing = IfMissing.FAIL
+    within: str = ""
+    """A folder below `anchor` that the path must not leave either, links included; empty where it may. What
+    leads to this folder may hold links that stay below `anchor`."""
 
 
 @dataclass(frozen=True, slots=True)

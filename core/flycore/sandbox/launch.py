@@ -253,16 +253,27 @@ def _open_mount(mount: Mount) -> int:
         return os.open(mount.source or mount.path, os.O_PATH | os.O_CLOEXEC)
     anchor = open_anchor(mount.anchor)
     try:
-        relative = os.path.relpath(mount.path, mount.anchor)
+        if not mount.within:
+            return _open_below(anchor, os.path.relpath(mount.path, mount.anchor), make=make)
+        # In two steps: a link in the second one may not even lead elsewhere below the anchor.
+        within = _open_below(anchor, os.path.relpath(mount.within, mount.anchor), make=make)
         try:
-            return open_beneath(anchor, relative, os.O_PATH, links=True)
-        except FileNotFoundError:
-            if not make:
-                raise
-        _make_folders(anchor, relative)
-        return open_beneath(anchor, relative, os.O_PATH, links=True)
+            return _open_below(within, os.path.relpath(mount.path, mount.within), make=make)
+        finally:
+            os.close(within)
     finally:
         os.close(anchor)
+
+
+def _open_below(anchor: int, relative: str, *, make: bool) -> int:
+    """A descriptor of what lies there below the anchor; with `make` a folder, where nothing does."""
+    try:
+        return open_beneath(anchor, relative, os.O_PATH, links=True)
+    except FileNotFoundError:
+        if not make:
+            raise
+    _make_folders(anchor, relative)
+    return open_beneath(anchor, relative, os.O_PATH, links=True)
 
 
 def _make_folders(anchor: int, relative: str) -> None:

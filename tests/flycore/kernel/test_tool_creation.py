@@ -16,8 +16,9 @@ from flycore.catalog.registry_capability import capability_from_spec, excess_of_
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.enums import Level, Status
+from flycore.model.json import JsonObject
 from flycore.model.sidecar import Permissions
-from flycore.registry.created_tools import DEFAULT_LIMIT, as_created, definition_text
+from flycore.registry.created_tools import DEFAULT_LIMIT, as_created, created_limits, definition_text
 from flycore.registry.manifest import parse_manifest
 from kits.kernel import Root, a_caller, answered_call, approve, approver_of, kernel_of, request, until
 from kits.unix_socket import plain, say, served
@@ -44,8 +45,8 @@ def root(tmp_path: Path) -> Root:
     return root
 
 
-async def approved(kernel: Kernel, name: str) -> ToolResult:
-    return await answered_call(kernel, lambda ask: approve(kernel, ask), name)
+async def approved(kernel: Kernel, name: str, given: JsonObject | None = None) -> ToolResult:
+    return await answered_call(kernel, lambda ask: approve(kernel, ask), name, given)
 
 
 async def review(kernel: Kernel) -> tuple[str, ...]:
@@ -249,8 +250,9 @@ def test_what_is_granted_is_never_more_than_the_limit() -> None:
             entry = _with_permissions(hello, manifest(draw)["permissions"])
         user = limits(draw) if draw.random() < 0.8 else None
         project = tuple(limits(draw) for _ in range(draw.randint(0, 2)))
-        excess = excess_of_created(entry.permissions, user, project)
-        in_force = (DEFAULT_LIMIT if user is None else user, *project)
+        in_force = created_limits(user, project)
+        assert in_force == (DEFAULT_LIMIT if user is None else user, *project)
+        excess = excess_of_created(entry.permissions, in_force)
         within = all(is_within(entry.permissions, one) for one in in_force)
         assert (not excess) == within, (entry.permissions, user, project, excess)
         accepted, refused = accepted + (not excess), refused + bool(excess)
@@ -274,3 +276,38 @@ def test_its_approval_is_required_whatever_it_says() -> None:
         because = capability_from_spec(entry.tools[0], entry.id).asks_because
         assert because.startswith("an agent made this tool")
         assert ("it writes" in because) == ("reason" in approval)
+
+
+WRITER = """#!/bin/sh
+echo made > "$1/made.txt"
+"""
+IN_OUT: dict[str, Any] = {
+    "name": "hello",
+    "description": "Writes a file into a folder of out.",
+    "kind": "command",
+    "inputs": {"schema": {"type": "object", "properties": {"to": {"type": "string"}}, "required": ["to"]}},
+    "exec": {"command": {"entrypoint": "./scripts/hello", "args": ["out/${to}"]}},
+}
+
+
+@pytest.mark.parametrize("declared", ["out/${input.to}", "out/away/deep"])
+async def test_no_link_leads_out_of_a_folder_of_the_limit(root: Root, declared: str) -> None:
+    """A tool that may write to `out` can make a link there, and name it in the input of its next call."""
+    (root.folder / "scripts" / "hello").write_text(WRITER)
+    for name in ("out/kept", "src/deep"):
+        (root.folder / name).mkdir(parents=True)
+    (root.folder / "out" / "away").symlink_to("../src")
+    limit = {"fs": {"read": ["."], "write": ["out"]}}
+    (root.places.config_dir / "config.jsonc").write_text(json.dumps({"security": {"max_permissions": limit}}))
+    async with kernel_of(root) as kernel:
+        tool = {**IN_OUT, "permissions": {"fs": {"read": ["."], "write": [declared]}}}
+        assert (await kernel.create_tool("hello", tool, a_caller())).accepted
+        await review(kernel)
+        if "${" in declared:
+            fine = await approved(kernel, "hello", {"to": "kept"})
+            assert fine.status is Status.SUCCESS, fine.error
+            assert (root.folder / "out" / "kept" / "made.txt").exists()
+        refused = await approved(kernel, "hello", {"to": "away/deep"})
+    assert list((root.folder / "src" / "deep").iterdir()) == []
+    assert refused.error is not None
+    assert "leads out of" in refused.error.message

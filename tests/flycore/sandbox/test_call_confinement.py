@@ -8,7 +8,13 @@ import pytest
 
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import Permissions
-from flycore.sandbox.call_confinement import CallFolders, NotPermitted, ProgramFiles, confinement_of
+from flycore.sandbox.call_confinement import (
+    CallFolders,
+    NotPermitted,
+    PathLimit,
+    ProgramFiles,
+    confinement_of,
+)
 from flycore.sandbox.confinement import Confinement, IfMissing, Mount
 
 FOLDERS = CallFolders(app_root="/p", cwd="/p", artifacts="/s/call", home="/home/u")
@@ -94,6 +100,41 @@ def test_an_input_leads_to_no_other_folder(declared: str, value: str, kind: str)
         confined(given={"dir": value}, **{kind: (declared,)})
     assert refused.value.path.startswith("/")
     assert declared in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("declared", "limits", "within"),
+    [
+        ("out/${input.dir}", (), "/p/out"),
+        ("${input.dir}", (), ""),
+        ("/srv/${input.dir}", (), ""),
+        ("out/a/b", (), ""),
+        ("out/a/b", ("out",), "/p/out"),
+        ("out/a/b", ("out", "."), ""),
+        ("out", ("out",), ""),
+        ("out/a/${input.dir}", ("out",), "/p/out/a"),
+        ("out/${input.dir}", ("out/${input.dir}",), "/p/out"),
+        ("/srv/a", ("/srv",), ""),
+        ("~/a", ("/",), ""),
+    ],
+)
+def test_links_stay_in_the_folder_of_an_input_and_of_the_limit(
+    declared: str, limits: tuple[str, ...], within: str
+) -> None:
+    given = [PathLimit(read=limits), PathLimit(read=("/",))] if limits else []
+    made = confinement_of(Permissions(read=(declared,)), {"dir": "x/y"}, FOLDERS, (), given)
+    (mount,) = (mount for mount in made.mounts if not mount.writable)
+    assert mount.within == within
+    assert mount.anchor == ("/srv" if "srv" in declared else "/" if "~" in declared else "/p")
+
+
+@pytest.mark.parametrize("declared", ["src", "out/../src", "outer", "${input.dir}", "/srv", "~", "."])
+@pytest.mark.parametrize("kind", ["read", "write"])
+def test_a_path_that_one_limit_does_not_allow_is_refused(declared: str, kind: str) -> None:
+    limits = [PathLimit(read=("/",), write=("/",)), PathLimit(read=("out", "docs"), write=("out",))]
+    wanted = Permissions(**{kind: (declared,)})
+    with pytest.raises(NotPermitted, match="max_permissions"):
+        confinement_of(wanted, {"dir": "src"}, FOLDERS, (), limits)
 
 
 @pytest.mark.parametrize("value", [None, 7, "", ["a"], "a\0b"])
