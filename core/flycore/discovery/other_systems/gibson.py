@@ -19,6 +19,7 @@ from flycore.discovery.other_systems.model import (
     project_path,
     secret_findings,
     usable_text,
+    yaml_places,
 )
 from flycore.discovery.secret_detection import secret_arguments
 from flycore.discovery.server_import import entry_id
@@ -28,7 +29,6 @@ from flycore.model.migration import Verdict
 from flycore.registry.loader_environment import may_be_passed
 from flycore.registry.names import RESERVED_PREFIX, looks_secret
 from flycore.registry.paths import REGISTRY_FILE
-from flycore.registry.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from flycore.discovery.scan import SearchRoots
@@ -64,13 +64,7 @@ def files(roots: SearchRoots) -> Iterator[FoundFile]:
 
 def read(text: str, shown: str) -> Places:
     """Return the file with its places, and the problem of its syntax."""
-    source = read_yaml(text, shown)
-    value = source.value if source.value is not None else {}
-    file = Places(shown, value if isinstance(value, dict) else {}, source.nearest_position)
-    file.found += source.problems
-    if not source.problems and not isinstance(value, dict):
-        file.add("", "component", "the file must be a mapping", "write name: … and runtime: …")
-    return file
+    return yaml_places(text, shown, "component", "write name: … and runtime: …")
 
 
 def check(text: str, shown: str) -> list[Diagnostic]:

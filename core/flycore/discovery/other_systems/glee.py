@@ -23,6 +23,7 @@ from flycore.discovery.other_systems.model import (
     secret_findings,
     texts_of,
     usable_text,
+    yaml_places,
 )
 from flycore.discovery.secret_detection import secret_header, secret_url
 from flycore.model.diagnostics import Diagnostic, Severity
@@ -30,7 +31,6 @@ from flycore.model.json import Json, JsonObject, pointer_join, unescape_key
 from flycore.model.migration import Verdict
 from flycore.registry.manifest import parse_manifest
 from flycore.registry.paths import MANIFEST_FILE, MANIFESTS_DIR, TOOLS_CONFIG_FILE
-from flycore.registry.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from flycore.discovery.scan import SearchRoots
@@ -63,13 +63,7 @@ def manifests(roots: SearchRoots) -> Iterator[tuple[str, FoundFile]]:
 
 def read(text: str, shown: str) -> Places:
     """Return the file with its places, and the problem of its syntax."""
-    source = read_yaml(text, shown)
-    value = source.value if source.value is not None else {}
-    file = Places(shown, value if isinstance(value, dict) else {}, source.nearest_position)
-    file.found += source.problems
-    if not source.problems and not isinstance(value, dict):
-        file.add("", "config-value", "the file must be a mapping", "write security: …")
-    return file
+    return yaml_places(text, shown, "config-value", "write security: …")
 
 
 def check(text: str, shown: str) -> list[Diagnostic]:

@@ -15,6 +15,7 @@ from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.model.migration import MigrationLine, Verdict
 from flycore.registry.names import looks_secret
+from flycore.registry.yaml_text import read_yaml
 
 if TYPE_CHECKING:
     from flycore.discovery.scan import SearchRoots
@@ -82,6 +83,18 @@ class Places:
     def inform(self, pointer: str, rule: str, message: str, remedy: str) -> None:
         """Add a note."""
         self.add(pointer, rule, message, remedy, Severity.INFO)
+
+
+def yaml_places(text: str, shown: str, rule: str, example: str) -> Places:
+    """Return a YAML file with its places, and the problems of its syntax. A file that is no mapping has the
+    problem `rule`, and reads as an empty one."""
+    source = read_yaml(text, shown)
+    value = source.value if source.value is not None else {}
+    file = Places(shown, value if isinstance(value, dict) else {}, source.nearest_position)
+    file.found += source.problems
+    if not source.problems and not isinstance(value, dict):
+        file.add("", rule, "the file must be a mapping", example)
+    return file
 
 
 @dataclass(slots=True)
