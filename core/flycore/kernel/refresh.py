@@ -14,17 +14,16 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from flycore.approval.tool_blocks import ToolBlockStore
-from flycore.audit import events as audit_events
 from flycore.catalog.diff import difference
 from flycore.catalog.executable_tools import file_aliases
 from flycore.catalog.missing_permissions import MissingPermissions
 from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober, known_finding
 from flycore.catalog.reasons import permit_digest
 from flycore.catalog.runtime import RuntimeTracker
-from flycore.discovery.scan import Stamps, scan, search_roots, stamps
 from flycore.discovery.tool_layers import watched_tools
 from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.bus import Recorder
+from flycore.kernel.change_publisher import ChangePublisher
 from flycore.kernel.effective_entries import EffectiveFiles
 from flycore.kernel.load_state import (
     Files,
@@ -39,9 +38,9 @@ from flycore.kernel.mcp_status import McpStatus, McpStatusStore, findings_of
 from flycore.kernel.probe_runner import probe_spawn, probe_work
 from flycore.kernel.registry_edits import AcceptedEntries, RegistryEdit, TrustedRegistry
 from flycore.kernel.schema_asker import READY_S, SchemaAsker, SchemaCache, cached_statuses
+from flycore.kernel.source_watcher import SourceWatcher
 from flycore.model.approval import Outcome
-from flycore.model.catalog import Catalog, SidecarView
-from flycore.model.described import Described, Import, SourceKind
+from flycore.model.catalog import SidecarView
 from flycore.model.enums import EXEC_KINDS, Kind, PathState, ProbeState, ReasonCode
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
@@ -50,90 +49,9 @@ from flycore.model.refusals import Refusals
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.upstream import McpToolList
 from flycore.pipeline.context import CurrentState, RootState
-from flycore.policy.evaluate import Policy
 from flycore.policy.looser_rules import LooserRules
-from flycore.registry.paths import RootPaths
 from flycore.registry.watch import FileStamps, FurtherFiles, file_stamps, watch_files
 from flycore.sandbox.detection import detection
-
-RESCAN_SECONDS = 1.0
-"""The time between two scans for kits, skills, plugins and other clients' servers.
-
-They lie in many small folders, some in the person's home, where watching each would cost more than a scan.
-Nothing runs because of them, so a second is soon enough.
-"""
-
-
-class SourceWatcher:
-    """The watcher of kits, skills, plugins and other clients' servers.
-
-    `described` is replaced as a whole and may be read at any time.
-    """
-
-    def __init__(self, places: RootPaths, environ: Mapping[str, str]) -> None:
-        self._search_roots = search_roots(places, environ)
-        self._stamps: Stamps = ()
-        self.described: tuple[Described, ...] = ()
-
-    def read(self) -> bool:
-        """Scan again if files have changed. Return whether the result is another."""
-        # Before the scan, so that a change during it is found next time.
-        observed = stamps(self._search_roots)
-        if observed == self._stamps and self.described:
-            return False
-        described = scan(self._search_roots)
-        changed = described != self.described
-        self._stamps, self.described = observed, described
-        return changed
-
-    async def find_import(self, path: str, name: str) -> Import | None:
-        """Return what an import of that server would write, by its file as it is now; None if it is gone."""
-        await anyio.to_thread.run_sync(self.read)
-        found = (item for item in self.described if item.kind is SourceKind.MCP_SERVER)
-        return next((item.offer for item in found if (item.path, item.id) == (path, name)), None)
-
-    async def watch(self, changed: Callable[[], None]) -> None:
-        """Scan until cancelled, and call `changed` when the result is another."""
-        while True:
-            await anyio.sleep(RESCAN_SECONDS)
-            if await anyio.to_thread.run_sync(self.read):
-                changed()
-
-
-# Publishing changes.
-
-
-MOST_NAMES = 200
-"""The most changed names in one event."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChangePublisher:
-    """The writer of log lines and events about a changed policy or catalog."""
-
-    recorder: Recorder
-
-    def publish_policy(self, before: Policy, now: Policy) -> None:
-        """Publish a changed policy. Call it only when calls are already judged by the new one."""
-        if before.version != now.version or before.ok != now.ok:
-            files = tuple(layer.file for layer in now.layers)
-            fields = audit_events.policy_changed(now.version, files, problems=len(now.diagnostics))
-            self.recorder.record(audit_events.POLICY_CHANGED, fields)
-            self.recorder.publish(EventClass.APPROVAL, "policy.changed", {"ok": now.ok})
-
-    def publish_catalog(self, before: Catalog, now: Catalog, changed: tuple[str, ...]) -> None:
-        """Publish a changed catalog, or one whose states are the same on new evidence."""
-        if not changed:
-            if before.sidecars != now.sidecars:
-                self.recorder.publish(EventClass.SNAPSHOT, "evidence.changed", {})
-            return
-        self.recorder.record(audit_events.SNAPSHOT_CHANGED, audit_events.snapshot_changed(before, changed))
-        names: JsonObject = {"version": now.version, "names": list(changed[:MOST_NAMES])}
-        self.recorder.publish(EventClass.CATALOG, "catalog.changed", names)
-
-
-# Refreshing the state.
-
 
 FIRST_VERSION = 1
 """The first version of the catalog; each change to what it shows adds one."""
