@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from mcp_types import Tool, ToolAnnotations
 
 from flycore.model.catalog import CapabilityView, Catalog
+from flycore.model.enums import Discovery
 
 MAX_NAME_CHARS = 64
 MAX_REMEMBERED = 4_096
@@ -70,8 +71,9 @@ class Names:
 def names_of_catalog(catalog: Catalog, before: Names | None = None) -> Names:
     """Return the names for a catalog.
 
-    Tools that the kernel describes come first, then the order is by source and by name. `before` are the
-    names that this server gave out earlier.
+    Tools that the kernel describes come first, then the order is by source and by name. Known tools that
+    nothing offers come last, so that a tool that works keeps the name under which its users know it.
+    `before` are the names that this server gave out earlier.
     """
     tools = (view.capability.name for view in sorted(catalog.capabilities, key=_order))
     return Names(tools, before.tool_of if before is not None else None)
@@ -97,9 +99,10 @@ def _unique(name: str, used: set[str]) -> str:
     return unique
 
 
-def _order(view: CapabilityView) -> tuple[bool, int, str, str]:
+def _order(view: CapabilityView) -> tuple[bool, bool, int, str, str]:
     rank = _SOURCES.index(view.source) if view.source in _SOURCES else len(_SOURCES)
-    return not view.capability.known, rank, view.source, view.capability.name
+    unoffered = view.stability.discovery is Discovery.MISSING
+    return unoffered, not view.capability.known, rank, view.source, view.capability.name
 
 
 # Further tools, which agents know from other programs under these names and with these schemas.

@@ -109,6 +109,19 @@ def test_what_flytui_describes_keeps_its_name_then_the_earlier_source() -> None:
     assert names_of_catalog(turned).name_of == names_of_catalog(catalog).name_of
 
 
+def test_a_known_tool_that_nothing_offers_takes_no_name_of_a_tool_that_works() -> None:
+    missing = msgspec.structs.replace(_well(), discovery=Discovery.MISSING)
+    known = CapabilityView(capability=FILE_HASH, sidecar=None, source="builtin", stability=missing)
+    tool = view("file_hash", "executable:project.file_hash")
+    catalog = Catalog(version=1, app_root="/", capabilities=(known, tool))
+    names = names_of_catalog(catalog)
+    assert names.name_of == {"file_hash": "file_hash", "file.hash": "file_hash_2"}
+    offered = msgspec.structs.replace(known, stability=_well())
+    later = msgspec.structs.replace(catalog, capabilities=(offered, tool))
+    assert names_of_catalog(later, names).name_of == names.name_of
+    assert names_of_catalog(later).name_of == {"file.hash": "file_hash", "file_hash": "file_hash_2"}
+
+
 def test_pages_hold_every_tool_once_also_when_one_goes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listed_tools, "PAGE_SIZE", 3)
     views = tuple(view(f"t.n{number}") for number in range(10))
