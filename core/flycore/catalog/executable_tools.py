@@ -87,6 +87,7 @@ def _spec(definition: ToolDefinition, stricter: JsonObject) -> JsonObject:
     named = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
     spec |= {"tags": list(dict.fromkeys((*named, *definition.tags)))}
     spec |= {"answers": (definition.envelope or Envelope.UNKNOWN).value}
+    spec |= {"version": definition.version} if definition.version else {}
     return {**spec, "timeoutMs": definition.timeout_ms} if definition.timeout_ms else spec
 
 

@@ -69,6 +69,7 @@ async def test_both_forms_are_asked_validated_and_called(root: Root) -> None:
         echo, count = await described(kernel, "echo"), await described(kernel, "count")
         assert (echo.source, count.source) == ("executable:project.echo", "executable:user.count")
         assert echo.stability.effective is Effective.AVAILABLE
+        assert (count.capability.version, count.capability.tags) == ("1.2.0", ("text",))
         said = await approved_call(kernel, "echo", {"text": "hi"})
         assert said.output == {"result": "hi hi", "metadata": {"length": 5, "ratio": 0.5}}
         counted = await approved_call(kernel, "count", {"text": "four"})
