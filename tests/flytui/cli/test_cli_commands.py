@@ -267,6 +267,17 @@ def test_tools_are_those_an_agent_is_shown(settled: Desk) -> None:
     assert settled.run("--list-tools").stdout == settled.run("tools", "list").stdout
 
 
+def test_commands_have_the_names_of_other_systems_too(settled: Desk) -> None:
+    assert settled.document("tool", "list") == settled.document("tools", "list")
+    done = settled.run(
+        "tool", "invoke", "file.hash", "--input", '{"path": "tools/external.tools.jsonc"}', "--json"
+    )
+    assert json.loads(done.stdout)["status"] == "success"
+    assert "file.hash" in settled.run("tool", "status").stdout
+    assert "  tool " not in settled.run("--help").stdout
+    assert settled.run("tool", "start", "x").returncode == 2
+
+
 def test_why_climbs_the_ladder(settled: Desk) -> None:
     done = settled.run("why", "vision.ocr")
     assert done.returncode == 0

@@ -44,6 +44,9 @@ COMMANDS = (
 """The commands in the order of the help. Command NAME is the attribute `NAME` of
 `flytui.cli.commands.NAME`."""
 
+HIDDEN = ("tool",)
+"""Commands that the help does not list: other names of those in it."""
+
 
 class LazyGroup(click.Group):
     """Finds each command in the module of its name."""
@@ -54,7 +57,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import and return one command; None for an unknown name."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in (*COMMANDS, *HIDDEN):
             return None
         module = import_module(f"flytui.cli.commands.{cmd_name}")
         command = getattr(module, cmd_name)
@@ -66,7 +69,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command as click does, and name similar commands for an unknown one."""
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in (*COMMANDS, *HIDDEN) and not args[0].startswith("-"):
             from flycore.model.diagnostics import nearest
 
             near = nearest(args[0], COMMANDS)
