@@ -6,45 +6,18 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import PIPE, Popen
 from typing import Any
 
 import pytest
 
-from kits.command import PYTHON, forked_bin
+from kits.agent import Agent, approve_card
 from kits.programs import needs_bubblewrap
 from kits.scenes import assert_whole, call
-from kits.terminals import PATIENCE, Root, Tmux, console, make_root, needs, until
+from kits.terminals import Root, Tmux, console, make_root, needs
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
-READY = "keys ready ●"
-LETTER = r"confirm with ‹(.)›"
-READING_SECONDS = 0.6
-"""What a person takes to find the letter: pressed sooner than 0.3 s it does not count."""
-
-AGENT = """
-import json, os, sys
-import anyio
-from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters
-
-FLYTUI, ROOT = sys.argv[1:]
-
-async def main():
-    server = StdioServerParameters(command=FLYTUI, args=["--root", ROOT, "mcp"], env=dict(os.environ))
-    async with Client(server, mode="2026-07-28") as client:
-        while line := await anyio.to_thread.run_sync(sys.stdin.readline):
-            name, given = json.loads(line)
-            result = await client.call_tool(name, given)
-            text = result.content[0].text if result.content else ""
-            said = dict(output=result.structured_content, error=result.is_error, text=text)
-            print(json.dumps(said), flush=True)
-
-anyio.run(main)
-"""
 SHOP = """def total(prices):
     return sum(prices) - 1
 """
@@ -55,43 +28,6 @@ class TotalTest(unittest.TestCase):
     def test_adds(self):
         self.assertEqual(total([1, 2, 3]), 6)
 """
-
-
-class Agent:
-    """The client; `call` makes one call, and `result` waits for its end."""
-
-    def __init__(self, root: Root) -> None:
-        words = [f"{forked_bin()}/flytui", str(root.folder)]
-        self.process = Popen(
-            PYTHON.launcher("agent", AGENT, *words), env=root.environ, stdin=PIPE, stdout=PIPE, text=True
-        )
-
-    def call(self, name: str, **given: Any) -> None:
-        """Begin a call."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps([name, given]) + "\n")
-        self.process.stdin.flush()
-
-    def result(self) -> dict[str, Any]:
-        """The output of the call that was begun last."""
-        assert self.process.stdout is not None
-        said: dict[str, Any] = json.loads(self.process.stdout.readline())
-        assert not said["error"], said["text"]
-        output: dict[str, Any] = said["output"]
-        return output
-
-    def free(self, name: str, **given: Any) -> dict[str, Any]:
-        """A call that nobody is asked about."""
-        self.call(name, **given)
-        return self.result()
-
-    def end(self) -> None:
-        """Kill it."""
-        self.process.kill()
-        self.process.wait(PATIENCE)
-        for pipe in (self.process.stdin, self.process.stdout):
-            assert pipe is not None
-            pipe.close()
 
 
 @pytest.fixture
@@ -126,26 +62,7 @@ def git(root: Root, *words: str) -> str:
 def approved(tmux: Tmux, agent: Agent, name: str, *, shows: str, **given: Any) -> dict[str, Any]:
     """Make a call and approve it once the card shows that."""
     agent.call(name, **given)
-    tmux.sees("1 waiting")
-    if READY not in tmux.screen():
-        tmux.keys("C-o")
-    tmux.sees(shows)
-    tmux.read_card()
-    if "confirm with" not in tmux.screen():
-        tmux.decide()
-        return agent.result()
-    letter = tmux.sees(LETTER)[1]
-
-    def pressed() -> bool:
-        # A key that came while the console stood still is dropped, and the card armed anew.
-        if READY in tmux.screen():
-            tmux.keys("a")
-            time.sleep(READING_SECONDS)
-            tmux.keys(letter)
-            time.sleep(READING_SECONDS)
-        return READY not in tmux.screen() and "confirm with" not in tmux.screen()
-
-    until("the letter has decided", pressed)
+    approve_card(tmux, shows)
     return agent.result()
 
 
