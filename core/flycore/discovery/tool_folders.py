@@ -19,8 +19,10 @@ from flycore.discovery.diagnostics import DiagnosticList, parsed
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.json import Json
 from flycore.model.sidecar import DEFAULT_TIMEOUT_MS
+from flycore.registry.created_tools import limit_faults
 from flycore.registry.paths import PROJECT_TOOLS, SYSTEM_TOOLS, TOOLS_CONFIG_FILE, RootPaths
 from flycore.registry.read_file import read_text
+from flycore.registry.source_text import SourceText
 
 MEMBER = "externalTools"
 LONGEST_TIMEOUT_MS = 600_000
@@ -97,6 +99,24 @@ def tool_folder_files(places: RootPaths) -> tuple[Path, ...]:
     return tuple(places.app_root / file for file in (TOOLS_CONFIG_FILE, *OTHER_CONFIGS))
 
 
+def check_tools_config(text: str, shown: str) -> tuple[Diagnostic, ...]:
+    """Return what is wrong with a file of the form of `tools/config.jsonc`."""
+    value, source, problems = parsed(text, shown)
+    notes = DiagnosticList(source)
+    if not problems and not isinstance(value, dict):
+        notes.add("", "config-value", "the file must be an object", _REMEDY)
+    members = value if isinstance(value, dict) else {}
+    external = _read_member(members, shown, source)[1]
+    security = members.get("security", {})
+    if not isinstance(security, dict):
+        remedy = 'write "security": {"max_permissions": {}}'
+        notes.add("/security", "config-value", "security must be an object", remedy)
+    elif "max_permissions" in security:
+        for below, message, remedy in limit_faults(security["max_permissions"]):
+            notes.add(f"/security/max_permissions{below}", "config-value", message, remedy)
+    return (*problems, *external, *notes.found)
+
+
 def read_duration(value: Json) -> int | None:
     """Return a duration in milliseconds: `30s`, `5m`, `250ms`, `1h`, or a number of seconds. None for
     anything else, for nothing and below, and beyond LONGEST_TIMEOUT_MS."""
@@ -119,15 +139,23 @@ def _read_external(root: Path, file: str, found: list[Diagnostic]) -> _ExternalT
     value, source, problems = parsed(text, file, others=others)
     # A mistake in another system's file is a note here: that system says what it means.
     found += (_as_note(item) for item in problems) if others else problems
-    external = value.get(MEMBER) if isinstance(value, dict) else None
-    if external is None:
-        return nothing
-    notes = DiagnosticList(source, MEMBER)
-    result = _checked(external, file, notes) if isinstance(external, dict) else nothing
-    if not isinstance(external, dict):
-        notes.add(f"/{MEMBER}", "external-tools", "must be an object", _REMEDY)
-    found += (_as_note(item) for item in notes.found) if others else notes.found
+    result, notes = _read_member(value if isinstance(value, dict) else {}, file, source)
+    found += (_as_note(item) for item in notes) if others else notes
     return result
+
+
+def _read_member(
+    members: Mapping[str, Json], file: str, source: SourceText
+) -> tuple[_ExternalTools, list[Diagnostic]]:
+    """Return what the members of a file say of executables, and what is wrong with that."""
+    external = members.get(MEMBER)
+    if external is None:
+        return _ExternalTools(file), []
+    notes = DiagnosticList(source, MEMBER)
+    if isinstance(external, dict):
+        return _checked(external, file, notes), notes.found
+    notes.add(f"/{MEMBER}", "external-tools", "must be an object", _REMEDY)
+    return _ExternalTools(file), notes.found
 
 
 def _as_note(item: Diagnostic) -> Diagnostic:

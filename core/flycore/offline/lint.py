@@ -26,6 +26,7 @@ from flycore.registry.read_file import read_text
 KINDS = tuple(source.kind for source in lint_sources())
 _SETTINGS = "settings"
 """The kind of a file that nothing tells."""
+_FOREIGN_FOLDERS = frozenset((".glee", ".ybs", ".gibson"))
 
 
 class LintResult(NamedTuple):
@@ -59,7 +60,8 @@ def lint_file(places: RootPaths, file: Path, kind: str, check_settings: CheckSet
     source = next(one for one in lint_sources() if one.kind == kind)
     root = LintedRoot(places, dict(os.environ), check_settings)
     listed = source.of_file(root, FileToCheck(path, shown, text, data))
-    shown_found = (item if source.foreign else _with_line(item, text) for item in listed)
+    foreign = source.foreign or _is_foreign(str(path))
+    shown_found = (_without_line(item) if foreign else _with_line(item, text) for item in listed)
     return LintResult((LintedFile(kind, shown),), tuple(dict.fromkeys(shown_found)))
 
 
@@ -85,7 +87,12 @@ def _sorted(found: Iterable[Diagnostic], app_root: Path, source: LintSource) -> 
     # tools themselves: any of these may hold a secret.
     own = [] if source.foreign else [file for file in files if _is_own(file)]
     texts = {file: _text_of(file, app_root) for file in own}
-    shown = [_with_line(item, texts.get(_file_of(item.position), "")) for item in listed]
+    shown = [
+        _without_line(item)
+        if _is_foreign(_file_of(item.position))
+        else _with_line(item, texts.get(_file_of(item.position), ""))
+        for item in listed
+    ]
 
     def place(item: Diagnostic) -> tuple[int, int, int]:
         where = item.position
@@ -96,8 +103,15 @@ def _sorted(found: Iterable[Diagnostic], app_root: Path, source: LintSource) -> 
 
 def _is_own(file: str) -> bool:
     """Whether a file has the name of one that flytui itself reads, and no other program."""
+    if _is_foreign(file):
+        return False
     ends = (end for source in lint_sources() if not source.foreign for end in source.names)
     return any(f"/{file}".endswith(f"/{end}") for end in ends)
+
+
+def _is_foreign(file: str) -> bool:
+    """Whether a file lies in a folder of another system, also where it has a form that flytui itself has."""
+    return not _FOREIGN_FOLDERS.isdisjoint(Path(file).parts)
 
 
 def _file_of(position: Position | None) -> str:
@@ -108,6 +122,10 @@ def _text_of(file: str, app_root: Path) -> str:
     path = Path(os.path.expanduser(file))
     path = path if path.is_absolute() else app_root / path
     return read_text(path.parent, path.name, file)[0] or ""
+
+
+def _without_line(item: Diagnostic) -> Diagnostic:
+    return msgspec.structs.replace(item, excerpt="") if item.excerpt else item
 
 
 def _with_line(item: Diagnostic, text: str) -> Diagnostic:

@@ -22,6 +22,8 @@ from flycore.discovery.other_systems.model import OtherSystem, read_found
 from flycore.discovery.other_systems.table import SYSTEMS
 from flycore.discovery.scan import SearchRoots, search_roots, user_kits
 from flycore.discovery.search_folder import FileText
+from flycore.discovery.tool_folders import MEMBER as TOOLS_CONFIG_MEMBER
+from flycore.discovery.tool_folders import check_tools_config
 from flycore.kernel.load_state import Files, find_environment, is_reserved, read_files
 from flycore.model.described import Described, Origin
 from flycore.model.diagnostics import Diagnostic, Position, Severity
@@ -31,7 +33,14 @@ from flycore.policy.files import read_policy
 from flycore.policy.rules import RuleLayer
 from flycore.registry.manifest import parse_manifest
 from flycore.registry.parse_registry import parse_registry
-from flycore.registry.paths import MANIFEST_FILE, PROJECT_POLICY_FILE, SETTINGS_FILE, RootPaths
+from flycore.registry.paths import (
+    MANIFEST_FILE,
+    PROJECT_POLICY_FILE,
+    SETTINGS_FILE,
+    TOOLS_CONFIG_FILE,
+    RootPaths,
+)
+from flycore.registry.read_file import read_text
 from flycore.registry.settings import parse_settings, read_settings
 
 if TYPE_CHECKING:
@@ -107,7 +116,8 @@ def _registry(root: LintedRoot) -> Findings:
     # The diagnostics of the registry hold those of policy and settings as well, which have rows of their own.
     others = {*policy.diagnostics, *read_settings(root.places.config_dir).problems}
     own = [entry for entry in registry.entries if entry.source is not Source.MANIFEST]
-    found = [*(item for item in registry.diagnostics if item not in others), *_of_entries(own)]
+    of_files = (item for item in registry.diagnostics if item not in others and not _of_tools_config(item))
+    found = [*of_files, *_of_entries(own)]
     return Findings(tuple(LintedFile("registry", file) for file in registry.files), tuple(found))
 
 
@@ -125,6 +135,24 @@ def _registry_file(root: LintedRoot, file: FileToCheck) -> Iterator[Diagnostic]:
     entries, found = parse_registry(file.text, file.shown, Source.PROJECT, frozenset(KNOWN))
     yield from found
     yield from _of_entries(entries or ())
+
+
+def _of_tools_config(item: Diagnostic) -> bool:
+    return item.position is not None and item.position.file == TOOLS_CONFIG_FILE
+
+
+def _tools_config(root: LintedRoot) -> Findings:
+    text, _, problem = read_text(root.places.app_root, TOOLS_CONFIG_FILE, TOOLS_CONFIG_FILE)
+    found = list(check_tools_config(text, TOOLS_CONFIG_FILE)) if text is not None else []
+    found += [problem] if problem is not None else []
+    # What is known only of a root: folders that are not there.
+    found += (item for item in root.files.registry.diagnostics if _of_tools_config(item))
+    present = text is not None or problem is not None
+    return Findings((LintedFile("tools-config", TOOLS_CONFIG_FILE, present),), tuple(dict.fromkeys(found)))
+
+
+def _tools_config_file(root: LintedRoot, file: FileToCheck) -> Iterable[Diagnostic]:
+    return check_tools_config(file.text, file.shown)
 
 
 def _manifests(root: LintedRoot) -> Findings:
@@ -249,6 +277,13 @@ def lint_sources() -> tuple[LintSource, ...]:
     """Return the table, in the order of the output. Readers of further kinds of file join it here."""
     return (
         LintSource("registry", _registry, _registry_file, ("external.tools.jsonc",), ("sidecars",)),
+        LintSource(
+            "tools-config",
+            _tools_config,
+            _tools_config_file,
+            (TOOLS_CONFIG_FILE,),
+            (TOOLS_CONFIG_MEMBER,),
+        ),
         LintSource("manifest", _manifests, _manifest_file, (MANIFEST_FILE,)),
         LintSource("policy", _policy, _policy_file, ("policy.jsonc",), ("rules",)),
         LintSource("settings", _settings, _settings_file, ("config.jsonc",)),

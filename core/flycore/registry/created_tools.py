@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
-from flycore.model.json import JsonObject, StrictJsonError, canonical_json, read_strict
+from flycore.model.json import Json, JsonObject, StrictJsonError, canonical_json, read_strict
 from flycore.model.sidecar import SidecarEntry, ToolClaim
 from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.paths import MANIFEST_FILE, TOOLS_CONFIG_FILE, RootPaths
@@ -31,6 +31,8 @@ MOST_CREATED = 64
 """Tools of agents that one root keeps, so that no agent fills the disk or a person's list."""
 LARGEST_DEFINITION = 65_536
 """Bytes of one definition. A person has to read it."""
+MOST_WORDS = 256
+"""Paths or names in one list of a limit."""
 UNKNOWN_CREATOR = "an agent that is not known any more"
 REASON = "an agent made this tool"
 
@@ -96,6 +98,28 @@ def created_limits(user: JsonObject | None, project: tuple[JsonObject, ...]) -> 
     """Return all limits of a tool that an agent made: that of the user's settings, else a narrow one, and
     every one that the project's files set."""
     return (DEFAULT_LIMIT if user is None else user, *project)
+
+
+def limit_faults(limit: Json) -> Iterator[tuple[str, str, str]]:
+    """Yield what is wrong with a limit of a project's file: the pointer below it, a sentence, and what to
+    write. A limit with a fault permits less than its author meant, never more."""
+    if not isinstance(limit, dict):
+        yield "", "max_permissions must be a mapping", "write network: false below it"
+        return
+    if not isinstance(limit.get("network", True), bool):
+        yield "/network", "network must be true or false", "write false"
+    paths = limit.get("fs", {})
+    if not isinstance(paths, dict):
+        yield "/fs", "fs must be a mapping", "write read and write below it, each a list of paths"
+        paths = {}
+    for pointer, words in (
+        ("/fs/read", paths.get("read", [])),
+        ("/fs/write", paths.get("write", [])),
+        ("/secrets", limit.get("secrets", [])),
+    ):
+        listed = words if isinstance(words, list) and len(words) <= MOST_WORDS else [None]
+        if not all(isinstance(word, str) and word for word in listed):
+            yield pointer, f"{pointer.rpartition('/')[2]} must be a list of texts", "write [] for nothing"
 
 
 def project_limits(app_root: Path) -> tuple[JsonObject, ...]:

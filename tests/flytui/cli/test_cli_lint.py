@@ -158,6 +158,8 @@ FOREIGN = {
     ".glee/config.yml": f"security: {{max_permissions: [{SECRET}]}}\n",
     ".mcp.json": f'{{"mcpServers": {{"notes": {{"command": 7, "env": {{"KEY": "{SECRET}"}}}}}}}}',
     ".claude-plugin/plugin.json": f'{{"name": 7, "token": "{SECRET}"}}',
+    ".glee/tools/call/tool.yml": "name: call\ndescription: Calls.\nkind: http\n"
+    f"exec: {{http: {{url: 'https://a.example/', headers: {{Host: {SECRET}}}}}}}\n",
     "skills/mend/SKILL.md": "---\nname: mend\n---\n",
 }
 
@@ -172,6 +174,7 @@ def test_files_of_other_programs_are_checked_and_none_of_their_lines_is_shown(de
         (".ybs.json:1", "config-value"),
         ("component.yaml:1:1", "component"),
         (".glee/config.yml:1:12", "config-value"),
+        (".glee/tools/call/tool.yml:4", "header"),
         (".mcp.json:1", "schema"),
         (".claude-plugin/plugin.json:1:10", "plugin-name"),
         ("skills/mend/SKILL.md:1:1", "skill"),
@@ -193,6 +196,36 @@ def test_a_folder_is_checked_as_a_root(settled: Desk, tmp_path: Path) -> None:
     found = COMMAND.run(argv, settled.environ, tmp_path, b"", 60)
     assert found.returncode == 5
     assert b"tools/external.tools.jsonc:4:28: error" in found.stdout
+
+
+TOOLS_CONFIG = """{
+  "externalTools": {"searchPaths": "~/x", "defaultTimeoutMs": 0},
+  "security": {"max_permissions": {"network": "yes", "fs": {"read": [7]}, "secrets": "KEY"}}
+}
+"""
+
+
+def test_the_configuration_of_tools_is_checked_in_a_root_and_alone(desk: Desk) -> None:
+    file = desk.root / "tools" / "config.jsonc"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(TOOLS_CONFIG)
+    for words in (("lint",), ("lint", str(file)), ("lint", str(file), "--as", "tools-config")):
+        document = desk.document(*words)
+        assert ("tools-config", True) in [(one["kind"], one["present"]) for one in document["files"]]
+        found = [
+            item for item in document["diagnostics"] if item["position"]["file"].endswith("config.jsonc")
+        ]
+        places = [(item["rule"], item["pointer"], item["position"]["line"]) for item in found]
+        assert places == [
+            ("external-tools", "/externalTools/searchPaths", 2),
+            ("external-tools", "/externalTools/defaultTimeoutMs", 2),
+            ("config-value", "/security/max_permissions/network", 3),
+            ("config-value", "/security/max_permissions/fs/read", 3),
+            ("config-value", "/security/max_permissions/secrets", 3),
+        ]
+        assert all('"externalTools"' in item["excerpt"] for item in found[:2])
+    (desk.root / "draft.jsonc").write_text('{"externalTools": 7}')
+    assert desk.document("lint", str(desk.root / "draft.jsonc"))["files"][0]["kind"] == "tools-config"
 
 
 ANNOTATION = re.compile(r"::(error|warning|notice) ((?:[a-z]+=[^,:]*,?)+)::(.*)")

@@ -29,6 +29,7 @@ from flycore.discovery.secret_detection import secret_header, secret_url
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.json import Json, JsonObject, pointer_join, unescape_key
 from flycore.model.migration import Verdict
+from flycore.registry.created_tools import limit_faults
 from flycore.registry.manifest import parse_manifest
 from flycore.registry.paths import MANIFEST_FILE, MANIFESTS_DIR, TOOLS_CONFIG_FILE
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 CONFIG_FILE = ".glee/config.yml"
 TOOLS_FOLDER = ".glee/tools"
 LIMIT = "/security/max_permissions"
-MOST_WORDS = 256
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PLACEHOLDER = re.compile(r"\$\{([^}]*)\}")
 _OUT_OF_SCOPE = {
@@ -76,31 +76,10 @@ def check(text: str, shown: str) -> list[Diagnostic]:
         remedy = "write security: {max_permissions: {}}"
         file.add("/security", "config-value", "security must be a mapping", remedy)
     elif "max_permissions" in security:
-        _check_limit(file, security["max_permissions"])
+        for below, message, remedy in limit_faults(security["max_permissions"]):
+            file.add(f"{LIMIT}{below}", "config-value", message, remedy)
     secret_findings(file)
     return file.found
-
-
-def _check_limit(file: Places, limit: Json) -> None:
-    if not isinstance(limit, dict):
-        remedy = "write max_permissions: {network: false}"
-        file.add(LIMIT, "config-value", "max_permissions must be a mapping", remedy)
-        return
-    if not isinstance(limit.get("network", True), bool):
-        file.add(f"{LIMIT}/network", "config-value", "network must be true or false", "write network: false")
-    paths = limit.get("fs", {})
-    if not isinstance(paths, dict):
-        file.add(f"{LIMIT}/fs", "config-value", "fs must be a mapping", 'write fs: {read: ["."], write: []}')
-        paths = {}
-    for pointer, words in (
-        (f"{LIMIT}/fs/read", paths.get("read", [])),
-        (f"{LIMIT}/fs/write", paths.get("write", [])),
-        (f"{LIMIT}/secrets", limit.get("secrets", [])),
-    ):
-        listed = words if isinstance(words, list) and len(words) <= MOST_WORDS else [None]
-        if not all(isinstance(word, str) and word for word in listed):
-            name = pointer.rpartition("/")[2]
-            file.add(pointer, "config-value", f"{name} must be a list of texts", f"write {name}: []")
 
 
 def migrate(roots: SearchRoots, into: Migration) -> None:

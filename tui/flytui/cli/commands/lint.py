@@ -22,6 +22,7 @@ EXIT_ERRORS = 5
 EXISTING = click.Path(exists=True, path_type=Path)
 KINDS = (
     "registry",
+    "tools-config",
     "manifest",
     "policy",
     "settings",
