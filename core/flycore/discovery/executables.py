@@ -14,12 +14,15 @@ import stat
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
 
+from flycore.discovery.other_systems import gibson
+from flycore.discovery.other_systems.model import MOST_BYTES as MOST_COMPONENT_BYTES
 from flycore.discovery.tool_folders import ToolFolder, find_tool_folders, tool_folder_files
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Anchor, Kind, Source
@@ -28,6 +31,7 @@ from flycore.model.sidecar import DEFAULT_TIMEOUT_MS, SidecarEntry, ToolClaim
 from flycore.registry.entry import entry_digest, sorted_json
 from flycore.registry.names import LONGEST_ID
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, MANIFESTS_DIR, REGISTRY_FILE, RootPaths
+from flycore.registry.read_file import read_text
 from flycore.registry.watch import Stamp, stamp_of
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
 
@@ -62,6 +66,8 @@ class FoundFile(NamedTuple):
     path: str
     """Absolute, with links resolved."""
     status: os.stat_result
+    timeout_ms: int = 0
+    """The time limit that a component file gives; 0 where none does."""
 
 
 class FolderScan(NamedTuple):
@@ -165,6 +171,7 @@ def _search(places: RootPaths, environ: Mapping[str, str]) -> _Search:
     budget = _Budget()
     for folder in folders:  # the user's own first, so that what a project names leaves them their share
         scan = scan_folder(folder.path, places.app_root, budget)
+        scan = scan._replace(files=tuple(_with_time_limit(folder.path, file, stamps) for file in scan.files))
         scans.append((folder, scan))
         for path, stamp in scan.looked:
             stamps.setdefault(Path(path), stamp)
@@ -176,6 +183,35 @@ def _search(places: RootPaths, environ: Mapping[str, str]) -> _Search:
         _searches.clear()
     _searches[key] = found
     return found
+
+
+def _with_time_limit(folder: Path, file: FoundFile, stamps: dict[Path, Stamp]) -> FoundFile:
+    """Return the file with the time limit of its component file, and add that file's stamps.
+
+    Such a file lies beside the executable, or beside a folder `bin` in one of the executable's name.
+    """
+    stem = Path(file.relative).stem
+    holders = [(folder / file.relative).parent]
+    if folder.name == "bin":
+        stamps.setdefault(folder.parent, stamp_of(folder.parent))
+        holders.append(folder.parent / stem)
+    for holder in holders:
+        if holder.name != stem or not holder.is_dir():
+            continue
+        stamps.setdefault(holder, stamp_of(holder))
+        for name in gibson.NAMES:
+            stamps.setdefault(holder / name, stamp_of(holder / name))
+            text = read_text(holder, name, name, MOST_COMPONENT_BYTES)[0]
+            limit = _time_limit(text) if text is not None else None
+            if limit is not None:
+                return file._replace(timeout_ms=limit)
+    return file
+
+
+@lru_cache(maxsize=MOST_FILES)
+def _time_limit(text: str) -> int | None:
+    """Return the time limit of a component file, which is read anew only where it has changed."""
+    return gibson.time_limit(text, "")
 
 
 def _unchanged(search: _Search) -> bool:
@@ -295,7 +331,8 @@ def _entry(
     sha256 = "" if folder.in_user_folder else file_sha256(file.path)
     raw: JsonObject = {"kind": Kind.EXECUTABLE.value, "file": file.path}
     raw |= {"sha256": sha256} if sha256 else {}
-    raw |= {"timeoutMs": folder.timeout_ms} if folder.timeout_ms != DEFAULT_TIMEOUT_MS else {}
+    limit = file.timeout_ms or folder.timeout_ms
+    raw |= {"timeoutMs": limit} if limit != DEFAULT_TIMEOUT_MS else {}
     sidecar = _id(folder.label, file.relative)
     entry = SidecarEntry(
         id=sidecar,
@@ -305,7 +342,7 @@ def _entry(
         # It may read no files of the project, and an empty working folder keeps its seal complete.
         cwd=Anchor.EMPTY,
         kind=Kind.EXECUTABLE,
-        timeout_ms=folder.timeout_ms,
+        timeout_ms=limit,
         raw=raw,
         digest=entry_digest(sidecar, sorted_json(raw)),
         file=file.path,

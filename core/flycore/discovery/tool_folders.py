@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -17,6 +16,7 @@ import msgspec
 
 from flycore.discovery.diagnostics import DiagnosticList, parsed
 from flycore.model.diagnostics import Diagnostic, Position, Severity
+from flycore.model.durations import LONGEST_MS, duration_ms
 from flycore.model.json import Json
 from flycore.model.sidecar import DEFAULT_TIMEOUT_MS
 from flycore.registry.created_tools import limit_faults
@@ -25,8 +25,7 @@ from flycore.registry.read_file import read_text
 from flycore.registry.source_text import SourceText
 
 MEMBER = "externalTools"
-LONGEST_TIMEOUT_MS = 600_000
-MOST_SEARCH_PATHS = 32
+MOST_SEARCH_PATHS = 64
 OTHER_CONFIGS = (".ybs.json", ".ybs/config.json", "BUILD_CONFIG.json", "BUILD_CONFIG")
 """Files of another system, below the app root, that name folders with executables of the same kind."""
 OTHER_HOME_FOLDERS = (
@@ -36,8 +35,6 @@ OTHER_HOME_FOLDERS = (
 )
 OTHER_PROJECT_FOLDERS = ((".ybs/tools", "ybs-project"),)
 _LABEL_DIGITS = 6
-_DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)(ms|s|m|h)")
-_UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _REMEDY = f'write for example "{MEMBER}": {{"searchPaths": ["tools/more"], "defaultTimeoutMs": 30000}}'
 
 
@@ -117,17 +114,6 @@ def check_tools_config(text: str, shown: str) -> tuple[Diagnostic, ...]:
     return (*problems, *external, *notes.found)
 
 
-def read_duration(value: Json) -> int | None:
-    """Return a duration in milliseconds: `30s`, `5m`, `250ms`, `1h`, or a number of seconds. None for
-    anything else, for nothing and below, and beyond LONGEST_TIMEOUT_MS."""
-    amount: float | None = None
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        amount = value * 1_000
-    elif isinstance(value, str) and (match := _DURATION.fullmatch(value.strip())) is not None:
-        amount = float(match[1]) * _UNITS[match[2]]
-    return round(amount) if amount is not None and 1 <= amount <= LONGEST_TIMEOUT_MS else None
-
-
 def _read_external(root: Path, file: str, found: list[Diagnostic]) -> _ExternalTools:
     """Return what the file says of executables, and add what is wrong with it to `found`."""
     nothing = _ExternalTools(file)
@@ -175,9 +161,9 @@ def _checked(external: dict[str, Json], file: str, notes: DiagnosticList) -> _Ex
         if (amount := external.get(key)) is None:
             continue
         seconds = amount * unit / 1_000 if isinstance(amount, int | float) else None
-        read = None if isinstance(amount, bool) else read_duration(seconds)
+        read = None if isinstance(amount, bool) else duration_ms(seconds)
         if read is None:
-            message = f"must be a number, above 0 and at most {LONGEST_TIMEOUT_MS // unit}"
+            message = f"must be a number, above 0 and at most {LONGEST_MS // unit}"
             notes.add(f"/{MEMBER}/{key}", "external-tools", message, _REMEDY)
         else:
             timeout = read

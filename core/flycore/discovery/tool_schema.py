@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from flycore.discovery.tool_folders import read_duration
+from flycore.model.durations import duration_ms
 from flycore.model.enums import Envelope
 from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
 from flycore.model.upstream import McpToolList, ToolDefinition, UnreadableTool
@@ -19,6 +19,8 @@ MOST_TOOLS = 100
 MOST_PARAMETERS = 200
 MOST_TAGS = 64
 LONGEST_TAG = 64
+LONGEST_TIMEOUT_MS = 600_000
+"""The longest time limit that a program may give itself."""
 LONGEST_VERSION = 64
 LONGEST_DESCRIPTION = 8_192
 TYPES = ("string", "integer", "number", "boolean", "array", "object")
@@ -84,7 +86,7 @@ def read_tool(value: Json) -> ToolDefinition:
     else:
         envelope, input_schema = Envelope.OBJECT, _schema(value, "input_schema")
     timeout = value.get("timeout")
-    timeout_ms = 0 if timeout is None else read_duration(timeout)
+    timeout_ms = 0 if timeout is None else duration_ms(timeout, LONGEST_TIMEOUT_MS)
     if timeout_ms is None:
         raise SchemaFault("has a timeout that is not a duration such as 30s or 5m, of at most 10m")
     version = value.get("version", "")

@@ -214,6 +214,40 @@ def test_more_than_is_looked_at_is_said_so_and_the_user_s_own_have_their_share(
     assert "holds more files than are looked at" in place.notes()
 
 
+@pytest.mark.parametrize(
+    ("program", "component"),
+    [
+        ("~/.gibson/tools/bin/nmap", "~/.gibson/tools/nmap/component.yaml"),
+        ("tools/bin/nmap", "tools/nmap/component.yml"),
+        (".ybs/tools/nmap/nmap", ".ybs/tools/nmap/component.yaml"),
+    ],
+)
+def test_a_component_file_gives_the_time_limit_of_its_executable(
+    place: Place, program: str, component: str
+) -> None:
+    def limits() -> list[int]:
+        return [entry.timeout_ms for entry in place.read().values()]
+
+    place.put(program)
+    assert limits() == [30_000]
+    for text, limit in (
+        ("runtime: {type: go, entrypoint: ./nmap, timeout: 5m}\n", 300_000),
+        ("timeout: 30s\nruntime: {timeout: 1m30s}\n", 90_000),
+        ("timeout: 45s\n", 45_000),
+        ("timeout: soon\n", 30_000),
+        ("timeout: [", 30_000),
+        ("- timeout\n", 30_000),
+    ):
+        before = watched_executables(place.places, place.environ)
+        place.put(component, text, 0o644)
+        assert watched_executables(place.places, place.environ) != before
+        assert limits() == [limit], text
+    (entry,) = place.read().values()
+    place.put(component, "timeout: 5m\n", 0o644)
+    (changed,) = place.read().values()
+    assert changed.digest != entry.digest, "what a person has trusted says how long a call may take"
+
+
 def test_the_watch_sees_each_change(place: Place) -> None:
     def stamps() -> dict[Path, object]:
         return dict(watched_executables(place.places, place.environ))

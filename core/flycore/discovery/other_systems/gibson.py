@@ -13,7 +13,6 @@ from flycore.discovery.other_systems.model import (
     Migration,
     OtherSystem,
     Places,
-    duration_ms,
     executable_entry,
     is_secret,
     project_path,
@@ -24,6 +23,7 @@ from flycore.discovery.other_systems.model import (
 from flycore.discovery.secret_detection import secret_arguments
 from flycore.discovery.server_import import entry_id
 from flycore.model.diagnostics import Diagnostic
+from flycore.model.durations import duration_ms
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.model.migration import Verdict
 from flycore.registry.loader_environment import may_be_passed
@@ -93,6 +93,14 @@ def check(text: str, shown: str) -> list[Diagnostic]:
             file.add(pointer, "duration", "the time limit is none", "write a time such as 30s or 5m")
     secret_findings(file)
     return file.found
+
+
+def time_limit(text: str, shown: str) -> int | None:
+    """Return the time limit of a component file in milliseconds; None where it gives none that can be
+    read."""
+    file = read(text, shown)
+    fields = file.value if isinstance(file.value, dict) and not file.found else {}
+    return next((duration_ms(value) for _, value in _timeouts(fields)), None)
 
 
 def _timeouts(fields: JsonObject) -> Iterator[tuple[str, Json]]:

@@ -17,7 +17,6 @@ from flycore.discovery.other_systems.model import (
     Migration,
     OtherSystem,
     Places,
-    duration_ms,
     executable_entry,
     project_path,
     secret_findings,
@@ -25,6 +24,7 @@ from flycore.discovery.other_systems.model import (
 )
 from flycore.discovery.server_import import entry_id
 from flycore.model.diagnostics import Diagnostic
+from flycore.model.durations import duration_ms
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.model.migration import Verdict
 from flycore.registry.paths import REGISTRY_FILE, TOOLS_CONFIG_FILE

@@ -12,8 +12,9 @@ import pytest
 from ruamel.yaml import YAML
 
 from flycore.discovery.other_systems import gibson, glee, ybs
-from flycore.discovery.other_systems.model import duration_ms, is_secret, project_path
+from flycore.discovery.other_systems.model import is_secret, project_path
 from flycore.model.diagnostics import Severity
+from flycore.model.durations import duration_ms
 from flycore.model.migration import Verdict
 from flycore.offline.migrate import MigrationPlan, apply_migration, plan_migration
 from flycore.registry.paths import RootPaths, find_paths
