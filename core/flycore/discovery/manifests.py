@@ -18,7 +18,7 @@ from flycore.registry.watch import Stamp, stamp_of
 from flycore.registry.yaml_text import MAX_YAML_BYTES
 
 MANIFEST_FOLDERS = (MANIFESTS_DIR, ".glee/tools")
-"""Folders of manifests, below the app root; the first one wins where two have a tool of the same name."""
+"""Folders of manifests, below the app root. A name that lies in both is read in the first one alone."""
 CREATED = "made by agents"
 """What the folder of the tools that agents made is called for people."""
 _KEPT = 512
@@ -31,11 +31,17 @@ def read_manifests(
     anchor = SearchFolder(places.app_root, Origin.PROJECT)
     entries: list[SidecarEntry] = []
     problems: list[Diagnostic] = []
+    read: set[str] = set()
     for folder in MANIFEST_FOLDERS:
         names = anchor.folders(folder)
         for name in names.names:
+            # What was carried over is read there alone: the original would be a second tool of its name.
+            if name in read:
+                continue
             entry = _read(anchor, f"{folder}/{name}/{MANIFEST_FILE}", name, is_reserved)
-            entries += [] if entry is None else [entry]
+            if entry is not None:
+                entries.append(entry)
+                read.add(name)
         if names.left:
             said = f"{names.left} more folders are not searched for manifests"
             problems.append(whole_file(folder, "too-many", said, "remove what you do not use"))

@@ -31,8 +31,9 @@ exec:
     args: ["${path}"]
 permissions:
   network: false
-  fs: {read: ["."], write: []}
+  fs: {read: [".", /etc], write: []}
 """
+WRITTEN = MANIFEST.replace('[".", /etc]', "[.]")
 LIMIT = """security:
   max_permissions:
     network: false
@@ -98,7 +99,7 @@ def test_the_plan_is_shown_and_nothing_is_written_where_nobody_can_answer(desk: 
         "as-is ybs: ~/.ybs/tools",
         "cannot ybs: ../out",
         "cannot ybs: llm",
-        "taken glee: repo_scan → tools/manifests/repo_scan/tool.yml  (.glee/tools/repo_scan/tool.yml:2:1)",
+        "rewritten glee: repo_scan → tools/manifests/repo_scan/tool.yml  (.glee/tools/repo_scan/tool.yml:2:1)",
         "rewritten gibson: nmap → tools/external.tools.jsonc",
         '+    "defaultTimeoutMs": 2500,',
         "+    entrypoint: ./scripts/scan_todos.sh   # beside the project",
@@ -129,7 +130,7 @@ def test_what_is_applied_is_what_was_shown_and_a_second_time_finds_it(desk: Desk
     assert {file["path"]: file["after"] for file in shown["files"]} == {
         name: text for name, text in after.items() if before.get(name) != text
     }
-    assert after["tools/manifests/repo_scan/tool.yml"] == MANIFEST
+    assert after["tools/manifests/repo_scan/tool.yml"] == WRITTEN
     assert "// mine" in after["tools/external.tools.jsonc"]
     config = parsed(after["tools/config.jsonc"])
     assert config == {
@@ -162,6 +163,19 @@ def parsed(text: str) -> Any:
     value, problem = parse_jsonc(text, "")
     assert problem is None
     return value
+
+
+def test_what_flytui_reads_where_it_is_is_not_copied(desk: Desk) -> None:
+    (desk.root / ".glee" / "tools" / "repo_scan" / "tool.yml").write_text(WRITTEN)
+    (desk.root / ".glee" / "config.yml").write_text(LIMIT.replace("/etc", "out"))
+    before = contents(desk.root)
+    document = desk.document("migrate", "--from", "glee", "--apply")
+    assert [(line["verdict"], line["subject"]) for line in document["lines"]] == [
+        ("as-is", "security.max_permissions"),
+        ("as-is", "repo_scan"),
+    ]
+    assert (document["files"], contents(desk.root)) == ([], before)
+    assert "tool-conflict" not in desk.run("lint").stdout
 
 
 def test_a_person_answers_on_the_terminal(desk: Desk) -> None:

@@ -1,7 +1,7 @@
 """Glee: `.glee/config.yml` and the tool manifests `.glee/tools/NAME/tool.yml`.
 
-A manifest has the form of flytui's own. It is copied as it is, comments included, or with the parts changed
-that flytui refuses: absolute paths, and permissions that say less than the tool does.
+A manifest has the form of flytui's own, and is read where it is. One that flytui refuses is copied, comments
+included, with the parts changed: absolute paths, and permissions that say less than the tool does.
 """
 
 from __future__ import annotations
@@ -120,9 +120,12 @@ def _migrate_limit(file: Places, into: Migration) -> None:
             left += (path for path, below in inside if below is None)
     kept["fs"] = paths
     kept["secrets"] = list(limit.get("secrets", []))
-    text = f"without {', '.join(left)}, which is outside the project" if left else ""
-    verdict = Verdict.REWRITTEN if left else Verdict.TAKEN
-    line = into.line(verdict, file.at(LIMIT), "security.max_permissions", text, TOOLS_CONFIG_FILE)
+    subject = "security.max_permissions"
+    if not left:
+        into.as_is(file.at(LIMIT), subject, "read where it is, as a limit of the project")
+        return
+    text = f"without {', '.join(left)}, which is outside the project"
+    line = into.line(Verdict.REWRITTEN, file.at(LIMIT), subject, text, TOOLS_CONFIG_FILE)
     into.settings.append((LIMIT, kept, line))
 
 
@@ -148,9 +151,12 @@ def _migrate_manifest(folder: str, text: str, shown: str, into: Migration) -> No
         into.cannot(file.at(error.pointer), subject, f"flytui does not accept it: {error.message}")
         return
     notes += [problem.message for problem in problems]
-    verdict = Verdict.REWRITTEN if changes else Verdict.TAKEN
+    if not changes:
+        # A copy would be a second tool of the same name.
+        into.as_is(file.at(""), subject, "; ".join(("read where it is; it waits for trust", *notes)))
+        return
     target = f"{MANIFESTS_DIR}/{folder}/{MANIFEST_FILE}"
-    line = into.line(verdict, file.at(""), subject, "; ".join(notes), target)
+    line = into.line(Verdict.REWRITTEN, file.at(""), subject, "; ".join(notes), target)
     into.manifests.append((folder, written, line))
 
 

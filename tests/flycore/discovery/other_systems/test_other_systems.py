@@ -352,7 +352,8 @@ def test_a_target_that_changed_since_the_plan_is_not_written(root: Path) -> None
     registry = root / "tools" / "external.tools.jsonc"
     registry.parent.mkdir()
     registry.write_text('{"schemaVersion": 2, "sidecars": {}}')
-    places, plan = planned(root, {"component.yaml": yaml(GIBSON), ".glee/config.yml": yaml(GLEE)})
+    limit = "security: {max_permissions: {fs: {read: [src, /etc]}}}"
+    places, plan = planned(root, {"component.yaml": yaml(GIBSON), ".glee/config.yml": limit})
     registry.write_text('{"schemaVersion": 2, "sidecars": {} }')
     result = apply_migration(places, plan)
     assert result.written == ()
