@@ -203,6 +203,17 @@ async def test_each_answer_is_read_by_the_form_of_the_schema(
             assert result.error.details["exitCode"] == (42 if schema is COUNT_SCHEMA else 4)
 
 
+async def test_a_tool_in_a_sub_folder_that_reads_nothing_and_answers_with_much(root: Root) -> None:
+    schema = {"name": "numbers", "description": "Counts.", "output_schema": {"type": "object"}}
+    answer = "printf '{\"all\": [0'; seq -s '' -f ',%g' 1 9999; printf ']}'"
+    put(user_tools(root), "net/deep/tool.sh", shell(printing({**schema, "input_schema": None}), answer))
+    async with kernel_of(root) as kernel:
+        listed = await described(kernel, "numbers")
+        assert listed.capability.input_schema == {}
+        result = await approved_call(kernel, "numbers", {"unread": "x" * 500_000})
+        assert result.output == {"all": list(range(10_000))}
+
+
 UNKNOWN = {
     "acts instead": ("""cat; touch acted; echo done""", "printed something that"),
     "prints nothing": ("exit 0", "printed nothing"),
@@ -222,7 +233,7 @@ UNKNOWN = {
         """echo '{"name": "x", "input_schema": {"$ref": "file:///etc/passwd"}}'""",
         "cannot be used",
     ),
-    "prints too much": ("yes 0123456789 | head -c 2000000", "printed more than"),
+    "prints a gigabyte": ("yes 0123456789 | head -c 1073741824", "printed more than"),
     "prints a name that no tool can have": ("""echo '{"name": "a b", "parameters": {}}'""", "has no name"),
 }
 

@@ -99,7 +99,7 @@ def test_the_plan_is_shown_and_nothing_is_written_where_nobody_can_answer(desk: 
         "as-is ybs: ~/.ybs/tools",
         "cannot ybs: ../out",
         "cannot ybs: llm",
-        "rewritten glee: repo_scan → tools/manifests/repo_scan/tool.yml  (.glee/tools/repo_scan/tool.yml:2:1)",
+        "rewritten glee: repo_scan → tools/manifests/repo_scan/tool.yml  (.glee/tools/repo_scan/",
         "rewritten gibson: nmap → tools/external.tools.jsonc",
         '+    "defaultTimeoutMs": 2500,',
         "+    entrypoint: ./scripts/scan_todos.sh   # beside the project",
