@@ -356,6 +356,28 @@ def _entry(
     return msgspec.structs.replace(entry, tools=claims)
 
 
+def is_executable(path: Path) -> bool:
+    """Return whether there is a regular file that somebody may execute."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and bool(status.st_mode & 0o111)
+
+
+def check_executable(path: Path, shown: str) -> tuple[Diagnostic, ...]:
+    """Return why a file would be no tool in a folder of tools; nothing where it would. It is not started."""
+    left: list[tuple[str, str, str]] = []
+    anchor = open_anchor(path.parent)
+    try:
+        found = _executable(anchor, path.name, left)
+    finally:
+        os.close(anchor)
+    if not found and not left:
+        left.append((path.name, "is not an executable file", "run chmod +x on it"))
+    return tuple(_left_out(shown, why, remedy) for _, why, remedy in left)
+
+
 def entry_of_file(path: Path, environ: Mapping[str, str]) -> SidecarEntry:
     """Return the entry of one executable wherever it lies, as that of a folder of tools. Raises OSError where
     there is none."""

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from flycore.discovery.executables import is_executable
 from flycore.model.diagnostics import Diagnostic, Position
 from flycore.offline.lint_sources import (
     CheckSettings,
@@ -26,6 +27,7 @@ from flycore.registry.read_file import read_text
 KINDS = tuple(source.kind for source in lint_sources())
 _SETTINGS = "settings"
 """The kind of a file that nothing tells."""
+_EXECUTABLES = "executables"
 _FOREIGN_FOLDERS = frozenset((".glee", ".ybs", ".gibson"))
 
 
@@ -52,7 +54,11 @@ def lint_file(places: RootPaths, file: Path, kind: str, check_settings: CheckSet
     """Check one file, anywhere, as a file of that kind; with `""` its name or content decides the kind."""
     shown = str(file)
     path = Path(os.path.abspath(file))
-    text, data, problem = read_text(path.parent, path.name, shown)
+    if not kind and is_executable(path) and _named_kind(str(path)) is None:
+        kind = _EXECUTABLES
+    # The bytes of an executable are a program's, and need not be a text.
+    program = kind == _EXECUTABLES
+    text, data, problem = ("", b"", None) if program else read_text(path.parent, path.name, shown)
     if text is None:
         found: tuple[Diagnostic, ...] = (problem,) if problem is not None else ()
         return LintResult((LintedFile(kind, shown),), found)
@@ -67,14 +73,20 @@ def lint_file(places: RootPaths, file: Path, kind: str, check_settings: CheckSet
 
 def kind_of(name: str, text: str) -> str:
     """Return a file's kind by its path, else by its members; `settings` if neither tells."""
+    named = _named_kind(name)
+    if named is not None:
+        return named
     sources = lint_sources()
-    for source in sources:
-        if any(f"/{name}".endswith(f"/{end}") for end in source.names):
-            return source.kind
     value, _ = parse_jsonc(text, name)
     members = value if isinstance(value, dict) else {}
     of_members = (one.kind for one in sources if any(member in members for member in one.members))
     return next(of_members, _SETTINGS)
+
+
+def _named_kind(name: str) -> str | None:
+    """Return a file's kind by its path; None where that tells none."""
+    found = (one.kind for one in lint_sources() for end in one.names if f"/{name}".endswith(f"/{end}"))
+    return next(found, None)
 
 
 def _sorted(found: Iterable[Diagnostic], app_root: Path, source: LintSource) -> list[Diagnostic]:

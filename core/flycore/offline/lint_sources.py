@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN
 from flycore.catalog.proposed_entries import undeclared_permissions
 from flycore.catalog.registry_capability import example_findings, own_schema_findings
-from flycore.discovery import plugins, servers, skills
+from flycore.discovery import executables, plugins, servers, skills
 from flycore.discovery.kits import parse_kits
 from flycore.discovery.other_systems.model import OtherSystem, read_found
 from flycore.discovery.other_systems.table import SYSTEMS
@@ -115,9 +115,10 @@ def _registry(root: LintedRoot) -> Findings:
     registry, policy = root.files.registry, root.files.policy
     # The diagnostics of the registry hold those of policy and settings as well, which have rows of their own.
     others = {*policy.diagnostics, *read_settings(root.places.config_dir).problems}
-    own = [entry for entry in registry.entries if entry.source is not Source.MANIFEST]
-    of_files = (item for item in registry.diagnostics if item not in others and not _of_tools_config(item))
-    found = [*of_files, *_of_entries(own)]
+    others |= {item for item in registry.diagnostics if _of_tools_config(item)}
+    others |= {item for item in registry.diagnostics if item.rule == executables.RULE}
+    own = [entry for entry in registry.entries if not entry.source.discovered]
+    found = [*(item for item in registry.diagnostics if item not in others), *_of_entries(own)]
     return Findings(tuple(LintedFile("registry", file) for file in registry.files), tuple(found))
 
 
@@ -164,6 +165,18 @@ def _manifests(root: LintedRoot) -> Findings:
 def _manifest_file(root: LintedRoot, file: FileToCheck) -> Iterable[Diagnostic]:
     folder = file.path.parent.name
     return _of_entries([parse_manifest(file.text, file.shown, folder=folder, is_reserved=is_reserved)])
+
+
+def _executables(root: LintedRoot) -> Findings:
+    registry = root.files.registry
+    entries = [entry for entry in registry.entries if entry.source is Source.EXECUTABLE]
+    found = [item for item in registry.diagnostics if item.rule == executables.RULE]
+    files = tuple(LintedFile("executables", entry.position.file) for entry in entries)
+    return Findings(files, (*found, *_of_entries(entries)))
+
+
+def _executable_file(root: LintedRoot, file: FileToCheck) -> Iterable[Diagnostic]:
+    return executables.check_executable(file.path, file.shown)
 
 
 def _policy(root: LintedRoot) -> Findings:
@@ -285,6 +298,8 @@ def lint_sources() -> tuple[LintSource, ...]:
             (TOOLS_CONFIG_MEMBER,),
         ),
         LintSource("manifest", _manifests, _manifest_file, (MANIFEST_FILE,)),
+        # What an executable says of itself is not asked for here, because that would start it.
+        LintSource("executables", _executables, _executable_file, (), foreign=True),
         LintSource("policy", _policy, _policy_file, ("policy.jsonc",), ("rules",)),
         LintSource("settings", _settings, _settings_file, ("config.jsonc",)),
         LintSource("kits", _kits, _kits_file, ("kits.jsonc",), ("kits",)),

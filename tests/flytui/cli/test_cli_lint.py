@@ -198,6 +198,29 @@ def test_a_folder_is_checked_as_a_root(settled: Desk, tmp_path: Path) -> None:
     assert b"tools/external.tools.jsonc:4:28: error" in found.stdout
 
 
+@pytest.mark.parametrize(
+    ("name", "mode", "said"),
+    [
+        ("fine", 0o755, ""),
+        ("a b", 0o755, "has a name that no tool can have"),
+        ("script.sh", 0o644, "is a script that is not executable"),
+    ],
+)
+def test_an_executable_is_checked_and_not_started(desk: Desk, name: str, mode: int, said: str) -> None:
+    file = desk.root / "tools" / "bin" / name
+    file.parent.mkdir(parents=True)
+    file.write_text(f"#!/bin/sh\ntouch {desk.root}/ran\n# \xe9\n", encoding="latin-1")
+    file.chmod(mode)
+    for words in (("lint",), ("lint", str(file), *(() if mode == 0o755 else ("--as", "executables")))):
+        document = desk.document(*words)
+        found = [item for item in document["diagnostics"] if item["rule"] == "executable"]
+        assert [said in item["message"] for item in found] == ([True] if said else [])
+        assert document["errors"] == 0
+        assert not said or found[0]["excerpt"] == ""
+    assert desk.document("lint", str(file), "--as", "executables")["files"][0]["kind"] == "executables"
+    assert not (desk.root / "ran").exists()
+
+
 TOOLS_CONFIG = """{
   "externalTools": {"searchPaths": "~/x", "defaultTimeoutMs": 0},
   "security": {"max_permissions": {"network": "yes", "fs": {"read": [7]}, "secrets": "KEY"}}

@@ -24,6 +24,7 @@ KINDS = (
     "registry",
     "tools-config",
     "manifest",
+    "executables",
     "policy",
     "settings",
     "kits",
