@@ -55,7 +55,16 @@ def gone(pid: int) -> bool:
 def launcher_of(kernel: int) -> int:
     """The launcher of that kernel; 0 where it has none now."""
     found = (pid for pid in children_of(kernel) if any(_LAUNCHER in word for word in command_line(pid)))
-    return next(found, 0)
+    # An observer is a fork of the launcher, and becomes a child of the kernel when the launcher is killed.
+    return next((pid for pid in found if _has_a_socket(pid)), 0)
+
+
+def _has_a_socket(pid: int) -> bool:
+    try:
+        names = [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")]
+    except OSError:
+        return False
+    return any(name.startswith("socket:") for name in names)
 
 
 def still_runs(process: Process) -> bool:
