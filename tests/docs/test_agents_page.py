@@ -187,5 +187,5 @@ def test_its_policy_decides_as_it_says(tmp_path: Path, command: str, decision: D
 def test_it_names_every_action_every_public_name_and_real_tools() -> None:
     for name in (*AGENT_ACTIONS, *flycore._HOMES):
         assert f"`{name}`" in TEXT
-    for tool in ("Read", "Glob", "Grep", "TodoWrite"):
+    for tool in ("TodoWrite", "AskUserQuestion"):
         assert tool in UNCHECKED_TOOLS

@@ -136,7 +136,8 @@ KNOWN: Mapping[str, Capability] = _Known()
 AGENT_ITSELF = "the agent itself"
 """Stands in the place of a sidecar's id; no entry of a registry can have this id."""
 SHELL, EDIT, FETCH, TOOL = "agent.shell", "agent.edit", "agent.fetch", "agent.tool"
-AGENT_ACTIONS = frozenset((SHELL, EDIT, FETCH, TOOL))
+READ = "agent.read"
+AGENT_ACTIONS = frozenset((SHELL, READ, EDIT, FETCH, TOOL))
 """The names of these capabilities."""
 
 

@@ -39,6 +39,20 @@ class Verdict(Value, frozen=True, kw_only=True):
     rules: tuple[MatchedRule, ...] = ()
 
 
+class AgentAccess(Value, frozen=True, kw_only=True):
+    """What is known of an agent's own command or read."""
+
+    reads_only: bool
+    """Whether it is known to only read, within the project folder."""
+    why: str
+    """Why it is, or why it is not."""
+    risk: Risk
+
+    def refused(self, why: str) -> AgentAccess:
+        """Return the same as a call that is not allowed for only reading."""
+        return msgspec.structs.replace(self, reads_only=False, why=why)
+
+
 class Preview(Value, frozen=True, kw_only=True):
     """What the kernel saw of a call's target before it asked. It is part of the grant's digest."""
 

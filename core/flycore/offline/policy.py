@@ -26,6 +26,7 @@ from flycore.model.catalog import Capability
 from flycore.model.enums import Decision, Level, Risk
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
+from flycore.pipeline.agent_access import look_at_agent_call
 from flycore.pipeline.builtin_tools import entry_of
 from flycore.pipeline.context import RootState
 from flycore.pipeline.prepare import partial_reason
@@ -40,6 +41,7 @@ from flycore.policy.evaluate import (
     strictest,
 )
 from flycore.registry.paths import RootPaths
+from flycore.runners.workspace.project_files import project_of
 from flycore.sandbox.levels import sandbox_level
 
 
@@ -122,6 +124,9 @@ class OfflinePolicy:
             user_risk=user_risk,
             caller=caller,
             now=self.now,
+            access=look_at_agent_call(
+                tool, input, project_of(self.environment.places), switched_on=self.files.settings.agent_reads
+            ),
         )
         return CallEvaluation(found.verdict.decision, found.risk, found.rules, found.matches, found.default)
 

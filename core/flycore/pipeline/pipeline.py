@@ -63,6 +63,7 @@ from flycore.pipeline.slots import acquire_slot
 from flycore.pipeline.subject_diff import SubjectDiff, diff_subjects
 from flycore.pipeline.targets.page import with_page_target
 from flycore.pipeline.validate import NO_JSON, is_json, validated
+from flycore.policy.default_decision import READ_ONLY
 from flycore.sandbox.secret_masks import Masks
 
 LINES_LOGGED = 100
@@ -235,7 +236,10 @@ class _ToolRun:
         # high, and the limit of high-risk calls in a session would end every longer session.
         target = prepared.target
         risk = Risk.LOW if target.decided or target.builtin else prepared.risk
-        over = context.admission.quota.admit(key, risk, step=step)
+        # What flytui allowed because it only reads does not count: an agent reads many files in a minute, and
+        # would be refused everything else.
+        reads = any(rule.where == READ_ONLY for rule in prepared.verdict.rules)
+        over = None if reads else context.admission.quota.admit(key, risk, step=step)
         if over is not None:
             return quota_rejection(over)
         # A step is not counted as running: its plan is, and a caller with a limit of one could never finish

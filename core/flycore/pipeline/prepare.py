@@ -17,7 +17,7 @@ import msgspec
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.catalog.builtin import AGENT_ACTIONS, AGENT_ITSELF, EDIT, agent_actions, agent_entry
 from flycore.catalog.reasons import secret_remedy
-from flycore.model.approval import Preview, Subject, Verdict
+from flycore.model.approval import AgentAccess, Preview, Subject, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller, CallRequest
 from flycore.model.catalog import Capability, CapabilityView
@@ -39,6 +39,7 @@ from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate, first_partial, surroundings_of
 from flycore.model.sidecar import Permissions, Registry, SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport
+from flycore.pipeline.agent_access import look_at_agent_call
 from flycore.pipeline.builtin_tools import (
     builtin_environment,
     builtin_report,
@@ -57,6 +58,7 @@ from flycore.policy.evaluate import conditions_are_costly, evaluate
 from flycore.registry.resolve import at_url
 from flycore.runners.one_shot import RunOutcome
 from flycore.runners.workspace.planned_changes import CHANGING
+from flycore.runners.workspace.project_files import project_of
 from flycore.sandbox.digests import ChangedWhileReadError, UnsealableError
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import report
@@ -409,7 +411,10 @@ async def prepare(
     now = context.clock.now()
     # Policy comes after the seal, because its rules tell the programs of this distribution from others, and
     # before the target is read: nothing of the screen is read for a call that is denied.
-    judging = partial(judge, root_state, target, input, sealed, sandbox, caller=request.caller, now=now)
+    access = await _agent_access(context.root, root_state, target, input)
+    judging = partial(
+        judge, root_state, target, input, sealed, sandbox, caller=request.caller, now=now, access=access
+    )
     aside = is_large(input) or conditions_are_costly(root_state.policy, target.capability, input)
     risk, verdict = await run_aside(aside, judging)
     if verdict.decision is Decision.DENY:
@@ -447,6 +452,23 @@ async def prepare(
         input_digest=await run_aside(aside, digest, input),
         masks=root_state.masks_with(secrets),
     )
+
+
+async def _agent_access(
+    root: RootEnvironment, root_state: RootState, target: Target, input: JsonObject
+) -> AgentAccess | None:
+    """What is known of an agent's own command or read; None for every other call."""
+    if not target.decided:
+        return None
+    # Links are followed and folders are listed, on whatever file system the agent names.
+    look = partial(
+        look_at_agent_call,
+        target.capability.name,
+        input,
+        project_of(root.places),
+        switched_on=root_state.settings.agent_reads,
+    )
+    return await anyio.to_thread.run_sync(look)
 
 
 async def _seal_target(
@@ -542,6 +564,7 @@ def judge(
     *,
     caller: Caller,
     now: float,
+    access: AgentAccess | None = None,
 ) -> tuple[Risk, Verdict]:
     """The risk of this call, and the verdict of policy."""
     found = evaluate(
@@ -555,6 +578,7 @@ def judge(
         user_risk=root_state.settings.risk.get(target.capability.name),
         caller=caller,
         now=now,
+        access=access,
     )
     return found.risk, found.verdict
 

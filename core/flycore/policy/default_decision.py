@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flycore.model.approval import MatchedRule
+from flycore.model.approval import AgentAccess, MatchedRule
 from flycore.model.base import Value
 from flycore.model.catalog import Capability
 from flycore.model.enums import Decision, Level, Risk, Source
@@ -10,6 +10,11 @@ from flycore.model.sidecar import SidecarEntry
 
 DEFAULT = "default"
 """What a verdict names as the place of its rule where the default decided."""
+
+READ_ONLY = "read-only"
+"""The same where flytui's own layer allowed an agent's command or read, because it only reads."""
+NOT_RULES = (DEFAULT, READ_ONLY)
+"""Places that are no place of a rule in a file."""
 
 
 class CallFacts(Value, frozen=True, kw_only=True):
@@ -25,16 +30,29 @@ class CallFacts(Value, frozen=True, kw_only=True):
     """Whether the program is one of this distribution, as it was installed."""
     unsealed: str = ""
     """Why the program may not be what it was when a person last decided; empty where it is."""
+    access: AgentAccess | None = None
+    """What is known of an agent's own command or read; None for every other call."""
 
 
 def default_rule(capability: Capability, entry: SidecarEntry, facts: CallFacts) -> MatchedRule:
     """Return the default's decision: allow where there is no objection, else ask, naming all objections."""
+    if facts.access is not None:
+        return _agent_rule(facts.access, facts.risk)
     against = objections(capability, entry, facts)
     if against:
         sentence = f"no rule matches, and {', '.join(against)}"
         return MatchedRule(decision=Decision.ASK, because=sentence, where=DEFAULT)
     sentence = "no rule matches; read-only, low risk, no network, no write, no secret"
     return MatchedRule(decision=Decision.ALLOW, because=sentence, where=DEFAULT)
+
+
+def _agent_rule(access: AgentAccess, risk: Risk) -> MatchedRule:
+    """Return the decision about an agent's own command or read: allow where it only reads, and the person has
+    not said that it is of more than low risk."""
+    if access.reads_only and risk is Risk.LOW:
+        return MatchedRule(decision=Decision.ALLOW, because=f"no rule matches; {access.why}", where=READ_ONLY)
+    why = f"its risk is {risk.value} by your settings" if access.reads_only else access.why
+    return MatchedRule(decision=Decision.ASK, because=f"no rule matches, and {why}", where=DEFAULT)
 
 
 def objections(capability: Capability, entry: SidecarEntry, facts: CallFacts) -> tuple[str, ...]:

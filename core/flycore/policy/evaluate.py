@@ -16,7 +16,7 @@ import msgspec
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.risk import risk_of
 from flycore.catalog.schemas import needs_process
-from flycore.model.approval import MatchedRule, Verdict
+from flycore.model.approval import AgentAccess, MatchedRule, Verdict
 from flycore.model.base import Value
 from flycore.model.call import Caller
 from flycore.model.catalog import Capability
@@ -153,19 +153,22 @@ def evaluate(
     user_risk: Risk | None = None,
     caller: Caller | None = None,
     now: float | None = None,
+    access: AgentAccess | None = None,
 ) -> Evaluation:
     """Evaluate one call of a tool that `entry` offers.
 
     `input`, `caller` and `now` (Unix time in seconds) are None where they are not known; then an allow that
     depends on them does not count. `level` is the sandbox level, and `user_risk` the risk that the user's own
-    settings give the tool. `unsealed` says why the program may not be what it was when a person last decided;
-    then no rule allows.
+    settings give the tool. `access` is what is known of an agent's own command or read. `unsealed` says why
+    the program may not be what it was when a person last decided; then no rule allows.
     """
     matches = matching_rules(policy, PolicyCall(tool=capability.name, input=input, caller=caller, now=now))
     if capability.name in KNOWN and not capability.known:
         # Its entry describes the tool: a condition on the kernel's fields may fit an input without them.
         matches = tuple(_without_vacuous_allow(item) for item in matches)
     risk = call_risk(capability, input, user_risk)
+    if access is not None and user_risk is None:
+        risk = access.risk
     if taken := entry.takes_over(capability.name):
         # What the user said of a tool was said of the program that the user's own registry names.
         risk = max(risk, call_risk(capability, input, None), key=lambda one: one.rank)
@@ -176,6 +179,7 @@ def evaluate(
         level=level,
         bundled_unmodified=bundled_unmodified and not unsealed,
         unsealed=unsealed,
+        access=access,
     )
     # What was said of one entry's tool is not said of another one that takes its name.
     elsewhere = tuple(item for item in matches if not item.rule.is_for(entry.origin))

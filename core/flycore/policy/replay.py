@@ -14,7 +14,7 @@ from flycore.model.call import Caller
 from flycore.model.caller import parse_caller_key
 from flycore.model.enums import Code, Decision
 from flycore.model.json import MASK, Json, JsonObject
-from flycore.policy.default_decision import DEFAULT
+from flycore.policy.default_decision import NOT_RULES
 
 
 class PastCall(Value, frozen=True, kw_only=True):
@@ -79,7 +79,7 @@ def replay(calls: Iterable[PastCall], judge: Judge, draft_file: str | None) -> t
 def _replayed(call: PastCall, verdict: Verdict | None, draft_file: str | None) -> Replayed:
     if verdict is None:
         return Replayed(call=call, matched=(), decision=None)
-    rules = (rule for rule in verdict.rules if rule.where != DEFAULT)
+    rules = (rule for rule in verdict.rules if rule.where not in NOT_RULES)
     matched = tuple(
         rule for rule in rules if draft_file is None or rule.where.rpartition(":")[0] == draft_file
     )

@@ -19,7 +19,7 @@ from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Decision, Risk
 from flycore.model.json import Json, JsonObject, canonical_json, digest
 from flycore.policy.conditions import matches
-from flycore.policy.default_decision import DEFAULT
+from flycore.policy.default_decision import NOT_RULES
 from flycore.policy.files import MAX_BYTES, SCHEMA_VERSION, PolicyFile, read_policy
 from flycore.policy.looser_rules import rule_key
 from flycore.policy.rules import Rule, RuleLayer
@@ -297,7 +297,9 @@ def rule_fault(request: ApprovalRequest, terms: RuleTerms) -> str:
     if request.partial or not all(seal.leasable for seal in request.seals):
         why = request.partial or "a change of it would not be noticed"
         return f"the rule would change nothing, because its seal is partial ({why}) and each call is asked"
-    stricter = [rule for rule in request.why if rule.where != DEFAULT and rule.decision is not Decision.ALLOW]
+    stricter = [
+        rule for rule in request.why if rule.where not in NOT_RULES and rule.decision is not Decision.ALLOW
+    ]
     if stricter:
         named = ", ".join(f"{rule.where} ({rule.decision.value})" for rule in stricter)
         return f"the rule would change nothing, because a stricter one wins: {named}"

@@ -124,6 +124,13 @@ class Settings(Value, frozen=True, kw_only=True):
     notify_command: tuple[str, ...] = ()
     keys: dict[str, str] = msgspec.field(default_factory=dict)
     theme: str = ""
+    agent_reads: bool = True
+    """`agents.readOnly`: whether commands and reads of coding agents that only read within the project folder
+    need nobody."""
+
+
+_UNREAD = Settings(agent_reads=False)
+"""The settings where the file cannot be read. What a person may have switched off is off."""
 
 
 class ReadSettings(NamedTuple):
@@ -146,7 +153,7 @@ def read_settings(config_dir: Path) -> ReadSettings:
     shown = str(config_dir / SETTINGS_FILE)
     content, _, problem = read_text(config_dir, SETTINGS_FILE, shown)
     if content is None:
-        return ReadSettings(Settings(), (problem,) if problem is not None else ())
+        return ReadSettings(_UNREAD, (problem,)) if problem is not None else ReadSettings(Settings())
     return parse_settings(content, shown)
 
 
@@ -154,11 +161,11 @@ def parse_settings(content: str, shown: str) -> ReadSettings:
     """Return the settings of a file with this content. `shown` is the name of the file in positions."""
     value, index, problems = read_jsonc(content, shown)
     if index is None:
-        return ReadSettings(Settings(), problems)
+        return ReadSettings(_UNREAD, problems)
     reader = _Reader(index, shown, list(problems))
     if not isinstance(value, dict):
         reader.add_error("", "must be an object", "write {}")
-        return ReadSettings(Settings(), tuple(reader.problems))
+        return ReadSettings(_UNREAD, tuple(reader.problems))
     settings = reader.settings(value)
     return ReadSettings(settings, tuple(reader.problems), _positions(index, shown))
 
@@ -206,7 +213,14 @@ class _Reader:
             notify_command=self.take(sections["notify"], "/notify/command", argument_list, ()),
             keys=self.table(value, "/keys", text),
             theme=self.take(value, "/theme", text, ""),
+            agent_reads=self.agent_reads(value, sections["agents"]),
         )
+
+    def agent_reads(self, value: JsonObject, agents: JsonObject) -> bool:
+        """Return `agents.readOnly`. With an error, nothing is allowed by it."""
+        if not isinstance(value.get("agents", {}), dict):
+            return False
+        return self.take({"readOnly": True, **agents}, "/agents/readOnly", boolean, False)
 
     def ceiling(self, security: JsonObject) -> JsonObject | None:
         """Return `security.max_permissions`."""
@@ -283,6 +297,7 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
     "quota": ("callsPerMinute", "running", "highRiskPerSession"),
     "sandbox": ("minimum", "network"),
     "audit": ("outputs",),
+    "agents": ("readOnly",),
     "security": ("max_permissions",),
     "notify": ("command",),
 }

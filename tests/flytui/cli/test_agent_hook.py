@@ -90,10 +90,124 @@ def test_where_nobody_decides_it_is_refused_or_left_to_the_agent_s_own_prompt(de
     assert told(hooked(desk, risky, "--without-console", "ask"))[0] == "ask"
 
 
-@pytest.mark.parametrize("tool", ["Read", "Glob", "TodoWrite", "mcp__flytui__file_hash"])
-def test_what_reads_and_what_is_ours_is_left_alone(desk: Desk, tool: str) -> None:
+@pytest.mark.parametrize("tool", ["LSP", "TodoWrite", "mcp__flytui__file_hash"])
+def test_the_agent_s_own_lists_and_what_is_ours_are_left_alone(desk: Desk, tool: str) -> None:
     done = hooked(desk, event(tool, {"path": "x"}))
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def here(desk: Desk, tool: str, given: Any, **more: Any) -> dict[str, Any]:
+    """An event of an agent that works in the root."""
+    return event(tool, given, cwd=str(desk.root), **more)
+
+
+READS: list[tuple[str, Any]] = [
+    ("Bash", {"command": "ls -la"}),
+    ("Bash", {"command": "cat notes.txt | head -3", "timeout": 5}),
+    ("Read", {"file_path": "notes.txt", "limit": 5}),
+    ("Grep", {"pattern": "x"}),
+    ("Glob", {"pattern": "**/*.txt"}),
+]
+ASKS: list[tuple[str, Any]] = [
+    ("Bash", {"command": "cat notes.txt > copy.txt"}),
+    ("Bash", {"command": "ls; rm notes.txt"}),
+    ("Bash", {"command": "cat /etc/passwd"}),
+    ("Bash", {"command": "cat .env"}),
+    ("PowerShell", {"command": "ls"}),
+    ("Read", {"file_path": "/etc/passwd"}),
+    ("Read", {"file_path": ".env"}),
+    ("Read", {"file_path": "out/passwd"}),
+    ("Glob", {"pattern": "/etc/*"}),
+]
+
+
+def with_files(desk: Desk) -> None:
+    (desk.root / "notes.txt").write_text("x\n")
+    (desk.root / ".env").write_text("KEY=x\n")
+    (desk.root / "out").symlink_to("/etc")
+    (desk.root / ".gitignore").write_text(".env\n")
+    subprocess.run(["git", "init", "-q", str(desk.root)], check=True, env=desk.environ)
+
+
+def test_what_only_reads_in_the_folder_needs_nobody(desk: Desk) -> None:
+    with_files(desk)
+    for tool, given in READS:
+        assert told(hooked(desk, here(desk, tool, given)))[0] == "allow", (tool, given)
+    for tool, given in ASKS:
+        decided, why = told(hooked(desk, here(desk, tool, given)))
+        assert decided == "deny", (tool, given)
+        assert "no console is open" in why
+    log = desk.run("audit", "export", "--format", "jsonl").stdout
+    decided_by = [line for line in map(json.loads, log.splitlines()) if line["event"] == "TOOL_STARTED"]
+    assert {line["authority"] for line in decided_by} == {"policy read-only"}
+
+
+def test_a_rule_counts_before_it(desk: Desk) -> None:
+    with_files(desk)
+    ask = {"tool": "agent.*", "decision": "ask", "because": "I want to see all"}
+    desk.allow({"schemaVersion": 1, "rules": [ask]})
+    for tool, given in READS:
+        assert told(hooked(desk, here(desk, tool, given)))[0] == "deny"
+
+
+@pytest.mark.parametrize("settings", ['{"agents": {"readOnly": false}}', '{"agents": {"readOnly": 1}}', "{"])
+def test_a_person_may_switch_it_off(desk: Desk, settings: str) -> None:
+    with_files(desk)
+    (desk.home / "config" / "flytui").mkdir(parents=True, exist_ok=True)
+    (desk.home / "config" / "flytui" / "config.jsonc").write_text(settings)
+    for tool, given in READS:
+        assert told(hooked(desk, here(desk, tool, given)))[0] == "deny"
+
+
+def test_a_program_of_the_project_is_not_taken_for_that_of_the_system(desk: Desk) -> None:
+    with_files(desk)
+    (desk.root / "bin").mkdir()
+    program = desk.root / "bin" / "ls"
+    program.write_text("#!/bin/sh\ntouch mark\n")
+    program.chmod(0o755)
+    for path in (f"{desk.root}/bin", "bin", f"{desk.root}/../{desk.root.name}/bin"):
+        found = subprocess.run(
+            desk.argv("hook", "claude-code"),
+            env={**desk.environ, "PATH": f"{path}:{desk.environ['PATH']}"},
+            cwd=desk.root,
+            input=json.dumps(here(desk, "Bash", {"command": "ls"})),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert told(found)[0] == "deny", path
+
+
+def test_an_agent_that_reads_much_is_not_over_its_quota(desk: Desk) -> None:
+    with_files(desk)
+    (desk.home / "config" / "flytui").mkdir(parents=True, exist_ok=True)
+    (desk.home / "config" / "flytui" / "config.jsonc").write_text('{"quota": {"callsPerMinute": 1}}')
+    with desk.terminal() as console:
+        console.until("Catalog")
+        for _ in range(4):
+            assert told(hooked(desk, here(desk, "Bash", {"command": "ls"})))[0] == "allow"
+
+
+def test_policy_explain_says_why(desk: Desk) -> None:
+    with_files(desk)
+
+    def explained(command: str) -> dict[str, Any]:
+        given = json.dumps({"command": command, "cwd": str(desk.root)})
+        found: dict[str, Any] = desk.document("policy", "explain", "agent.shell", given)
+        return found
+
+    allowed = explained("ls | sort")
+    assert (allowed["decision"], allowed["risk"]) == ("allow", "low")
+    assert "ls, sort only read" in allowed["default"]["because"]
+    for command, risk, why in (
+        ("find . -delete", "high", "`find -delete` deletes files"),
+        ("make", "medium", "`make` is no command that flytui knows to only read"),
+        ("cat out/passwd", "high", "leaves the project folder"),
+        ("cat $(ls)", "high", "it expands a variable or a command"),
+    ):
+        asked = explained(command)
+        assert (asked["decision"], asked["risk"]) == ("ask", risk)
+        assert why in asked["default"]["because"]
 
 
 BAD = [
@@ -274,6 +388,21 @@ TABLE: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
         "agent.edit",
         {"path": "n", "cell": {"cell_id": "c", "new_source": "1"}},
     ),
+    ("PowerShell", {"command": "ls"}, "agent.shell", {"command": "ls", "options": {"shell": "PowerShell"}}),
+    (
+        "Read",
+        {"file_path": "a", "limit": 5},
+        "agent.read",
+        {"tool": "Read", "path": "a", "options": {"limit": 5}},
+    ),
+    (
+        "Grep",
+        {"pattern": "p", "-n": True},
+        "agent.read",
+        {"tool": "Grep", "pattern": "p", "options": {"-n": True}},
+    ),
+    ("Glob", {"pattern": "p", "path": "a"}, "agent.read", {"tool": "Glob", "path": "a", "pattern": "p"}),
+    ("LS", {"path": "a"}, "agent.read", {"tool": "LS", "path": "a"}),
     ("WebFetch", {"url": "u", "prompt": "p"}, "agent.fetch", {"url": "u", "options": {"prompt": "p"}}),
     ("mcp__other__do", {"x": 1}, "agent.tool", {"tool": "mcp__other__do", "input": {"x": 1}}),
     ("mcp__flytui__no__do", {}, "agent.tool", {"tool": "mcp__flytui__no__do", "input": {}}),
@@ -305,6 +434,8 @@ def test_the_agent_s_own_words_are_no_part_of_what_is_approved() -> None:
         ("MultiEdit", {"file_path": "a", "edits": []}),
         ("MultiEdit", {"file_path": "a", "edits": [{"old_string": "x", "new_string": "y", "hidden": 1}]}),
         ("Write", {"content": "x"}),
+        ("Read", {"limit": 5}),
+        ("Grep", {"pattern": ["x"]}),
         ("WebFetch", {"url": ["https://example.org/"]}),
     ],
 )

@@ -7,10 +7,11 @@ the event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flycore.catalog.builtin import EDIT, FETCH, SHELL, TOOL
+from flycore.catalog.builtin import EDIT, FETCH, READ, SHELL, TOOL
 
 if TYPE_CHECKING:
     from flycore.model.json import Json, JsonObject
@@ -20,16 +21,18 @@ OWN_TOOL_PREFIX = "mcp__flytui__"
 """Tools of flytui's own MCP server. The kernel approves their calls when they arrive there."""
 UNCHECKED_TOOLS = frozenset(
     {
-        "Read", "Glob", "Grep", "LS", "NotebookRead", "LSP", "ToolSearch",
+        "LSP", "ToolSearch",
         "TodoRead", "TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate",
         "BashOutput", "TaskOutput", "KillBash", "KillShell", "TaskStop",
         "AskUserQuestion", "EnterPlanMode", "ExitPlanMode",
         "Task", "Agent", "Skill", "SlashCommand",
     }
 )  # fmt: skip
-"""Tools that are left to the agent's own rules. They read, keep the agent's own lists, ask the person, end
+"""Tools that are left to the agent's own rules. They keep the agent's own lists, ask the person, end
 something that the agent started, or start an agent whose own tools come through the hook."""
-COMMANDS = frozenset({"Bash", "PowerShell"})
+SHELL_TOOL = "Bash"
+COMMANDS = frozenset({SHELL_TOOL, "PowerShell"})
+MOST_FOLDERS = 64
 MAX_TOOL = 512
 """Characters of a tool's name."""
 
@@ -71,14 +74,59 @@ def _agent_request(tool: str, tool_input: JsonObject, folder: JsonObject) -> Age
     if tool in COMMANDS:
         reason = tool_input.get("description")
         rest = {key: value for key, value in tool_input.items() if key not in ("command", "description")}
+        if tool != SHELL_TOOL:
+            rest = {"shell": tool, **rest}  # an option that no rule of flytui's own knows, so that it asks
         shell: JsonObject = {"command": _text(tool_input, "command"), **folder, **_options(rest)}
         return AgentRequest(SHELL, shell, reason if isinstance(reason, str) else "")
+    if tool in _READS:
+        return AgentRequest(READ, {"tool": tool, **folder, **_read(tool, tool_input)})
     if tool in _CHANGES:
         return AgentRequest(EDIT, {**folder, **_CHANGES[tool](tool_input)})
     if tool == "WebFetch":
         rest = {key: value for key, value in tool_input.items() if key != "url"}
         return AgentRequest(FETCH, {"url": _text(tool_input, "url"), **folder, **_options(rest)})
     return AgentRequest(TOOL, {"tool": tool, "input": tool_input, **folder})
+
+
+_READS = {
+    "Read": "file_path",
+    "NotebookRead": "notebook_path",
+    "LS": "path",
+    "Glob": "path",
+    "Grep": "path",
+}
+"""Each tool that reads files, with the member of its input that names the file or folder."""
+
+
+def _read(tool: str, tool_input: JsonObject) -> JsonObject:
+    named = _READS[tool]
+    rest = {key: value for key, value in tool_input.items() if key not in (named, "pattern")}
+    known: JsonObject = {}
+    if named in tool_input or named != "path":
+        known["path"] = _text(tool_input, named)
+    if "pattern" in tool_input:
+        known["pattern"] = _text(tool_input, "pattern")
+    return {**known, **_options(rest)}
+
+
+def program_folders(path: str, root: str, cwd: str) -> list[Json]:
+    """Return the folders of a PATH that are relative or lie in the project: what a shell starts by a name
+    such as `ls` may be a program of the project there."""
+    found: list[Json] = []
+    inside = root.rstrip("/") + "/"
+    for folder in path.split(":"):
+        real = os.path.realpath(os.path.join(cwd or root, folder))
+        if not folder.startswith("/") or real == root or real.startswith(inside):
+            found.append(folder or ".")
+    return found[:MOST_FOLDERS]
+
+
+def with_program_folders(request: AgentRequest, path: str, root: str) -> AgentRequest:
+    """Return the request with what the agent's PATH has of such folders."""
+    folders = program_folders(path, root, str(request.input.get("cwd", "")))
+    if request.action != SHELL or not folders:
+        return request
+    return replace(request, input={**request.input, "programFolders": folders})
 
 
 def _edit(tool_input: JsonObject) -> JsonObject:

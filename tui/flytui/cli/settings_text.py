@@ -28,6 +28,7 @@ POINTERS = {
     "notify_command": "/notify/command",
     "keys": "/keys",
     "theme": "/theme",
+    "agent_reads": "/agents/readOnly",
 }
 """The JSON pointer of each field of Settings in the file."""
 TABLES = ("approval_times", "risk", "sandbox_minimum", "sandbox_network", "keys")

@@ -94,12 +94,14 @@ def _print_answer(answer: str) -> None:
 def _answer_event(invocation: Invocation, without_console: str, wait: float) -> JsonObject | None:
     """Returns the hook's answer; None leaves the tool to the agent's own rules."""
     from flycore.model.json import read_strict
-    from flytui.cli.agent_tools import read_agent_request
+    from flytui.cli.agent_tools import read_agent_request, with_program_folders
 
     data = _read_event()
     request = read_agent_request(read_strict(data))
     if request is None:
         return None
+    root = os.path.realpath(invocation.places().app_root)
+    request = with_program_folders(request, os.environ.get("PATH", ""), root)
     result = run_async(lambda: _ask_kernel(invocation, request, wait, keep=without_console == "deny"))
     return _hook_answer(*decision(request, result, without_console))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -170,6 +171,7 @@ def replay_command(invocation: Invocation, count: int, draft: Path | None) -> in
 def _input(capability: Capability, words: tuple[str, ...]) -> JsonObject | str | None:
     """Returns the input as policy would see it, None if no input is given, or a text that says why it
     would be refused. Raises UsageError for words that cannot be read."""
+    from flycore.catalog.builtin import READ, SHELL
     from flycore.catalog.schemas import check_input
     from flytui.cli.call_input import CallInputError, read_input_words, typed_input
 
@@ -180,6 +182,8 @@ def _input(capability: Capability, words: tuple[str, ...]) -> JsonObject | str |
     except CallInputError as problem:
         raise click.UsageError(str(problem)) from None
     raw = parsed if isinstance(parsed, dict) else typed_input(parsed, capability.input_schema)
+    if capability.name in (SHELL, READ):
+        raw = {"cwd": os.getcwd(), **raw}  # an agent always says in which folder it works
     filled, violations = check_input(capability.input_schema, raw)
     return "; ".join(f"{item.pointer} {item.message}".strip() for item in violations) or filled
 
