@@ -16,12 +16,16 @@ import posixpath
 import stat
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
+
+import anyio.to_thread
 
 from flycore.catalog.builtin import READ, SHELL
 from flycore.model.approval import AgentAccess
 from flycore.model.enums import Risk
 from flycore.model.json import JsonObject
+from flycore.pipeline.context import RootEnvironment, RootState
 from flycore.policy.agent_commands.file_reads import plan_read
 from flycore.policy.agent_commands.git_repository import (
     RepositoryFacts,
@@ -34,7 +38,7 @@ from flycore.policy.agent_commands.plan import Access, PathUse, ReadPlan, plan_c
 from flycore.policy.agent_commands.secret_files import secret_part, surely_ignored
 from flycore.policy.agent_commands.shell_words import NotUnderstood
 from flycore.policy.agent_commands.table import Effect
-from flycore.runners.workspace.project_files import GIT_FOLDER, Project, lies_in
+from flycore.runners.workspace.project_files import GIT_FOLDER, Project, lies_in, project_of
 from flysafe.beneath import read_beneath
 
 MOST_ENTRIES = 50_000
@@ -60,6 +64,17 @@ def look_at_agent_call(
         return None
     found = _look(tool, input, project)
     return found if switched_on or not found.reads_only else found.refused(SWITCHED_OFF)
+
+
+async def agent_access(
+    root: RootEnvironment, root_state: RootState, tool: str, input: JsonObject
+) -> AgentAccess | None:
+    """Look at an agent's own call in a worker thread: the file system is whatever the agent names."""
+    if tool not in (SHELL, READ):
+        return None
+    switched_on = root_state.settings.agent_reads
+    look = partial(look_at_agent_call, tool, input, project_of(root.places), switched_on=switched_on)
+    return await anyio.to_thread.run_sync(look)
 
 
 def _look(tool: str, input: JsonObject, project: Project) -> AgentAccess:

@@ -39,7 +39,7 @@ from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate, first_partial, surroundings_of
 from flycore.model.sidecar import Permissions, Registry, SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport
-from flycore.pipeline.agent_access import look_at_agent_call
+from flycore.pipeline.agent_access import agent_access
 from flycore.pipeline.builtin_tools import (
     builtin_environment,
     builtin_report,
@@ -58,7 +58,6 @@ from flycore.policy.evaluate import conditions_are_costly, evaluate
 from flycore.registry.resolve import at_url
 from flycore.runners.one_shot import RunOutcome
 from flycore.runners.workspace.planned_changes import CHANGING
-from flycore.runners.workspace.project_files import project_of
 from flycore.sandbox.digests import ChangedWhileReadError, UnsealableError
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import report
@@ -411,7 +410,7 @@ async def prepare(
     now = context.clock.now()
     # Policy comes after the seal, because its rules tell the programs of this distribution from others, and
     # before the target is read: nothing of the screen is read for a call that is denied.
-    access = await _agent_access(context.root, root_state, target, input)
+    access = await agent_access(context.root, root_state, request.tool, input)
     judging = partial(
         judge, root_state, target, input, sealed, sandbox, caller=request.caller, now=now, access=access
     )
@@ -452,23 +451,6 @@ async def prepare(
         input_digest=await run_aside(aside, digest, input),
         masks=root_state.masks_with(secrets),
     )
-
-
-async def _agent_access(
-    root: RootEnvironment, root_state: RootState, target: Target, input: JsonObject
-) -> AgentAccess | None:
-    """What is known of an agent's own command or read; None for every other call."""
-    if not target.decided:
-        return None
-    # Links are followed and folders are listed, on whatever file system the agent names.
-    look = partial(
-        look_at_agent_call,
-        target.capability.name,
-        input,
-        project_of(root.places),
-        switched_on=root_state.settings.agent_reads,
-    )
-    return await anyio.to_thread.run_sync(look)
 
 
 async def _seal_target(

@@ -77,7 +77,23 @@ def test_everything_set(tmp_path: Path) -> None:
 def test_a_bad_value_is_told_and_the_default_holds(tmp_path: Path, text: str, pointer: str) -> None:
     settings, problems = load(tmp_path, "\n\n" + text)
     assert problems == [(pointer, Severity.ERROR, 3)]
-    assert settings == Settings()
+    # Of a file that is no object nothing can be read, so that what may be switched off in it is off.
+    assert settings == (Settings() if pointer else Settings(agent_reads=False))
+
+
+@pytest.mark.parametrize(
+    ("text", "allowed"),
+    [
+        ("{}", True),
+        ('{"agents": {}}', True),
+        ('{"agents": {"readOnly": true}}', True),
+        ('{"agents": {"readOnly": false}}', False),
+        ('{"agents": {"readOnly": "yes"}}', False),
+        ('{"agents": []}', False),
+    ],
+)
+def test_with_an_error_no_read_is_allowed_without_a_person(tmp_path: Path, text: str, allowed: bool) -> None:
+    assert load(tmp_path, text)[0].agent_reads is allowed
 
 
 def test_a_ceiling_that_cannot_be_read_permits_nothing(tmp_path: Path) -> None:
@@ -91,5 +107,5 @@ def test_unknown_keys_and_broken_files(tmp_path: Path) -> None:
     assert settings == Settings()
     assert problems == [("/themes", Severity.WARNING, 1), ("/quota/runing", Severity.WARNING, 2)]
     settings, problems = load(tmp_path, '{"theme": "x",\n')
-    assert settings == Settings()
+    assert settings == Settings(agent_reads=False)
     assert [(severity, line) for _, severity, line in problems] == [(Severity.ERROR, 1)]
