@@ -408,14 +408,11 @@ async def prepare(
     if isinstance(sandbox, Rejection):
         return sandbox
     now = context.clock.now()
-    # Policy comes after the seal, because its rules tell the programs of this distribution from others, and
-    # before the target is read: nothing of the screen is read for a call that is denied.
+    # After the seal, as rules look at it; and before the screen is read, which a denied call has no use for.
     access = await agent_access(context.root, root_state, request.tool, input)
-    judging = partial(
-        judge, root_state, target, input, sealed, sandbox, caller=request.caller, now=now, access=access
-    )
+    judging = partial(judge, root_state, target, input, sealed, sandbox, access=access, now=now)
     aside = is_large(input) or conditions_are_costly(root_state.policy, target.capability, input)
-    risk, verdict = await run_aside(aside, judging)
+    risk, verdict = await run_aside(aside, partial(judging, caller=request.caller))
     if verdict.decision is Decision.DENY:
         return _denied(context, verdict)
     seen = await _read_target(context, target, input, earlier, verdict)
