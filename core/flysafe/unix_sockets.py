@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import os
 import socket
+import stat
 import struct
 
 _UCRED = struct.Struct("3i")
@@ -20,6 +21,21 @@ def peer_credentials(sock: socket.socket) -> tuple[int, int]:
 def is_same_user(uid: int) -> bool:
     """Return whether this process runs as that user."""
     return uid == os.getuid()
+
+
+def unsafe_socket(path: str) -> tuple[str, str] | None:
+    """Return the path and the reason why another user could have put the socket there; None where nobody
+    could, and where nothing is there."""
+    parent = os.path.dirname(path)
+    try:
+        folder, facts = os.lstat(parent), os.lstat(path)
+    except OSError:
+        return None  # the attempt to connect reports that
+    if not stat.S_ISDIR(folder.st_mode) or not is_same_user(folder.st_uid):
+        return parent, "it is not a folder of this user"
+    if folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return parent, "other users may write to it"
+    return None if stat.S_ISSOCK(facts.st_mode) else (path, "it is not a socket")
 
 
 def send_descriptor(channel: socket.socket, message: bytes, descriptor: int | None = None) -> None:

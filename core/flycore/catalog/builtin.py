@@ -14,6 +14,12 @@ from types import MappingProxyType
 
 import msgspec
 
+from flycore.model.agent_actions import AGENT_ACTIONS as AGENT_ACTIONS
+from flycore.model.agent_actions import EDIT as EDIT
+from flycore.model.agent_actions import FETCH as FETCH
+from flycore.model.agent_actions import READ as READ
+from flycore.model.agent_actions import SHELL as SHELL
+from flycore.model.agent_actions import TOOL as TOOL
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Position
 from flycore.model.enums import Layer, Source
@@ -135,10 +141,6 @@ KNOWN: Mapping[str, Capability] = _Known()
 
 AGENT_ITSELF = "the agent itself"
 """Stands in the place of a sidecar's id; no entry of a registry can have this id."""
-SHELL, EDIT, FETCH, TOOL = "agent.shell", "agent.edit", "agent.fetch", "agent.tool"
-READ = "agent.read"
-AGENT_ACTIONS = frozenset((SHELL, READ, EDIT, FETCH, TOOL))
-"""The names of these capabilities."""
 
 
 def _data() -> bytes:

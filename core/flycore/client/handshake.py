@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,25 +13,14 @@ from websockets.exceptions import ConnectionClosed
 import flycore
 from flycore.model.errors import KernelUnreachable, OtherVersion, ProtocolError, UnsafeSocket
 from flycore.model.status import Status
-from flycore.rpc.messages import PROTOCOL
-from flysafe.unix_sockets import is_same_user, peer_credentials
-
-HELLO_SECONDS = 10.0
-"""How long a kernel may take to send its first message."""
+from flycore.rpc.wire import HELLO_SECONDS, PROTOCOL
+from flysafe.unix_sockets import is_same_user, peer_credentials, unsafe_socket
 
 
 def check_folder(path: Path) -> None:
     """Raise UnsafeSocket where another user could have put the socket at `path`."""
-    try:
-        folder, facts = os.lstat(path.parent), os.lstat(path)
-    except OSError:
-        return  # nothing is there; the attempt to connect reports that
-    if not stat.S_ISDIR(folder.st_mode) or not is_same_user(folder.st_uid):
-        raise UnsafeSocket(str(path.parent), "it is not a folder of this user")
-    if folder.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UnsafeSocket(str(path.parent), "other users may write to it")
-    if not stat.S_ISSOCK(facts.st_mode):
-        raise UnsafeSocket(str(path), "it is not a socket")
+    if problem := unsafe_socket(str(path)):
+        raise UnsafeSocket(*problem)
 
 
 async def read_hello(connection: ClientConnection, path: Path) -> Status:

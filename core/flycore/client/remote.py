@@ -34,9 +34,8 @@ from flycore.registry.paths import RootPaths
 from flycore.rpc.messages import EVENT_PROTOCOL, envelope
 from flycore.rpc.methods import Method, OnProgress
 from flycore.rpc.proxies import ApproverProxy, ClientProxy
+from flycore.rpc.wire import MAX_ANSWER_BYTES, call_payload, hello_payload
 
-MAX_ANSWER_BYTES = 256 * 1024 * 1024
-"""Largest message that is accepted from a kernel: a catalog of 10,000 tools with schemas fits."""
 CONNECT_SECONDS = 10.0
 BACKLOG = 1000
 """Messages or events that wait for a slow reader; further ones are dropped."""
@@ -233,15 +232,18 @@ class RemoteClient(ClientProxy):
         because the call may have had effects. Before that, ConnectionLost is raised, and calling again is
         safe.
         """
-        payload: JsonObject = {
-            "tool": tool,
-            "input": input,
-            "timeoutMs": timeout_ms,
-            "say": purpose,
-            "waitApproverMs": self._wait_approver_ms,
-            "inlineWaitMs": inline_wait_ms,
-            **({"observe": True} if observe else {}),
-        }
+        payload = cast(
+            JsonObject,
+            call_payload(
+                tool,
+                input,
+                timeout_ms=timeout_ms,
+                purpose=purpose,
+                wait_approver_ms=self._wait_approver_ms,
+                inline_wait_ms=inline_wait_ms,
+                observe=observe,
+            ),
+        )
         call_id, message_id = "", self._new_id()
         try:
             async with self._exchange("tool.call", payload, message_id) as answers:
@@ -261,7 +263,7 @@ class RemoteClient(ClientProxy):
         except ConnectionLost:
             if not call_id:  # the kernel reports progress before a call has any effect
                 raise
-            return _outcome_unknown(tool, call_id)
+            return outcome_unknown(tool, call_id)
         raise ConnectionLost("the kernel ended the call without a result")
 
     @asynccontextmanager
@@ -284,7 +286,8 @@ class RemoteClient(ClientProxy):
 _MESSAGES = msgspec.json.Decoder(_Message)
 
 
-def _outcome_unknown(tool: str, call_id: str) -> ToolResult:
+def outcome_unknown(tool: str, call_id: str) -> ToolResult:
+    """Return the result of a call whose kernel was lost while it ran."""
     error = CallError(
         code=Code.OUTCOME_UNKNOWN,
         message="the connection to the kernel was lost while the call ran",
@@ -344,9 +347,7 @@ async def _client_of(
         with single_exception():
             async with anyio.create_task_group() as group:
                 group.start_soon(client.run)
-                hello: JsonObject = {"client": name, "viewer": viewer}
-                if viewer:
-                    hello["version"] = flycore.__version__
+                hello = cast(JsonObject, hello_payload(name, viewer=viewer, version=flycore.__version__))
                 try:
                     await client.ask_for("client.hello", hello)
                 except ConnectionLost as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +15,8 @@ from flycore.catalog.reasons import state_unwritable
 from flycore.model.base import Value
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
-from flycore.registry.paths import CONSOLE_LOCK, KERNEL_LOCK, MAX_SOCKET_PATH, RootPaths
+from flycore.registry.lock_record import is_socket_path, read_lock_record
+from flycore.registry.paths import CONSOLE_LOCK, KERNEL_LOCK, RootPaths
 from flysafe.atomic import private_folder
 from flysafe.procfs import read_process
 
@@ -37,9 +37,6 @@ class LockHolder(Value, frozen=True, kw_only=True):
     """Path of the socket on which the holder serves, or will serve; empty for a command that serves none."""
 
 
-MAX_RECORD_BYTES = 4096
-
-
 def lock_path(places: RootPaths) -> Path:
     """Return the path of the root's lock file."""
     return places.state_dir / KERNEL_LOCK
@@ -55,21 +52,11 @@ def read_holder(places: RootPaths) -> LockHolder | None:
     This does not say whether the root is locked: a killed holder leaves its record. A file that another user
     owns or may write is not read.
     """
+    record = read_lock_record(lock_path(places))
     try:
-        # A pipe in this place would block without O_NONBLOCK.
-        fd = os.open(lock_path(places), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
+        return None if record is None else msgspec.json.decode(record, type=LockHolder)
+    except (msgspec.DecodeError, msgspec.ValidationError):
         return None
-    try:
-        facts = os.fstat(fd)
-        writable_by_others = facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
-        if not stat.S_ISREG(facts.st_mode) or facts.st_uid != os.getuid() or writable_by_others:
-            return None
-        return msgspec.json.decode(os.read(fd, MAX_RECORD_BYTES), type=LockHolder)
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError):
-        return None
-    finally:
-        os.close(fd)
 
 
 def kernel_socket(places: RootPaths) -> Path:
@@ -80,9 +67,7 @@ def kernel_socket(places: RootPaths) -> Path:
     process that answers.
     """
     holder = read_holder(places)
-    if holder is None or not os.path.isabs(holder.socket) or "\0" in holder.socket:
-        return places.socket
-    return Path(holder.socket) if len(os.fsencode(holder.socket)) <= MAX_SOCKET_PATH else places.socket
+    return Path(holder.socket) if holder is not None and is_socket_path(holder.socket) else places.socket
 
 
 def living_holder(places: RootPaths) -> LockHolder | None:

@@ -7,8 +7,8 @@ import os
 import stat
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 APP_NAME = "flytui"
 REGISTRY_FILE = "tools/external.tools.jsonc"
@@ -54,8 +54,7 @@ MAX_SOCKET_PATH = 107
 """Bytes that the path of a Unix socket may have on Linux, without the NUL at its end."""
 
 
-@dataclass(frozen=True, slots=True)
-class RootPaths:
+class RootPaths(NamedTuple):  # not a dataclass, whose imports take as long as all others of a short command
     """All folders of one app root, absolute."""
 
     app_root: Path

@@ -6,7 +6,6 @@ Messages of clients with unknown fields are refused. The payloads of `event.publ
 
 from __future__ import annotations
 
-import time
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -26,9 +25,10 @@ from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status as KernelStatus
 from flycore.model.undo import UndoResult
+from flycore.rpc.wire import EVENT_PROTOCOL as EVENT_PROTOCOL
+from flycore.rpc.wire import PROTOCOL as PROTOCOL
+from flycore.rpc.wire import message_body
 
-PROTOCOL = "flyflor.ws.v1"
-EVENT_PROTOCOL = "flyflor.event.v1"
 MAX_MESSAGE_BYTES = 4 * 1024 * 1024
 """Largest message that a client may send."""
 MAX_WINDOWS_OR_PIDS = 1024
@@ -430,13 +430,7 @@ def envelope(
     kind: str, payload: Any, *, message_id: str, answers: Envelope | None = None, protocol: str = PROTOCOL
 ) -> str:
     """Return a message as text, ready to send. `answers` is the message that it answers."""
-    body: dict[str, object] = {
-        "protocol": protocol,
-        "id": message_id,
-        "type": kind,
-        "at": round(time.time(), 6),
-        "payload": payload,
-    }
+    body = message_body(kind, payload, message_id, protocol)
     if answers is not None:
         body["correlationId"] = answers.id
         if answers.request_id is not None:

@@ -13,10 +13,10 @@ import pytest
 from flycore.model.enums import Source
 from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import Delegate
-from flycore.registry import registry_schema
 from flycore.registry.jsonc.parse import read_jsonc
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE
+from flycore.registry.schema import registry_schema
 from flycore.registry.source_text import key_positions
 
 if TYPE_CHECKING:

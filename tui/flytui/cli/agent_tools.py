@@ -8,10 +8,9 @@ the event.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from flycore.catalog.builtin import EDIT, FETCH, READ, SHELL, TOOL
+from flycore.model.agent_actions import EDIT, FETCH, READ, SHELL, TOOL
 
 if TYPE_CHECKING:
     from flycore.model.json import Json, JsonObject
@@ -37,8 +36,7 @@ MAX_TOOL = 512
 """Characters of a tool's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentRequest:
+class AgentRequest(NamedTuple):
     """What the kernel is asked."""
 
     action: str
@@ -126,7 +124,7 @@ def with_program_folders(request: AgentRequest, path: str, root: str) -> AgentRe
     folders = program_folders(path, root, str(request.input.get("cwd", "")))
     if request.action != SHELL or not folders:
         return request
-    return replace(request, input={**request.input, "programFolders": folders})
+    return request._replace(input={**request.input, "programFolders": folders})
 
 
 def _edit(tool_input: JsonObject) -> JsonObject:

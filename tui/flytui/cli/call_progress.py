@@ -79,9 +79,12 @@ class CallState:
 class ProgressLine:
     """Draws the progress on one line of the terminal, and erases it when the call has ended."""
 
-    def __init__(self, call: CallState, width: Callable[[], int], clock: Clock) -> None:
+    def __init__(
+        self, call: CallState, width: Callable[[], int], clock: Clock, begun: float | None = None
+    ) -> None:
         self._call, self._width, self._clock = call, width, clock
-        self._drawn_at, self._started_at, self._drawn = float("-inf"), clock(), False
+        self._started_at = clock() if begun is None else begun
+        self._drawn_at, self._drawn = float("-inf"), False
 
     def show(self, progress: Progress) -> None:
         """Show a new progress. It is drawn at once where the phase changed, otherwise not too often."""
@@ -146,13 +149,15 @@ class ProgressLog:
 ProgressDisplay = ProgressLine | ProgressLog
 
 
-def progress_display(tool: str, *, plain: bool, for_console: bool) -> ProgressDisplay:
+def progress_display(
+    tool: str, *, plain: bool, for_console: bool, begun: float | None = None
+) -> ProgressDisplay:
     """The display that fits standard error: one line where the cursor can be moved, otherwise lines that
-    stay."""
+    stay. `begun` is when the call began, on the monotonic clock, where that was before."""
     call = CallState(tool, for_console=for_console, clock=time.monotonic)
     if plain or is_dumb_terminal() or not sys.stderr.isatty():
         return ProgressLog(call, time.monotonic)
-    return ProgressLine(call, _width, time.monotonic)
+    return ProgressLine(call, _width, time.monotonic, begun)
 
 
 @asynccontextmanager

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from flycore.model.call import Activity, CallError, Progress, ToolResult
 from flycore.model.enums import Code, Phase, Status
 from flycore.model.json import Json
+from flytui.cli.call_headline import success_line, time_words
 from flytui.cli.output import clock_time, print_error, print_readable_json
 
 STDERR_LINES = 20
@@ -83,15 +84,12 @@ def _detail_lines(error: CallError) -> Iterator[str]:
 
 
 def _headline(result: ToolResult) -> str:
-    by = f" by {result.sidecar}" if result.sidecar else ""
-    times = []
-    if result.sandbox is not None:
-        times.append(f"in {result.duration_ms} ms, sandbox {result.sandbox.value}")
-    if result.waited_ms >= 1000:
-        times.append(f"waited {result.waited_ms / 1000:.1f} s")
-    tail = f" ({', '.join(times)})" if times else ""
+    level = None if result.sandbox is None else result.sandbox.value
     if result.error is None:
-        return f"{result.status.value}: {result.tool}{by}{tail}"
+        return success_line(
+            result.status.value, result.tool, result.sidecar, level, result.duration_ms, result.waited_ms
+        )
+    tail = time_words(level, result.duration_ms, result.waited_ms)
     return (
         f"{': '.join(_status_words(result.status.value, str(result.error.code), result.error.message))}{tail}"
     )

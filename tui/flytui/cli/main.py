@@ -29,6 +29,11 @@ def _main() -> int:
         from flytui.supervisor.programs import open_console
 
         return open_console(*console)
+    from flytui.cli.direct import run_direct
+
+    code = run_direct(sys.argv[1:])
+    if code is not None:
+        return code
     from flytui.cli.root_command import run
 
     return run()

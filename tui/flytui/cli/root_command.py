@@ -67,12 +67,16 @@ def run() -> int:
     try:
         code = explain(lambda: flytui.main(prog_name="flytui", standalone_mode=False))
         sys.stdout.flush()
-    except BrokenPipeError:
-        return _discard_output()
     except OSError as error:  # from the last flush, since `explain` handles its own
-        print_failure(f"standard output cannot be written: {error.strerror}", EXIT_BROKEN_PIPE)
-        return _discard_output()
+        return output_failed(error)
     return code
+
+
+def output_failed(error: OSError) -> int:
+    """Say that standard output cannot be written, where somebody may read that, and return the exit code."""
+    if not isinstance(error, BrokenPipeError):
+        print_failure(f"standard output cannot be written: {error.strerror}", EXIT_BROKEN_PIPE)
+    return _discard_output()
 
 
 def explain(work: Callable[[], object], report: Callable[[str, int], int] | None = None) -> int:

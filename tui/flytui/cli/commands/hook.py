@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.hook_event import (
+    ALLOWED,
+    DEFAULT_WAIT,
+    MOST_WAIT,
+    TO_THE_END_MS,
+    begin,
+    hook_answer,
+    is_allowed,
+    print_answer,
+    read_event,
+    seconds_left,
+)
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.root_notice import check_root
@@ -22,14 +33,6 @@ if TYPE_CHECKING:
 BLOCKED = 2
 """The exit code on which the agent does not run its tool, and reads standard error. Any other code lets
 the tool run."""
-MAX_EVENT_BYTES = 2 * 1024 * 1024
-"""A larger event is refused, because nobody can read it on a card."""
-DEFAULT_WAIT = 50.0
-"""Seconds; below the 60 after which agents end a hook whose settings name no time limit."""
-TO_THE_END_MS = 7 * 24 * 3_600_000
-"""One week: longer than any request waits for a person."""
-SETTLE_SECONDS = 8.0
-"""Seconds beyond `--wait` in which a kernel and a console have to be found."""
 NOBODY = ("no-approver", "approval-timeout", "approval-pending", "withdrawn")
 """Codes of calls that ended without a decision; only these may be left to the agent's own prompt."""
 
@@ -50,7 +53,7 @@ def hook() -> None:
 )
 @click.option(
     "--wait",
-    type=click.FloatRange(min=0, max=86_400),
+    type=click.FloatRange(min=0, max=MOST_WAIT),
     default=DEFAULT_WAIT,
     show_default=True,
     metavar="SECONDS",
@@ -69,26 +72,18 @@ def claude_code(invocation: Invocation, print_config: bool, without_console: str
         print_error("for .claude/settings.json:")
         click.echo(hook_settings(invocation.places(), without_console))
         return 0
+    begin()
     try:
         answer = _answer_event(invocation, without_console, wait)
         if answer is not None:
             from flycore.model.json import canonical_json
 
-            _print_answer(canonical_json(answer))
+            print_answer(canonical_json(answer))
     except (SignalInterrupt, KeyboardInterrupt, SystemExit):
-        return _refuse("ended by a signal")
+        return refuse("ended by a signal")
     except Exception as error:  # noqa: BLE001 - a process boundary: any exit code but 2 would let the tool run
-        return _refuse(f"{type(error).__name__}: {error}")
+        return refuse(f"{type(error).__name__}: {error}")
     return 0
-
-
-def _print_answer(answer: str) -> None:
-    """Prints the answer. Raises OSError if nobody can read it."""
-    # Without an answer the agent's own rules decide, so a lost answer has to be an error, which blocks.
-    sink, null = os.fstat(sys.stdout.fileno()), os.stat(os.devnull)
-    if stat.S_ISCHR(sink.st_mode) and sink.st_rdev == null.st_rdev:
-        raise OSError("standard output is closed or the null device, and the answer would be lost")
-    click.echo(answer)
 
 
 def _answer_event(invocation: Invocation, without_console: str, wait: float) -> JsonObject | None:
@@ -96,25 +91,14 @@ def _answer_event(invocation: Invocation, without_console: str, wait: float) -> 
     from flycore.model.json import read_strict
     from flytui.cli.agent_tools import read_agent_request, with_program_folders
 
-    data = _read_event()
+    data = read_event()
     request = read_agent_request(read_strict(data))
     if request is None:
         return None
     root = os.path.realpath(invocation.places().app_root)
     request = with_program_folders(request, os.environ.get("PATH", ""), root)
     result = run_async(lambda: _ask_kernel(invocation, request, wait, keep=without_console == "deny"))
-    return _hook_answer(*decision(request, result, without_console))
-
-
-def _read_event() -> bytes:
-    parts, left = [], MAX_EVENT_BYTES + 1
-    while left > 0 and (part := os.read(sys.stdin.fileno(), min(left, 65_536))):
-        parts.append(part)
-        left -= len(part)
-    data = b"".join(parts)
-    if len(data) > MAX_EVENT_BYTES:
-        raise ValueError(f"the event is larger than {MAX_EVENT_BYTES // 1024 // 1024} MiB")
-    return data
+    return hook_answer(*decision(request, result, without_console))
 
 
 async def _ask_kernel(
@@ -128,7 +112,7 @@ async def _ask_kernel(
     from flycore.client.connect import connect
 
     # The hook must end by itself: the agent runs its tool if it has to end the hook at its own time limit.
-    with anyio.move_on_after(wait + SETTLE_SECONDS):
+    with anyio.move_on_after(seconds_left(wait)):
         places = invocation.places()
         await check_root(invocation, places)
         async with connect(places) as kernel:
@@ -150,10 +134,9 @@ def decision(request: AgentRequest, results: tuple[ToolResult, ...], without_con
         return without_console, "flytui: nobody has decided in the console yet"
     (result,) = results
     error = result.error
+    if is_allowed(result.status.value, error, result.output, digest(request.input)):
+        return "allow", ALLOWED
     if result.status is Status.SUCCESS and error is None:
-        # A person may have edited the input on the card, but the agent would still run its own: deny.
-        if result.output == {"decision": "allow", "input": digest(request.input)}:
-            return "allow", "allowed in flytui"
         changed = "; ".join(result.warnings) or "it was allowed with another input"
         return "deny", f"flytui: {changed}. Nothing has run; ask again with exactly that input"
     if error is None:
@@ -162,17 +145,7 @@ def decision(request: AgentRequest, results: tuple[ToolResult, ...], without_con
     return (without_console if error.code in NOBODY else "deny"), why
 
 
-def _hook_answer(permission: str, why: str) -> JsonObject:
-    return {
-        "hookSpecificOutput": {
-            "hookEventName": "PreToolUse",
-            "permissionDecision": permission,
-            "permissionDecisionReason": why,
-        }
-    }
-
-
-def _refuse(why: str) -> int:
+def refuse(why: str) -> int:
     """Prints the reason on standard error and returns the exit code that blocks the tool."""
     from flytui.cli.output import discard, print_error
 

@@ -1,0 +1,146 @@
+"""P13: commands beside a running kernel, from exec to exit, against an interpreter that does nothing.
+
+`flytui call` of a warm tool that answers at once, with the tool's own time taken off; `flytui hook` with a
+command that only reads; `flytui status --json`. Commands that take the ordinary way are measured as well.
+Processor time of the command's own process is in the note: on a busy machine it says more than the wall time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+import anyio
+from common import Row, spread
+from kernels import PATIENCE_S, no_sync, root, running, unconfined
+from p04_staying import PROGRAM
+
+from flycore.registry.paths import RootPaths
+
+TOOL = "bench.stays"
+ROUNDS = {"quick": 5, "full": 31}
+BARE = (sys.executable, "-I", "-c", "pass")
+FLYTUI = (str(Path(sys.executable).parent / "flytui"),)
+SERVE = "import os\nos.fsync = lambda descriptor: None\nfrom flytui.cli.main import main\nmain()\n"
+DIRECT = {
+    "flytui hook, a command that only reads": ("hook", "claude-code"),
+    "flytui call": ("call", TOOL, '{"path": "README.md"}', "--json"),
+    "flytui status --json": ("status", "--json"),
+}
+ORDINARY = {
+    "flytui catalog --json": ("catalog", "--json"),
+    "flytui why": ("why", TOOL),
+    "flytui --help": ("--help",),
+}
+COMPLETION = "a completion"
+
+
+def run(size: str) -> list[Row]:
+    """Measure all rows; `size` is `quick` or `full`."""
+    with tempfile.TemporaryDirectory() as base, no_sync(), unconfined():
+        places, environ = root(Path(base), {TOOL: _program(Path(base))}, kind="process-json-persistent")
+        anyio.run(_trust, places, environ)
+        event = Path(base) / "event.json"
+        event.write_text(json.dumps(_event(places)))
+        with _served(places, environ):
+            return _rows(_Commands(places, environ, event), ROUNDS[size])
+
+
+async def _trust(places: RootPaths, environ: dict[str, str]) -> None:
+    async with running(places, environ):
+        pass
+
+
+def _program(base: Path) -> Path:
+    path = base / "stays.py"
+    path.write_text(PROGRAM.format(python=sys.executable))
+    path.chmod(0o755)
+    return path
+
+
+def _event(places: RootPaths) -> dict[str, object]:
+    return {
+        "hook_event_name": "PreToolUse",
+        "tool_name": "Bash",
+        "tool_input": {"command": "ls"},
+        "cwd": str(places.app_root),
+    }
+
+
+@contextmanager
+def _served(places: RootPaths, environ: dict[str, str]) -> Iterator[None]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVE, "--root", str(places.app_root), "serve"],
+        env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stdout is not None
+    try:
+        if not process.stdout.readline():
+            raise RuntimeError("the kernel did not start")
+        yield
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+        process.stdout.close()
+
+
+class _Commands:
+    """Runs commands on the root, each as a process of its own."""
+
+    def __init__(self, places: RootPaths, environ: dict[str, str], event: Path) -> None:
+        self._places, self._environ, self._event = places, environ, event
+
+    def run(self, argv: tuple[str, ...], environ: dict[str, str] | None = None) -> tuple[float, float]:
+        """Run it, and return its wall time and its processor time in seconds, without the tool's own time."""
+        with self._event.open("rb") as event:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            begun = time.perf_counter()
+            done = subprocess.run(
+                argv, env={**self._environ, **(environ or {})}, cwd=self._places.app_root, stdin=event,
+                capture_output=True, check=False,
+            )  # fmt: skip
+            wall = time.perf_counter() - begun
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        if done.returncode:
+            raise RuntimeError(f"{argv}: {done.stderr.decode()}")
+        own = json.loads(done.stdout)["durationMs"] / 1000 if "call" in argv else 0.0
+        return wall - own, cpu
+
+
+def _rows(commands: _Commands, rounds: int) -> list[Row]:
+    named = {name: (*FLYTUI, *words) for name, words in {**DIRECT, **ORDINARY}.items()}
+    completing = {"_FLYTUI_COMPLETE": "bash_complete", "COMP_WORDS": "flytui cal", "COMP_CWORD": "1"}
+    measured: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in (*named, COMPLETION)}
+    for round_ in range(rounds + 1):  # the first one warms up
+        for name, figures in measured.items():
+            bare = commands.run(BARE)
+            ran = commands.run(FLYTUI, completing) if name == COMPLETION else commands.run(named[name])
+            if round_:
+                figures.append((*ran, ran[0] / bare[0], ran[1] / bare[1]))
+    return [_row(name, figures) for name, figures in measured.items()]
+
+
+def _row(name: str, figures: list[tuple[float, float, float, float]]) -> Row:
+    walls, _, ratios, cpu_ratios = zip(*figures, strict=True)
+    most = 4.0 if name == COMPLETION else 5.0
+    return Row(
+        goal="P13",
+        name=name,
+        value=median(walls) * 1000,
+        unit="ms",
+        ratio=median(ratios),
+        target=f"≤ {most:.0f} × a bare interpreter",
+        met=median(ratios) <= most,
+        note=f"processor time {median(cpu_ratios):.1f} ×; {os.getloadavg()[0]:.0f} processes ready",
+        spread=spread(ratios),
+    )

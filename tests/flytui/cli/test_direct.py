@@ -1,0 +1,326 @@
+"""The short way of a command beside a running kernel imports little, and prints what the other does."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flycore.client import blocking
+from flycore.client.blocking import BlockingClient, ConnectionEnded, NoDirectKernel
+from flytui.cli import direct
+from flytui.cli.direct import Words, read_words
+from kits.command_line import Desk, until
+
+HEAVY = (
+    "click", "asyncio", "anyio", "msgspec", "websockets", "rich", "textual", "jsonschema", "dataclasses",
+    "inspect", "flycore.kernel", "flycore.pipeline", "flycore.server", "flycore.client.remote",
+    "flytui.cli.root_command", "flytui.cli.commands",
+)  # fmt: skip
+"""What must not be imported: libraries, the kernel, and the ordinary command line."""
+PROGRAM = (
+    "import sys\n"
+    "from flytui.cli.main import main\n"
+    "code = main()\n"
+    "print(chr(10) + ' '.join(sorted(sys.modules)), file=sys.stderr)\n"
+    "sys.exit(code)\n"
+)
+SHORT = "import sys\nfrom flytui.cli.main import main\nsys.exit(main())\n"
+CALL = ("call", "try.echo", '{"message": "hi"}')
+
+
+@contextmanager
+def served(desk: Desk) -> Iterator[None]:
+    """A kernel runs on the root."""
+    process = desk.start("serve")
+    try:
+        until("the kernel runs", lambda: desk.document("status")["running"])
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def beside(settled: Desk) -> Iterator[Desk]:
+    with served(settled):
+        yield settled
+
+
+def event(desk: Desk, command: str) -> str:
+    return json.dumps(
+        {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": command},
+         "cwd": str(desk.root)}
+    )  # fmt: skip
+
+
+def ran(desk: Desk, *words: str, given: str = "", program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, *words], env=desk.environ, cwd=desk.root, input=given,
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "given"),
+    [
+        (("hook", "claude-code"), "ls"),
+        (CALL, ""),
+        ((*CALL, "--json"), ""),
+        (("status", "--json"), ""),
+    ],
+    ids=["hook", "call", "call-json", "status"],
+)
+def test_beside_a_kernel_little_is_imported(beside: Desk, words: tuple[str, ...], given: str) -> None:
+    done = ran(beside, *words, given=event(beside, given) if given else "")
+    assert done.returncode == 0, done.stderr
+    imported = set(done.stderr.splitlines()[-1].split())
+    assert "flycore.client.blocking" in imported
+    assert not {name for name in imported if name.startswith(HEAVY)}
+
+
+def ordinary(desk: Desk, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """The same command without the short way."""
+    program = "import sys\nfrom flytui.cli.root_command import run\nsys.exit(run())\n"
+    return ran(desk, *words, given=given, program=program)
+
+
+def without_changing(text: str) -> str:
+    """A text without what differs between two calls: ids, times and counts of connections."""
+    kept = []
+    for line in text.splitlines():
+        name = line.strip().partition(":")[0]
+        if name not in ('"callId"', '"durationMs"', '"waitedMs"', '"clients"'):
+            kept.append(re.sub(r"in \d+ ms", "in … ms", line))
+    return "\n".join(kept)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        CALL,
+        (*CALL, "--json"),
+        ("--json", *CALL, "--say", "a test", "--timeout-ms", "5000"),
+        ("call", "try.echo", "--input", '{"message": "a\\u0007\\u202eb \\ud83d\\ude00"}'),
+        ("call", "try.echo", "{}"),
+        ("call", "try.echo", "{}", "--json"),
+        ("call", "no.such", "{}"),
+        ("call", "no.such", "{}", "--json"),
+        ("call", "try.echo", '{"a": 1, "a": 2}'),
+        ("call", "try.echo", '{"message": "hi"}', "--timeout-ms", "0"),
+        ("call", "try.echo", "message=hi"),
+        ("status", "--json"),
+        ("status",),
+        ("status", "--json", "extra"),
+    ],
+)
+def test_the_output_is_that_of_the_ordinary_way(beside: Desk, words: tuple[str, ...]) -> None:
+    short = ran(beside, *words, program=SHORT)
+    usual = ordinary(beside, *words)
+    assert short.returncode == usual.returncode
+    assert without_changing(short.stdout) == without_changing(usual.stdout)
+    assert without_changing(short.stderr) == without_changing(usual.stderr)
+
+
+@pytest.mark.parametrize("command", ["ls", "rm -rf .", "cat /etc/passwd"])
+@pytest.mark.parametrize("more", [(), ("--without-console", "ask", "--wait", "1")])
+def test_the_answer_of_the_hook_is_the_same(beside: Desk, command: str, more: tuple[str, ...]) -> None:
+    words = ("hook", "claude-code", *more)
+    short = ran(beside, *words, given=event(beside, command), program=SHORT)
+    usual = ordinary(beside, *words, given=event(beside, command))
+    assert (short.returncode, short.stdout) == (usual.returncode, usual.stdout) == (0, usual.stdout)
+    assert json.loads(short.stdout)["hookSpecificOutput"]["permissionDecision"] in ("allow", "deny", "ask")
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_cancels_the_call(beside: Desk, signum: signal.Signals) -> None:
+    argv = [
+        sys.executable,
+        "-m",
+        "flytui",
+        "call",
+        "try.echo",
+        '{"message": "hi", "delayMs": 60000}',
+        "--json",
+    ]
+    with subprocess.Popen(
+        argv, env=beside.environ, cwd=beside.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        until("the call runs", lambda: beside.document("status")["kernel"]["running"] == 1)
+        process.send_signal(signum)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signum, err
+    assert json.loads(out)["error"]["code"] == "cancelled"
+    until("the kernel ended it", lambda: beside.document("status")["kernel"]["running"] == 0)
+
+
+def test_progress_is_shown_for_a_call_that_takes_longer(beside: Desk) -> None:
+    with beside.terminal("call", "try.echo", '{"message": "hi", "delayMs": 3000}') as shown:
+        shown.until("try.echo: 0:0")
+        assert shown.end() == 0
+    assert "success: try.echo" in shown.shown
+
+
+def test_an_output_that_nobody_reads_ends_as_ever(beside: Desk) -> None:
+    argv = [sys.executable, "-m", "flytui", *CALL]
+    for redirected, code in (("| true", 1), (">/dev/full", 1)):
+        script = f'set -o pipefail; trap "" PIPE; "$@" {redirected}'
+        done = subprocess.run(
+            ["bash", "-c", script, "bash", *argv], env=beside.environ, cwd=beside.root,
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode in (0, code)
+        assert "Traceback" not in done.stderr
+
+
+# --- words
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [], ["--help"], ["call", "--help"], ["catalog"], ["call", "t", "{}", "--wait-approver", "1"],
+        ["call", "t", "{}", "--json", "--json"], ["--root", "/nowhere", "status"], ["status", "-x"],
+        ["--json=1", "status"], ["call", "t", "{}", "--no-wait=1"], ["call", "t", "{}", "--wait", "1"],
+        ["hook", "claude-code", "--print-config"], ["--say", "x", "call", "t", "{}"], ["call", "-"],
+        ["call", "--", "t"],
+    ],
+)  # fmt: skip
+def test_whatever_is_unusual_is_left_to_the_ordinary_way(words: list[str]) -> None:
+    with pytest.raises(direct._OrdinaryWay):
+        read_words(words)
+
+
+def test_plain_words_are_read(tmp_path: Path) -> None:
+    root = str(tmp_path)
+    assert read_words(["--root", root, "call", "t", "{}", "--say=x", "--json"]) == Words(
+        "call", ("t", "{}"), {"--root": root, "--say": "x", "--json": ""}
+    )
+
+
+def test_without_a_kernel_the_ordinary_way_does_it(trusted: Desk) -> None:
+    assert trusted.document("status")["running"] is False
+    done = trusted.run("call", "try.echo", '{"message": "hi"}')
+    assert done.returncode == 0, done.stderr
+    assert "hi" in done.stdout
+
+
+# --- what answers on a socket
+
+
+def client_of(answer: bytes) -> BlockingClient:
+    """A client whose other end sends these bytes, and then nothing more."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    ours.settimeout(10)
+
+    def send() -> None:
+        with theirs:
+            theirs.recv(65_536)
+            theirs.sendall(answer)
+
+    threading.Thread(target=send).start()
+    return BlockingClient(ours)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\n\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        b"HTTP/1.1 101 X\r\nSec-WebSocket-Accept: AAAA\r\n\r\n\x81\x02{}",
+        b"x" * 100_000,
+        os.urandom(64) + b"\r\n\r\n",
+    ],
+    ids=range(6),
+)
+def test_a_program_that_is_no_kernel_is_not_asked(answer: bytes) -> None:
+    client = client_of(answer)
+    with pytest.raises((NoDirectKernel, ConnectionEnded)):
+        client.open(viewer=False)
+    client.close()
+
+
+def test_a_kernel_that_never_answers_is_left_to_the_other_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocking, "OPEN_SECONDS", 0.05)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    client = BlockingClient(ours)
+    with theirs, closing(client), pytest.raises(TimeoutError):
+        client.open(viewer=False)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    client = BlockingClient(ours)
+    with theirs, closing(client), pytest.raises(NoDirectKernel):
+        client.ask("client.hello", {})
+
+
+def test_any_error_of_the_hook_blocks_the_tool(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Any other exit code than 2 would let the agent run its tool."""
+
+    def broken(words: Words) -> None:
+        raise RecursionError("too deep")
+
+    monkeypatch.setattr(direct, "_read_request", broken)
+    with open(os.devnull, "w", encoding="utf-8") as null:
+        monkeypatch.setattr(sys, "stdout", null)
+        assert direct.run_direct(["hook", "claude-code"]) == 2
+    assert "nothing is allowed: RecursionError" in capsys.readouterr().err
+
+
+def frames(*parts: bytes) -> Iterator[dict[str, Any] | None]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    client = BlockingClient(ours)
+    with theirs:
+        theirs.sendall(b"".join(parts))
+        theirs.shutdown(socket.SHUT_WR)
+        try:
+            yield from client.answers("r1", 10.0)
+        finally:
+            client.close()
+
+
+TEXT = b'{"type": "x", "correlationId": "r1", "payload": {}}'
+
+
+def test_messages_may_come_in_parts_with_pings_between() -> None:
+    parts = (
+        b"\x01" + bytes([10]) + TEXT[:10],
+        b"\x89\x02hi",
+        b"\x80" + bytes([len(TEXT) - 10]) + TEXT[10:],
+    )
+    with closing(frames(*parts)) as messages:
+        assert next(messages) == json.loads(TEXT)
+    long = TEXT[:-2] + b'"a": "' + b"x" * 70_000 + b'"}}'
+    with closing(frames(b"\x81\x7f" + len(long).to_bytes(8, "big") + long)) as messages:
+        assert next(messages) == json.loads(long)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\x81",
+        b"\x81\x7f" + b"\xff" * 8,
+        b"\x88\x00",
+        b"\x81\x82\0\0\0\0{}",
+        b"\xc1\x02{}",
+        b"\x81\x02{{",
+        b"\x81\x7e\xff\xff{}",
+    ],
+    ids=range(8),
+)
+def test_a_broken_connection_ends_the_wait(data: bytes) -> None:
+    with pytest.raises(ConnectionEnded):
+        next(frames(data))
