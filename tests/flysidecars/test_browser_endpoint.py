@@ -181,7 +181,7 @@ def test_each_tool_says_how_to_start_one(starter) -> None:
     assert len(probed["tools"]) == 7
     for found in probed["tools"].values():
         assert found["status"] == "unavailable"
-        assert f"--headless --remote-debugging-port={port} --user-data-dir=" in found["remedy"]
+        assert f"--remote-debugging-port={port} --user-data-dir=" in found["remedy"]
     called = starter.call("browser.cdp", "browser.snapshot", {}, config=config).answer
     assert (called["ok"], called["code"]) == (False, "unavailable")
     assert f"--remote-debugging-port={port}" in called["remedy"]

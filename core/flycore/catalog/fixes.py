@@ -63,16 +63,8 @@ NEEDED: dict[str, str] = {
 """The program that the bundled sidecar of each known tool starts."""
 CONFIGURED: dict[str, str] = {"web.search": "name a search provider"}
 """The known tools whose bundled sidecar needs a value in the entry's `config`, with the words of the fix."""
-_PROBE_AGAIN = frozenset(
-    (
-        ReasonCode.PROBE_UNAVAILABLE,
-        ReasonCode.PROBE_DEGRADED,
-        ReasonCode.PROBE_SLOW,
-        ReasonCode.PROBE_TIMEOUT,
-        ReasonCode.TOOL_UNAVAILABLE,
-        ReasonCode.SCHEMA_UNKNOWN,
-    )
-)
+_PROBE_AGAIN = frozenset((ReasonCode.PROBE_SLOW, ReasonCode.PROBE_TIMEOUT, ReasonCode.SCHEMA_UNKNOWN))
+"""Reasons that may be gone when the sidecar is asked again, without anything done in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +107,11 @@ def of_program(entry: SidecarEntry, program: ResolvedProgram, key: str, words: s
     return known or edit_fix(entry, key, words)
 
 
+def probe_again_remedy(entry: SidecarEntry) -> str:
+    """Return the remedy for a sidecar that named none itself."""
+    return f"see what it wrote with flytui inspect {entry.id}, then probe it again"
+
+
 def of_probe(
     entry: SidecarEntry, reason: Reason, tool: str | None, bundled: bool, machine: Machine
 ) -> Reason:
@@ -138,6 +135,6 @@ def _probed(
         )
     if bundled and tool in CONFIGURED and reason.code is ReasonCode.TOOL_UNAVAILABLE:
         return edit_fix(entry, "config", CONFIGURED[tool])
-    if reason.code in _PROBE_AGAIN:
+    if reason.code in _PROBE_AGAIN or reason.remedy == probe_again_remedy(entry):
         return Fix(kind=FixKind.PROBE, words=f"probe {entry.id} again")
     return None

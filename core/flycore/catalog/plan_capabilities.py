@@ -73,7 +73,11 @@ def _stability(name: str, over: list[CapabilityView], denied: str, *, blocked: b
 
 
 def _needs(name: str, views: list[CapabilityView]) -> Iterator[Reason]:
-    """Yield the first reason of each tool, as a reason of the plan."""
+    """Yield the first reason of each tool, as a reason of the plan. Tools that share a reason share its
+    line."""
+    tools: dict[Reason, list[str]] = {}
     for view in views:
         for first in view.stability.reasons[:1]:
-            yield reasons.plan_needs(name, view.capability.name, first)
+            tools.setdefault(first, []).append(view.capability.name)
+    for first, names in tools.items():
+        yield reasons.plan_needs(name, names, first)

@@ -13,6 +13,7 @@ import msgspec
 
 from flycore.catalog.answer_cache import AnswerCache, CacheFile
 from flycore.catalog.builtin import BUNDLED_PROBED
+from flycore.catalog.fixes import probe_again_remedy
 from flycore.catalog.reasons import where
 from flycore.model.base import Value
 from flycore.model.enums import ProbeMode, ProbeState, ReasonCode
@@ -129,10 +130,6 @@ def _text(value: Json) -> str:
     return value[:SENTENCE] if isinstance(value, str) else ""
 
 
-def _excerpt(entry: SidecarEntry) -> str:
-    return f"see what it wrote with flytui inspect {entry.id}, then probe it again"
-
-
 def _failed_finding(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
     if answer.crashed:
         message = f"the probe of {entry.id} ended without an answer"
@@ -142,7 +139,7 @@ def _failed_finding(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
         code=ReasonCode.TOOL_UNAVAILABLE if answer.code == "unavailable" else ReasonCode.PROBE_UNAVAILABLE,
         dimension="probe",
         message=message[:SENTENCE],
-        remedy=_text(answer.fields.get("remedy")) or _excerpt(entry),
+        remedy=_text(answer.fields.get("remedy")) or probe_again_remedy(entry),
     )
 
 
@@ -151,7 +148,7 @@ def _degraded_finding(entry: SidecarEntry, answer: ProbeAnswer) -> Reason:
         code=ReasonCode.PROBE_DEGRADED,
         dimension="probe",
         message=_text(answer.fields.get("reason")) or f"{entry.id} says that it works in part",
-        remedy=_text(answer.fields.get("remedy")) or _excerpt(entry),
+        remedy=_text(answer.fields.get("remedy")) or probe_again_remedy(entry),
     )
 
 

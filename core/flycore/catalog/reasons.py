@@ -8,7 +8,7 @@ make every snapshot a new one.
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -71,11 +71,18 @@ def not_configured(capability: Capability, registry: str = "", line: int = 0) ->
     )
 
 
-def plan_needs(plan: str, tool: str, first: Reason) -> Reason:
-    """Return the first reason of one of a plan's tools, worded as a reason of the plan."""
+def plan_needs(plan: str, tools: Sequence[str], first: Reason) -> Reason:
+    """Return the first reason that these tools of a plan share, worded as a reason of the plan."""
     return msgspec.structs.replace(
-        first, message=f"{plan} needs {tool}: {first.message}", remedy=f"for {tool}: {first.remedy}"
+        first,
+        message=f"{plan} needs {_listed(tools)}: {first.message}",
+        remedy=first.remedy if len(tools) > 1 else f"for {tools[0]}: {first.remedy}",
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Name the tools that share a reason: both of two, and the first of more."""
+    return " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more of its tools"
 
 
 def schema_unknown(entry: SidecarEntry, why: str, stderr_tail: str) -> Reason:

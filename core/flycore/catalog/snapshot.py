@@ -204,10 +204,24 @@ def with_tools(whole: Stability, tools: Sequence[Stability]) -> Stability:
     if not unwell:
         return whole
     any_usable = any(tool.effective.usable for tool in tools)
-    return msgspec.structs.replace(
+    worst = min(unwell, key=lambda tool: tool.effective.usable)
+    whole = msgspec.structs.replace(
         whole,
         effective=Effective.DEGRADED if any_usable else Effective.UNAVAILABLE,
-        reasons=whole.reasons or unwell[0].reasons,
+        reasons=whole.reasons or worst.reasons,
+    )
+    return _with_probes(whole, [tool.probe for tool in tools])
+
+
+def _with_probes(whole: Stability, probes: Sequence[ProbeState | None]) -> Stability:
+    """Return the snapshot of a sidecar with what its probe says of its tools. Where none of them can work,
+    its ladder ends there, as theirs do."""
+    if whole.probe is not ProbeState.HEALTHY or set(probes) <= {ProbeState.HEALTHY, None}:
+        return whole
+    if set(probes) != {ProbeState.UNAVAILABLE}:
+        return msgspec.structs.replace(whole, probe=ProbeState.DEGRADED)
+    return msgspec.structs.replace(
+        whole, probe=ProbeState.UNAVAILABLE, runtime=None, sandbox=None, upgrade=None
     )
 
 

@@ -84,9 +84,9 @@ class SidecarView(Value, frozen=True, kw_only=True):
 
     @property
     def state_text(self) -> str:
-        """Its state in one word; where only some of its tools are available, also how many."""
+        """Its state in one word; where some of its tools are available and others are not, also how many."""
         state = self.stability.effective
-        if state is not Effective.DEGRADED or self.available_tools == self.tool_count:
+        if state is not Effective.DEGRADED or self.available_tools in (0, self.tool_count):
             return state.value
         return f"{state.value} ({self.available_tools} of {self.tool_count})"
 

@@ -148,7 +148,9 @@ def _request(endpoint: Endpoint, method: str, path: str) -> object:
         raise _unreachable(endpoint, str(unknown)) from unknown
     except (OSError, HTTPException) as failed:
         why = failed.strerror if isinstance(failed, OSError) else ""
-        raise _unreachable(endpoint, why or "no answer in the form of HTTP") from failed
+        # Where nothing listens, that there is no browser says it all.
+        why = "" if isinstance(failed, ConnectionRefusedError) else why or "no answer in the form of HTTP"
+        raise _unreachable(endpoint, why) from failed
     finally:
         connection.close()
     if answer.status != 200 or len(body) > MAX_ANSWER_BYTES:
@@ -160,12 +162,12 @@ def _request(endpoint: Endpoint, method: str, path: str) -> object:
 
 
 def _unreachable(endpoint: Endpoint, why: str) -> Unavailable:
-    reason = f"no browser answers at http://{endpoint.authority}: {why}"
+    reason = f"no browser at {endpoint.authority}{': ' if why else ''}{why}"
     if not _is_local(endpoint.host):
         return Unavailable(reason, "check that it runs with remote debugging and can be reached from here")
     from flysidecars.run_program import find_program
 
     browser = next((name for name in BROWSERS if find_program(name)), BROWSERS[0])
     folder = '"$HOME/.cache/flytui-browser"'
-    start = f"{browser} --headless --remote-debugging-port={endpoint.port} --user-data-dir={folder}"
-    return Unavailable(reason, f"start one: {start} (without --headless you can watch it)")
+    start = f"{browser} --remote-debugging-port={endpoint.port} --user-data-dir={folder}"
+    return Unavailable(reason, f"start one: {start} (with --headless where no window is wanted)")

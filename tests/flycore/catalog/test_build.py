@@ -142,6 +142,9 @@ def test_a_sidecar_is_as_well_as_its_tools(
     view = build_catalog(make_catalog_facts(entry, probes={"a": probe})).sidecar("a")
     assert view is not None
     assert view.state_text == state
+    ladder = {0: ProbeState.HEALTHY, 1: ProbeState.DEGRADED, 2: ProbeState.UNAVAILABLE}[len(down)]
+    assert view.stability.probe is ladder
+    assert (view.stability.runtime is None) is (len(down) == 2)
     checks = list(check_sidecar(view))
     assert [check.state for check in checks] == [CheckState.OK if not down else CheckState.WARN]
     assert checks[0].message.startswith(state)
@@ -158,7 +161,9 @@ def test_the_ladder_of_a_plan_is_that_of_the_tool_that_blocks_it(
     assert tool is not None
     assert plan.stability.path is tool.stability.path is PathState.UNRESOLVED
     assert plan.stability.effective is Effective.UNAVAILABLE
-    assert [reason.dimension for reason in plan.stability.reasons] == ["path"] * len(used)
+    (reason,) = plan.stability.reasons
+    assert reason.dimension == "path"
+    assert f"computer.use needs {used[0]} and {len(used) - 1} more" in reason.message
     off = build_catalog(make_catalog_facts(make_entry("a", used, enabled=False))).capability("computer.use")
     assert off is not None
     assert off.stability.effective is Effective.UNAVAILABLE

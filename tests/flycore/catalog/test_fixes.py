@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from flycore.catalog.build import CatalogFacts, build_catalog
-from flycore.catalog.fixes import PACKAGES, Machine
+from flycore.catalog.fixes import PACKAGES, Machine, probe_again_remedy
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.snapshot import SidecarFacts, sidecar_stability
 from flycore.kernel.load_state import find_host_tools
@@ -102,8 +102,28 @@ def test_what_a_probe_says_and_a_cache_kept_is_never_run(make_facts: MakeFacts) 
     kept = ProbeFinding(state=ProbeState.UNAVAILABLE, reason=reason, evidence=ProbeEvidence(at=1.0))
     found = sidecar_stability(make_facts(probe=kept)).reasons[0]
     assert found.remedy == "run rm -rf /"
-    assert found.fix is not None
-    assert (found.fix.kind, found.fix.argv) == (FixKind.PROBE, ())
+    assert found.fix is None
+
+
+@pytest.mark.parametrize(
+    ("code", "remedy", "again"),
+    [
+        (ReasonCode.PROBE_UNAVAILABLE, "start a browser", False),
+        (ReasonCode.TOOL_UNAVAILABLE, "start a browser", False),
+        (ReasonCode.PROBE_UNAVAILABLE, "", True),
+        (ReasonCode.PROBE_TIMEOUT, "raise its limit", True),
+        (ReasonCode.PROBE_SLOW, "raise its limit", True),
+    ],
+)
+def test_asking_again_is_offered_only_where_that_is_the_remedy(
+    make_facts: MakeFacts, code: ReasonCode, remedy: str, again: bool
+) -> None:
+    facts = make_facts()
+    words = remedy or probe_again_remedy(facts.entry)
+    reason = Reason(code=code, dimension="probe", message="m", remedy=words)
+    kept = ProbeFinding(state=ProbeState.UNAVAILABLE, reason=reason, evidence=ProbeEvidence(at=1.0))
+    found = sidecar_stability(make_facts(probe=kept)).reasons[0]
+    assert (found.fix is not None and found.fix.kind is FixKind.PROBE) is again
 
 
 @pytest.mark.parametrize(
