@@ -77,7 +77,7 @@ LineView, VirtualList {
 ContentSwitcher { height: 1fr; }
 CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, DoctorView { height: 1fr; }
 #list-side { width: 1fr; }
-#ladder { width: 46%; max-width: 76; border-left: vkey $panel; }
+#ladder { border-left: vkey $panel; }
 #call-below { height: 50%; border-top: hkey $panel; }
 #call-views, #call-columns { background: $surface; }
 #notes { margin-bottom: 0; }

@@ -13,19 +13,20 @@ from flycore.model.approval import Ask, Lease
 from flycore.model.audit import Metrics, ToolMetrics
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Fix, FixKind
-from flycore.model.enums import LeaseScope, ReasonCode, RequestState
+from flycore.model.enums import Effective, LeaseScope, ReasonCode, RequestState
 from flycore.model.question import TrustItem
 from flycore.model.stability import Reason
 from flytui.console.app import FlytuiApp
-from flytui.console.catalog.catalog_rows import Heading, summarise_reason
+from flytui.console.catalog.catalog_rows import Heading
 from flytui.console.catalog.catalog_view import CatalogView
+from flytui.console.catalog.reason_summary import summarise_reason
 from flytui.console.screens.base import PageScreen
 from flytui.console.screens.main import MainScreen
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import text_of
 from kits.console import HandClock, console, drawn, press, rows_drawn, until
-from kits.fake_kernel import world
-from kits.values import CALLER, NOW, request_of, sample_catalog, trust_items
+from kits.fake_kernel import World, world
+from kits.values import CALLER, NOW, request_of, sample_catalog, stability_of, trust_items
 
 pytestmark = pytest.mark.anyio
 
@@ -86,10 +87,11 @@ def explained(because: str) -> Catalog:
 async def test_columns_follow_the_width() -> None:
     place = world(metrics_value=counted("file.hash", 84, 2), leases_value=(lease("computer.mouse"),))
     async with console(place, HandClock(), (120, 40)) as (app, pilot):
-        brief = ["STATE", "TOOL", "WHY", "/", "FIX"]
+        brief = ["STATE", "TOOL", "RISK", "WHY"]
         await until(pilot, lambda: drawn(app, "#titles").split() == brief)
+        await pilot.resize_terminal(180, 40)
         await press(pilot, "s")
-        titles = ["STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "PROBE", "CALLS/ERR", "WHY", "/", "FIX"]
+        titles = ["STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "PROBE", "CALLS/ERR", "WHY"]
         await until(pilot, lambda: drawn(app, "#titles").split() == titles)
         await until(pilot, lambda: "84/2" in rows_drawn(app, "#catalog-rows"))
         text = {row.split()[2]: row for row in rows_drawn(app, "#catalog-rows").splitlines() if "." in row}
@@ -99,8 +101,7 @@ async def test_columns_follow_the_width() -> None:
         assert "the sidecar says: co" in text["mock.echo"]
         assert "external.tools.jsonc:10" in text["audio.speak"]
         await pilot.resize_terminal(80, 24)
-        middle = ["STATE", "TOOL", "POLICY", "WHY", "/", "FIX"]
-        await until(pilot, lambda: drawn(app, "#titles").split() == middle)
+        await until(pilot, lambda: drawn(app, "#titles").split() == brief)
         await pilot.resize_terminal(60, 20)
 
         def narrow() -> bool:
@@ -274,11 +275,86 @@ def test_a_fix_names_a_key_that_the_catalog_has(kind: FixKind) -> None:
     told = summarise_reason((reason, reason), None, "", changed=False)
     bound = {key for owner in (*CatalogView.__mro__, FlytuiApp) for key in _keys_of(owner)}
     assert told.key in bound
-    wide, middle, narrow = (text_of(told.fitting(room)) for room in (80, 20, 12))
-    assert wide.startswith(f"xdotool is gone · {told.key} {told.words}")
+    wide, middle, narrow = (text_of(told.fitting(room)) for room in (80, 45, 12))
+    way = f"{told.remedy} · {told.key}" if told.remedy else f"{told.key} {told.words}"
+    assert wide.startswith(f"xdotool is gone → {way}")
     assert wide.endswith("(+1)")
-    assert middle.startswith(f"xdotool is gone · {told.key}")
-    assert narrow == f"xdotool… · {told.key}"
+    assert middle.startswith(f"xdotool is gone → {told.key} {told.words}")
+    assert narrow == f"xdotool… → {told.key}"
+
+
+def test_why_is_a_sentence_that_ends_with_its_remedy() -> None:
+    reason = Reason(
+        code=ReasonCode.TOOL_UNAVAILABLE,
+        dimension="probe",
+        message="no browser at 127.0.0.1:9222",
+        remedy="start one: chromium --remote-debugging-port=9222",
+    )
+    told = summarise_reason((reason,), None, "Open a page", changed=False)
+    whole = "no browser at 127.0.0.1:9222 → start one: chromium --remote-debugging-port=9222"
+    assert text_of(told.fitting(80)) == whole
+    assert told.cells == len(whole)
+    assert text_of(told.fitting(50)) == f"{whole[:49].rstrip()}…"
+    own = msgspec.structs.replace(reason, message="browser.open has no tab")
+    named = summarise_reason((own,), None, "", changed=False, name="browser.open")
+    assert text_of(named.fitting(80)).startswith("has no tab → ")
+    assert text_of(summarise_reason((), None, "Open a page", changed=False).fitting(80)) == "Open a page"
+
+
+async def test_the_list_takes_the_width_that_its_sentences_need_before_the_ladder_does() -> None:
+    catalog = sample_catalog()
+    told = Reason(code=ReasonCode.TOOL_UNAVAILABLE, dimension="probe", message="m" * 30, remedy="r" * 40)
+    views = tuple(
+        msgspec.structs.replace(view, stability=stability_of(Effective.UNAVAILABLE, reasons=(told,)))
+        if view.capability.name == "computer.mouse"
+        else view
+        for view in catalog.capabilities
+    )
+    place = World(catalog_value=msgspec.structs.replace(catalog, capabilities=views))
+    async with console(place, HandClock(), (120, 40)) as (app, pilot):
+        await until(pilot, lambda: told.remedy in rows_drawn(app, "#catalog-rows"))
+        assert not app.screen.query_one("#ladder").display
+        await press(pilot, "s")
+        assert app.screen.query_one("#ladder").display
+        await press(pilot, "s")
+        assert not app.screen.query_one("#ladder").display
+    async with console(place, HandClock(), (180, 40)) as (app, pilot):
+        await until(pilot, lambda: told.remedy in rows_drawn(app, "#catalog-rows"))
+        assert app.screen.query_one("#ladder").display
+
+
+async def test_the_ladder_follows_the_row_while_a_filter_is_typed() -> None:
+    async with console(world(), HandClock(), (180, 40)) as (app, pilot):
+        await until(pilot, lambda: drawn(app, "#ladder") != "")
+        await press(pilot, "slash", *"mock")
+        await until(pilot, lambda: "mock.echo" in drawn(app, "#ladder"))
+        await press(pilot, "escape", "slash", *"keyboard")
+        await until(pilot, lambda: "computer.keyboard" in drawn(app, "#ladder"))
+
+
+async def test_probing_again_is_offered_only_where_it_is_the_remedy() -> None:
+    catalog = sample_catalog()
+    probe = Fix(kind=FixKind.PROBE, words="probe it again")
+    slow = Reason(code=ReasonCode.PROBE_SLOW, dimension="probe", message="slow", remedy="wait", fix=probe)
+    gone = Reason(code=ReasonCode.TOOL_UNAVAILABLE, dimension="probe", message="gone", remedy="start it")
+    made = {"computer.mouse": slow, "computer.keyboard": gone}
+    views = tuple(
+        msgspec.structs.replace(
+            view,
+            stability=stability_of(Effective.UNAVAILABLE, reasons=(made[view.capability.name],)),
+        )
+        if view.capability.name in made
+        else view
+        for view in catalog.capabilities
+    )
+    place = World(catalog_value=msgspec.structs.replace(catalog, capabilities=views))
+    async with console(place, HandClock(), (200, 40)) as (app, pilot):
+        await until(pilot, lambda: "slow" in rows_drawn(app, "#catalog-rows"))
+        rows = app.screen.query_one("#catalog-rows", VirtualList)
+        rows.select_key("tool computer.mouse")
+        await until(pilot, lambda: "R probe again" in drawn(app, "#keys"))
+        rows.select_key("tool computer.keyboard")
+        await until(pilot, lambda: "R probe again" not in drawn(app, "#keys"))
 
 
 def _keys_of(owner: type) -> set[str]:

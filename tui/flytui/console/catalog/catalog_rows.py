@@ -17,11 +17,10 @@ from typing import NamedTuple, cast
 from flycore.model.approval import UNTIL_LEFT, Ask, Lease
 from flycore.model.audit import ToolMetrics
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
-from flycore.model.diagnostics import FixKind
 from flycore.model.enums import Discovery, Effective, Layer, LeaseScope, ReasonCode, Risk
 from flycore.model.question import TrustItem
-from flycore.model.sidecar import SidecarEntry
-from flycore.model.stability import ProbeEvidence, Reason, Stability
+from flycore.model.stability import ProbeEvidence, Stability
+from flytui.console.catalog.reason_summary import ReasonSummary, summarise_reason
 from flytui.text.filter_query import BLOCKED, CHANGED, FilterItem, is_blocked, listed_sidecar, listed_tool
 from flytui.text.labels import (
     CHANGED_LABEL,
@@ -34,8 +33,33 @@ from flytui.text.labels import (
 )
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, table_row, truncated, width_of
 
+LEASE = "lease"
+"""How the policy of a tool with a lease begins."""
 _PROGRAM_LINES = ("- /program", "+ /program")
 """How a line of a request's difference begins that is about the program."""
+
+
+_STATE_CELLS = 13
+_RISK_CELLS = 4
+SHORTEST_NAME, LONGEST_NAME = 16, 30
+"""The least and the most cells of the column TOOL."""
+LONGEST_WHY = 80
+"""Cells of a sentence for which other columns and the ladder make room; a longer one is cut, and the details
+have all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextNeeds:
+    """The cells that the texts of all rows need, whatever rows a filter shows, so that columns stay where
+    they are while a person types."""
+
+    tool: int = SHORTEST_NAME
+    why: int = 0
+
+    @property
+    def columns(self) -> int:
+        """The cells of a row with STATE, TOOL, RISK and the whole sentence."""
+        return _STATE_CELLS + self.tool + _RISK_CELLS + 3 + self.why
 
 
 @dataclass(slots=True, eq=False)
@@ -51,6 +75,8 @@ class RowAnnotations:
     """Metrics by tool."""
     leases: Mapping[str, tuple[Lease, ...]] = field(default_factory=dict)
     """The leases that cover a tool, by tool."""
+    needs: TextNeeds = TextNeeds()
+    """The cells that the texts of all rows need."""
 
     @property
     def leased_tools(self) -> frozenset[str]:
@@ -62,9 +88,9 @@ class RowAnnotations:
         ends."""
         ends = [lease.expires_at for lease in self.leases.get(tool, ())]
         if UNTIL_LEFT in ends:
-            return "lease"
+            return LEASE
         left = max(ends, default=0.0) - self.now()
-        return f"lease {duration(left)}" if left > 0 else ""
+        return f"{LEASE} {duration(left)}" if left > 0 else ""
 
 
 def leases_by_tool(catalog: Catalog, leases: Iterable[Lease]) -> dict[str, tuple[Lease, ...]]:
@@ -103,92 +129,13 @@ def _covered_tools(catalog: Catalog, lease: Lease) -> list[str]:
     ] or [lease.tool]
 
 
-# The reason why a tool is not well, and the key or the words for the way out.
-
-
-_CHANGED = "changed since it was approved"
-_FIX_KEYS = {
-    FixKind.COMMAND: "F",
-    FixKind.EDIT: "F",
-    FixKind.ENABLE: "E",
-    FixKind.TRUST: "T",
-    FixKind.PROBE: "R",
-    FixKind.INIT: "i",
-    FixKind.PERMIT: "F",
-}
-"""The key of the Catalog for each kind of fix."""
-_FIX_WORDS = {FixKind.ENABLE: "enable", FixKind.TRUST: "trust", FixKind.PROBE: "probe again"}
-"""Short words for fixes without details; the others bring their own words."""
-
-
-class ReasonSummary(NamedTuple):
-    """The reason of a row, and what to press or do about it."""
-
-    why: str
-    key: str = ""
-    words: str = ""
-    more: int = 0
-    """The number of further reasons."""
-    brief: str = ""
-    """A shorter `why` for narrow windows; empty where there is none."""
-
-    def fitting(self, room: int) -> StyledLine:
-        """The line in at most `room` cells: all of it, otherwise with the brief reason, otherwise without the
-        words after the key, since the key alone still shows that there is a way out."""
-        key = (span(self.key, Tone.KEY), StyledText(" ")) if self.key else ()
-        out: StyledLine = (
-            (StyledText(" · ", Tone.DIM), *key, span(self.words, Tone.DIM)) if self.words else ()
-        )
-        more = (StyledText(f"  (+{self.more})", Tone.DIM),) if self.more else ()
-        for why in (self.why, self.brief or self.why):
-            row: StyledLine = (span(why, Tone.DIM), *out)
-            if width_of(row) <= room:
-                return (*row, *more)
-        if not self.key:
-            return row if room >= MIN_CELLS_FOR_REMEDY else row[:1]
-        if room - width_of(row[:3]) >= MIN_CELLS_FOR_WORDS:
-            return row
-        # The key stays in sight: it shows that there is a way out, and the words for it are in the details.
-        way = out[:2]
-        return (*truncated(row[:1], max(0, room - width_of(way))), *way)
-
-
-MIN_CELLS_FOR_WORDS = 6
-"""With fewer cells, words are cut so short that nobody understands them."""
-MIN_CELLS_FOR_REMEDY = 30
-"""With fewer cells only the reason is shown, since one or two words would be left of the remedy."""
-
-
-def summarise_reason(
-    reasons: tuple[Reason, ...], entry: SidecarEntry | None, summary: str, *, changed: bool
-) -> ReasonSummary:
-    """The summary of the first reason; what the tool does where there is no reason."""
-    if changed:
-        return ReasonSummary(_CHANGED, "D", "difference", len(reasons), "changed")
-    if not reasons:
-        return ReasonSummary(summary)
-    first, more = reasons[0], len(reasons) - 1
-    why, brief = first.message or first.code.value, ""
-    if first.code is ReasonCode.DISABLED and entry is not None:
-        brief = f"{entry.position.file.rpartition('/')[2]}:{entry.position.line}"
-        why = f"disabled in {brief}"
-    fix = first.fix
-    if fix is None:
-        return ReasonSummary(why, "", first.remedy, more, brief)
-    return ReasonSummary(why, _FIX_KEYS[fix.kind], _FIX_WORDS.get(fix.kind, fix.words), more, brief)
-
-
 # The cells of a row, and the columns that a width has room for.
 
 
-LONG_NAMES_WIDTH = 140
-"""From this width, in cells, names have longer columns."""
-ALL_COLUMNS_WIDTH = 110
-"""From this width, in cells, every column is there."""
-POLICY_COLUMN_WIDTH = 68
-"""From this width, in cells, the column POLICY is there."""
 COLUMN_NAMES = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "PROBE", "CALLS/ERR")
-_LAST_COLUMN = "WHY / FIX"
+_LAST_COLUMN = "WHY"
+_SPARE_COLUMNS = {"POLICY": 10, "CALLS/ERR": 9, "PROBE": 9, "SIDECAR": 24}
+"""Columns for the room that the sentences leave, the most useful first, with their cells."""
 
 
 class RowCells(NamedTuple):
@@ -206,13 +153,13 @@ class RowCells(NamedTuple):
     why: ReasonSummary
 
 
-def column_titles(width: int) -> StyledLine:
+def column_titles(width: int, needs: TextNeeds) -> StyledLine:
     """The line of column titles above rows of the same width."""
-    row = _in_columns({name: (span(name, Tone.DIM),) for name in COLUMN_NAMES}, width)
+    row = _in_columns({name: (span(name, Tone.DIM),) for name in COLUMN_NAMES}, width, needs)
     return (*row, span(_LAST_COLUMN, Tone.DIM))
 
 
-def row_line(cells: RowCells, now: float, width: int) -> StyledLine:
+def row_line(cells: RowCells, now: float, width: int, needs: TextNeeds) -> StyledLine:
     """The row with the columns that fit, then the reason and the way out; `now` is in Unix seconds."""
     risk = label_span(RISK_LABELS[cells.risk]) if cells.risk else span("–", Tone.DIM)
     row = _in_columns(
@@ -226,8 +173,11 @@ def row_line(cells: RowCells, now: float, width: int) -> StyledLine:
             "CALLS/ERR": (_calls_cell(cells.metrics),),
         },
         width,
+        needs,
     )
-    return truncated((*row, *cells.why.fitting(width - width_of(row))), width)
+    if "POLICY" not in _column_sizes(width, needs) and cells.policy.startswith(LEASE) and cells.why.well:
+        row = (*row, span(cells.policy, Tone.ACCENT), StyledText(" · ", Tone.DIM))
+    return truncated((*row, *cells.why.fitting(max(0, width - width_of(row)))), width)
 
 
 def _tool_cell(cells: RowCells) -> StyledLine:
@@ -253,20 +203,21 @@ def _calls_cell(metrics: ToolMetrics | None) -> StyledText:
     return StyledText(f"{metrics.calls}/{metrics.failed}", Tone.WARN if metrics.failed else Tone.PLAIN)
 
 
-def _in_columns(cells: dict[str, StyledLine], width: int) -> StyledLine:
+def _in_columns(cells: dict[str, StyledLine], width: int, needs: TextNeeds) -> StyledLine:
     """The cells that have room at that width, each in its column."""
-    sizes = _column_sizes(width)
+    sizes = _column_sizes(width, needs)
     return table_row((cells[name] for name in sizes), sizes.values())
 
 
-def _column_sizes(width: int) -> dict[str, int]:
-    if width >= ALL_COLUMNS_WIDTH:
-        tool, sidecar = (26, 24) if width >= LONG_NAMES_WIDTH else (20, 16)
-        sizes = {"STATE": 13, "TOOL": tool, "SIDECAR": sidecar, "RISK": 4, "POLICY": 10, "PROBE": 9}
-        return {**sizes, "CALLS/ERR": 9}
-    if width >= POLICY_COLUMN_WIDTH:
-        return {"STATE": 13, "TOOL": 20, "POLICY": 10}
-    return {"STATE": 13, "TOOL": 18}
+def _column_sizes(width: int, needs: TextNeeds) -> dict[str, int]:
+    """State, tool and risk; then those of the spare columns that leave the sentences the room they need."""
+    sizes = {"STATE": _STATE_CELLS, "TOOL": needs.tool, "RISK": _RISK_CELLS}
+    spare = width - needs.columns
+    for name, cells in _SPARE_COLUMNS.items():
+        if cells < spare:
+            sizes[name] = cells
+            spare -= cells + 1
+    return {name: sizes[name] for name in COLUMN_NAMES if name in sizes}
 
 
 # The rows.
@@ -290,6 +241,7 @@ class CatalogRow:
     part: int
     """0 for a tool that a sidecar offers, 1 for a sidecar without tools, 2 for a tool that nothing offers."""
     _listed: FilterItem | None = field(default=None, repr=False)
+    _why: ReasonSummary | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -324,10 +276,18 @@ class CatalogRow:
                 self._listed = listed_sidecar(cast("SidecarView", self.offered_by), changed=self.changed)
         return self._listed
 
+    @property
+    def why(self) -> ReasonSummary:
+        """The sentence about its state."""
+        if self._why is None:
+            summary = self.view.capability.summary if self.view else ""
+            entry = self.offered_by.entry if self.offered_by else None
+            reasons = self.stability.reasons
+            self._why = summarise_reason(reasons, entry, summary, changed=self.changed, name=self.name)
+        return self._why
+
     def draw(self, width: int) -> StyledLine:
         """Draw the columns that fit, the reason last."""
-        reasons = self.stability.reasons
-        summary = self.view.capability.summary if self.view else ""
         entry = self.offered_by.entry if self.offered_by else None
         cells = RowCells(
             state=self.state,
@@ -338,9 +298,9 @@ class CatalogRow:
             policy=self.policy,
             probe=self.stability.evidence.probe,
             metrics=self.annotations.metrics.get(self.tool),
-            why=summarise_reason(reasons, entry, summary, changed=self.changed),
+            why=self.why,
         )
-        return row_line(cells, self.annotations.now(), width)
+        return row_line(cells, self.annotations.now(), width, self.annotations.needs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -427,6 +387,13 @@ def changed_parts(catalog: Catalog, trust: Iterable[TrustItem]) -> tuple[frozens
         and any(reason.code is ReasonCode.FOLDER_UNTRUSTED for reason in view.stability.reasons)
     )
     return frozenset(item.sidecar for item in trust if item.changed and not item.tools), tools
+
+
+def text_needs(rows: CatalogRows) -> TextNeeds:
+    """The cells that the texts of these rows need, up to the limits of their columns."""
+    names = max((width_of((span(row.name),)) for row in rows), default=0)
+    why = max((row.why.cells for row in rows), default=0)
+    return TextNeeds(max(SHORTEST_NAME, min(LONGEST_NAME, names)), min(LONGEST_WHY, why))
 
 
 def by_key(rows: Iterable[CatalogRow]) -> dict[str, CatalogRow]:

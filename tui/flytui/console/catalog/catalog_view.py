@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 
 from flycore.model.catalog import Catalog
-from flycore.model.diagnostics import Diagnostic
+from flycore.model.diagnostics import Diagnostic, FixKind
 from flycore.model.errors import FlyError
 from flytui.console.catalog.catalog_rows import (
     CatalogRow,
@@ -23,23 +23,39 @@ from flytui.console.catalog.catalog_rows import (
     leases_by_tool,
     rows_of,
     state_counts,
+    text_needs,
 )
 from flytui.console.catalog.details import as_json, details_lines, diagnostics_lines, usage_of
-from flytui.console.catalog.explanation import change_lines, headline, ladder_lines, why_json, why_lines
+from flytui.console.catalog.explanation import (
+    PROBE_AGAIN,
+    answered_by_probe,
+    change_lines,
+    headline,
+    ladder_lines,
+    why_json,
+    why_lines,
+)
 from flytui.console.catalog.jump_screen import JumpScreen
 from flytui.console.catalog.tool_list import ToolListPane, catalog_problems, note_lines
 from flytui.console.fix.fix_actions import CatalogFixActions
 from flytui.console.forms.form_screen import FormScreen
 from flytui.console.screens.base import PageScreen
 from flytui.console.state import ConsoleState, Topic
-from flytui.console.widgets.lines import LineView
+from flytui.console.widgets.lines import LineBar, LineView
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, wrapped
 
 NOT_PROBED_DIMENSIONS = frozenset(("discovery", "manifest"))
 """Dimensions that a probe cannot change: only an edit of the registry can."""
 SIDE_BY_SIDE_WIDTH = 100
-"""From this width, in cells, the ladder is shown beside the list."""
+"""From this width, in cells, the ladder can be shown beside the list."""
+NARROWEST_LADDER, WIDEST_LADDER = 38, 76
+"""Cells of the ladder beside the list. It is there by itself only where the sentences of the list leave it
+the least of them."""
+LIST_MARGIN = 3
+"""Cells of the list besides its rows: the cursor's bar and the scroll bar."""
+_SHOWN_FIXES = frozenset((FixKind.COMMAND, FixKind.EDIT, FixKind.PERMIT))
+"""The kinds of fix that are shown before they are done; each of the others has a key of its own."""
 _ROW_TOPICS = frozenset((Topic.CATALOG, Topic.TRUST, Topic.GRANTS, Topic.ASKS))
 
 
@@ -72,6 +88,24 @@ class CatalogView(CatalogFixActions):
         ("catalog.copy", "copy"),
     ]
 
+    @property
+    def key_hints(self) -> list[tuple[str, str]]:
+        """The hints for the row under the cursor: a key that can do nothing about it is not among them."""
+        row, absent = self.row, {"catalog.ladder"} if self._ladder_view.display else set[str]()
+        reasons = row.stability.reasons if row is not None else ()
+        fix = next((reason.fix for reason in reasons if reason.fix is not None), None)
+        if fix is None or fix.kind not in _SHOWN_FIXES:
+            absent.add("catalog.fix")
+        if fix is None or fix.kind is not FixKind.PROBE:
+            absent.add("catalog.probe")
+        if row is None or not row.changed:
+            absent.add("catalog.difference")
+        entry = row.offered_by.entry if row is not None and row.offered_by is not None else None
+        absent.add("catalog.enable" if entry is None or entry.enabled else "catalog.disable")
+        if entry is None:
+            absent.add("catalog.disable")
+        return [hint for hint in self.KEYS if hint[0] not in absent]
+
     TYPING_KEYS = (("Enter", "keep the filter"), ("catalog.clear", "clear it"))
 
     def __init__(self, state: ConsoleState, *, id: str) -> None:
@@ -85,7 +119,8 @@ class CatalogView(CatalogFixActions):
         self._catalog: Catalog | None = None
         self._row_inputs: tuple[frozenset[str], ...] = ()
         """The values that `_rows` were made of, apart from the catalog."""
-        self._ladder_enabled = True
+        self._ladder_wanted: bool | None = None
+        """Whether the person asked for the ladder beside the list; None where the room decides."""
         self._wide = True
         self._explained_key = ""
         self.tool_list = ToolListPane(self._notes, id="list-side")
@@ -128,7 +163,9 @@ class CatalogView(CatalogFixActions):
             (*catalog_problems(catalog), *self._state.settings.problems),
             state_counts(self._rows),
         )
-        self.tool_list.set_rows(self._rows)
+        self._annotations.needs = needs = text_needs(self._rows)
+        self.tool_list.set_rows(self._rows, needs)
+        self._update_layout(self.app.size.width)
 
     def focus_here(self) -> None:
         """Give the keys to the list."""
@@ -152,6 +189,7 @@ class CatalogView(CatalogFixActions):
     def _on_cursor_moved(self) -> None:
         ladder = self._ladder_view
         ladder.rebuild()
+        self.post_message(LineBar.Stale())
         key = self.row.key if self.row else ""
         if key != self._explained_key:
             self._explained_key = key
@@ -202,7 +240,7 @@ class CatalogView(CatalogFixActions):
     def action_side(self) -> None:
         """Show or hide the ladder beside the list; in a narrow window, open it as a page."""
         if self._wide:
-            self._ladder_enabled = not self._ladder_enabled
+            self._ladder_wanted = not self._ladder_view.display
             self._update_layout(self.size.width)
         elif self.row is not None:
             self._page(self.row, self._ladder_of, as_json)
@@ -275,7 +313,11 @@ class CatalogView(CatalogFixActions):
 
     def _update_layout(self, width: int) -> None:
         self._wide = width >= SIDE_BY_SIDE_WIDTH
-        self._ladder_view.display = self._ladder_enabled and self._wide
+        rest = width - self._annotations.needs.columns - LIST_MARGIN
+        wanted = rest >= NARROWEST_LADDER if self._ladder_wanted is None else self._ladder_wanted
+        self._ladder_view.display = wanted and self._wide
+        least = NARROWEST_LADDER if self._ladder_wanted is None else width * 2 // 5
+        self._ladder_view.styles.width = max(least, min(rest, WIDEST_LADDER))
 
     def _notes(self, width: int) -> Sequence[StyledLine]:
         state = self._state
@@ -288,4 +330,7 @@ class CatalogView(CatalogFixActions):
         rows: list[StyledLine] = [headline(row.name, row.stability)]
         if row.view:
             rows += wrapped([line(StyledText(" "), span(row.view.capability.summary, Tone.DIM))], width, 1)
-        return [*rows, (), *ladder_lines(row.stability, self._state.now(), width)]
+        rows += [(), *ladder_lines(row.stability, self._state.now(), width)]
+        if answered_by_probe(row.stability):
+            rows += [(), line(span(f" {PROBE_AGAIN}", Tone.ACCENT))]
+        return rows

@@ -11,7 +11,14 @@ import msgspec
 from flycore.model.approval import Lease
 from flycore.model.enums import Effective
 from flycore.model.json import JsonObject
-from flycore.model.stability import PermissionReport, Reason, Stability, group_equal_reports
+from flycore.model.stability import (
+    PermissionReport,
+    ProbeEvidence,
+    Reason,
+    Stability,
+    ToolProbe,
+    group_equal_reports,
+)
 from flytui.console.catalog.catalog_rows import CatalogRow
 from flytui.text.filter_query import BLOCKED
 from flytui.text.labels import STATE_LABELS, age, duration, milliseconds_text, plural
@@ -36,6 +43,7 @@ _LIMITED_STATES = frozenset(
 )
 NAME_CELLS = 11
 STDERR_LINES = 20
+PROBE_AGAIN = "when that is done, R asks it again"
 
 
 def ladder_lines(stability: Stability, now: float, width: int) -> list[StyledLine]:
@@ -114,8 +122,7 @@ def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
             yield f"{age(now - evidence.probe.at)} ago in {milliseconds_text(evidence.probe.duration_ms)}"
             if evidence.probe.note:
                 yield evidence.probe.note
-            for name, tool in evidence.probe.tools.items():
-                yield f"{name}: {tool.status.value}{' · ' + tool.reason if tool.reason else ''}"
+            yield from _probed_tools(evidence.probe)
             yield from _stderr(evidence.probe.stderr_tail)
         case "runtime" if evidence.runtime and evidence.runtime.at:
             runtime = evidence.runtime
@@ -130,6 +137,15 @@ def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
             yield from _reports(report.limits)
         case _:
             pass
+
+
+def _probed_tools(probe: ProbeEvidence) -> Iterator[str]:
+    """What a probe says of its tools, once for all of which it says the same."""
+    groups: dict[ToolProbe, list[str]] = {}
+    for name, tool in probe.tools.items():
+        groups.setdefault(tool, []).append(name)
+    for tool, names in groups.items():
+        yield f"{', '.join(names)}: {tool.status.value}{' · ' + tool.reason if tool.reason else ''}"
 
 
 def _reports(reports: tuple[PermissionReport, ...]) -> Iterator[str]:
@@ -179,6 +195,8 @@ def why_lines(row: CatalogRow, width: int) -> list[StyledLine]:
         rows += _text_lines("nothing is wrong: every dimension that was checked is well", width)
     for reason in reasons:
         rows += _first_reason_lines(reason, width)
+    if answered_by_probe(row.stability):
+        rows += _text_lines(PROBE_AGAIN, width)
     if row.changed:
         rows += _text_lines("± it changed since it was trusted or approved: D shows the difference", width)
     if row.view is None:
@@ -190,6 +208,12 @@ def why_lines(row: CatalogRow, width: int) -> list[StyledLine]:
     usable = row.stability.effective in (Effective.AVAILABLE, Effective.DEGRADED)
     seen = "agents are shown this tool" if usable else "agents are not shown this tool; people are, here"
     return [*rows, *_text_lines(seen, width)]
+
+
+def answered_by_probe(stability: Stability) -> bool:
+    """Whether a new probe shows that the remedy helped."""
+    reasons = stability.reasons
+    return bool(reasons) and reasons[0].dimension == "probe" and reasons[0].fix is None
 
 
 def why_json(row: CatalogRow) -> str:

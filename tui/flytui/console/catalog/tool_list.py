@@ -17,6 +17,7 @@ from flytui.console.catalog.catalog_rows import (
     CatalogRow,
     CatalogRows,
     Grouping,
+    TextNeeds,
     column_titles,
     sorted_rows,
     with_headings,
@@ -111,6 +112,7 @@ class ToolListPane(FilterLineView):
         self._all_rows: CatalogRows = ()
         self._rows: CatalogRows = ()
         """All rows in the order of the grouping."""
+        self._needs = TextNeeds()
         self._items: list[FilterItem] | None = None
         self.shown: CatalogRows = ()
         self.query_now = Query()
@@ -131,9 +133,9 @@ class ToolListPane(FilterLineView):
         """Show the rows given so far."""
         self.apply_filter()
 
-    def set_rows(self, rows: CatalogRows) -> None:
-        """Replace the rows. The filter, the cursor and the grouping stay."""
-        self._all_rows = rows
+    def set_rows(self, rows: CatalogRows, needs: TextNeeds) -> None:
+        """Replace the rows, whose texts have these needs. The filter, the cursor and the grouping stay."""
+        self._all_rows, self._needs = rows, needs
         self._rows = sorted_rows(rows, self.grouping)
         self._items = None
         self.apply_filter()
@@ -160,7 +162,7 @@ class ToolListPane(FilterLineView):
         """Change between grouping by family and by sidecar."""
         by_sidecar = self.grouping is Grouping.SIDECAR
         self.grouping = Grouping.FAMILY if by_sidecar else Grouping.SIDECAR
-        self.set_rows(self._all_rows)
+        self.set_rows(self._all_rows, self._needs)
 
     def apply_filter(self) -> None:
         """Show the rows that the filter lets through, with their headings."""
@@ -185,7 +187,9 @@ class ToolListPane(FilterLineView):
         return match_lines(self.filter_text, self.query_now, len(self.shown), len(self._rows), width)
 
     def _titles(self, width: int) -> Sequence[StyledLine]:
-        return [truncated((StyledText("  "), *column_titles(width - 3)), width)] if self.shown else []
+        if not self.shown:
+            return []
+        return [truncated((StyledText("  "), *column_titles(width - 3, self._needs)), width)]
 
     def _empty_lines(self, width: int) -> Sequence[StyledLine]:
         if not self.filter_text:

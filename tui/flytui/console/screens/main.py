@@ -132,6 +132,6 @@ class MainScreen(Screen[None]):
         view = self._views[self._view]
         if isinstance(view, CatalogView | AuditView) and view.typing:
             return [keys_fitting(self._state.keys.hints(view.TYPING_KEYS), width)]
-        first, *rest = view.KEYS
+        first, *rest = view.key_hints if isinstance(view, CatalogView) else view.KEYS
         pairs = [first, ("app.help", "help"), ("main.leave", "quit"), *rest, ("ctrl+p", "palette")]
         return [keys_fitting(self._state.keys.hints(pairs), width)]
