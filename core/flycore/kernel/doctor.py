@@ -37,7 +37,7 @@ from flycore.kernel.replaced_entries import summarize_entry
 from flycore.model.audit import Verification
 from flycore.model.catalog import Catalog, SidecarView
 from flycore.model.diagnostics import Check, CheckState, Diagnostic, Fix, FixKind, Position, Severity
-from flycore.model.enums import Code, Effective, ReasonCode
+from flycore.model.enums import Code, Discovery, Effective, ReasonCode
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.status import Status
 from flycore.policy.evaluate import Policy, expired_rules
@@ -48,7 +48,7 @@ from flysafe.text import safe_text
 
 OLDEST_PYTHON = (3, 11)
 MOST_NAMED = 4
-"""Files of another system that a check names."""
+"""Files of another system, or tools, that a check names."""
 DECLARATION_CODES = frozenset(
     {
         ReasonCode.MANIFEST_INVALID,
@@ -78,12 +78,30 @@ def check_registry(files: tuple[str, ...], diagnostics: tuple[Diagnostic, ...]) 
         yield Check(
             name="registry",
             state=CheckState.WARN,
-            message="there is no registry file, so no sidecar is configured",
-            fix="write tools/external.tools.jsonc; flytui schema registry prints its schema",
+            message="this folder has no registry: flytui init writes a first one",
+            fix="flytui init, or i in the catalog of the console; docs/registry.md says what stands in it",
             remedy_fix=Fix(kind=FixKind.INIT, words="write a starter registry"),
         )
     for finding in diagnostics:
         yield _finding("registry", finding)
+
+
+def check_tools(catalog: Catalog) -> Check:
+    """Report how many of the tools that something here offers can be called."""
+    views = [view for view in catalog.capabilities if view.stability.discovery is Discovery.CONFIGURED]
+    down = [view.capability.name for view in views if not view.stability.effective.usable]
+    limited = sum(view.stability.effective is Effective.DEGRADED for view in views)
+    message = f"{len(views) - len(down)} of {len(views)} tools can be called"
+    message += f", {limited} of them with a limit" if limited else ""
+    if not down:
+        state = CheckState.WARN if limited else CheckState.OK
+        return Check(name="tools", state=state, message=message, fix=_WHY_TOOL if limited else "")
+    more = f" and {len(down) - MOST_NAMED} more" if len(down) > MOST_NAMED else ""
+    message += f"; {len(down)} cannot: {', '.join(down[:MOST_NAMED])}{more}"
+    return Check(name="tools", state=CheckState.WARN, message=message, fix=_WHY_TOOL)
+
+
+_WHY_TOOL = "the checks of their sidecars say what to do; flytui why TOOL says it for one tool"
 
 
 def _finding(name: str, finding: Diagnostic) -> Check:
@@ -229,6 +247,7 @@ def check_sandbox(catalog: Catalog) -> Iterator[Check]:
     """Report for which sidecars the sandbox enforces what they declare, and each entry that declares
     nothing."""
     words = f"declared permissions: {sandbox_in_words(catalog)} sidecars"
+    words = words if catalog.sidecars else "no entry declares permissions"
     reasons = [reason for view in catalog.sidecars for reason in view.stability.reasons]
     weak = next((reason for reason in reasons if reason.code is ReasonCode.SANDBOX_UNAVAILABLE), None)
     if weak is not None:
@@ -421,8 +440,10 @@ def check_up(
     stopped = running.panic if running else read_panic(places.state_dir) is not None
     path = environ.get("PATH", "")
     return (
-        check_python(sys.version_info[:3]),
+        # First, because a folder without a registry has nothing else to look at.
         *check_registry(registry.files, other),
+        check_tools(catalog),
+        check_python(sys.version_info[:3]),
         *check_other_systems(search_roots(places, environ)),
         *(check for view in catalog.sidecars for check in check_sidecar(view)),
         *check_policy(policy, time.time(), running.pid if running else None),

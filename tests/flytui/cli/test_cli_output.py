@@ -9,13 +9,15 @@ import pytest
 from flycore.kernel import doctor as checks
 from flycore.model.audit import Verification
 from flycore.model.call import Artifact, CallError, ToolResult
+from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import CheckState, Diagnostic, Position, Severity
-from flycore.model.enums import Code, Level, ReasonCode, Source, Status
+from flycore.model.enums import Code, Effective, Level, ReasonCode, Source, Status
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flytui.cli.call_text import cancelled_result, lost_result, outcome_lines
 from flytui.cli.output import clock_time, plain_table, print_line, print_strict
 from flytui.console.doctor.terminal_checks import TerminalFacts, TmuxFacts, terminal_checks
 from flytui.text.wrap import cell_width
+from kits.values import stability_of, tool_view
 
 ROWS = (("● available", "a.b", "fine"), ("○ unavailable", "long.name", "because " * 20 + "of that"))
 HEADINGS = ("STATE", "TOOL", "WHY")
@@ -164,7 +166,20 @@ def test_a_diagnostic_names_its_place_and_its_fix() -> None:
 def test_no_registry_is_something_to_look_at() -> None:
     (check,) = checks.check_registry((), ())
     assert check.state is CheckState.WARN
-    assert "external.tools.jsonc" in check.fix
+    assert "flytui init" in check.message
+    assert "flytui init" in check.fix
+
+
+@pytest.mark.parametrize("down", [0, 1, 7])
+def test_doctor_counts_tools_and_nothing_is_well_while_one_is_down(down: int) -> None:
+    well = tuple(tool_view(f"a.up{at}", "a", stability_of()) for at in range(3))
+    lost = stability_of(Effective.UNAVAILABLE)
+    ill = tuple(tool_view(f"b.down{at}", "b", lost) for at in range(down))
+    check = checks.check_tools(Catalog(version=1, app_root="/srv", sidecars=(), capabilities=(*well, *ill)))
+    assert check.state is (CheckState.WARN if down else CheckState.OK)
+    assert check.message.startswith(f"3 of {3 + down} tools can be called")
+    assert ("b.down0" in check.message) == bool(down)
+    assert ("and 3 more" in check.message) == (down == 7)
 
 
 @pytest.mark.parametrize(

@@ -59,6 +59,8 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
     if waiting:
         entries = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
         print_line(f"{entries} for trust: flytui trust shows what they would run")
+    elif not found.sidecars:
+        print_line("This folder has no registry: flytui init writes a first one")
     rows = list(catalog_rows(shown, everything=everything))
     if rows:
         print_table(invocation, HEADINGS, rows)
@@ -154,14 +156,23 @@ def catalog_rows(catalog: Catalog, *, everything: bool) -> Iterator[tuple[str, .
     offers."""
     offered = {view.sidecar for view in catalog.capabilities}
     for view in catalog.capabilities:
-        if view.sidecar is not None:
+        if offered_here(view):
             yield _tool_row(view, everything)
     for sidecar in catalog.sidecars:
         if sidecar.id not in offered:
             yield _sidecar_row(sidecar, everything)
     for view in catalog.capabilities:
-        if view.sidecar is None:
+        if not offered_here(view):
             yield _tool_row(view, everything)
+
+
+def offered_here(view: CapabilityView) -> bool:
+    """Whether a sidecar offers the tool, or the kernel itself does: its coding tools, and plans over tools
+    that are there."""
+    from flycore.model.enums import Discovery, Layer
+
+    own = view.capability.layer is not Layer.ATOMIC and view.stability.discovery is not Discovery.MISSING
+    return view.sidecar is not None or own
 
 
 def _tool_row(view: CapabilityView, everything: bool) -> tuple[str, ...]:
