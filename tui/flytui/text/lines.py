@@ -72,14 +72,23 @@ def keys_line(pairs: Iterable[tuple[str, str]]) -> StyledLine:
     return tuple(spans)
 
 
-def keys_fitting(pairs: Iterable[tuple[str, str]], width: int) -> StyledLine:
-    """A key line of the pairs that fit whole into `width` cells. The most important pairs come first."""
+def keys_fitting(
+    pairs: Iterable[tuple[str, str]], width: int, more: tuple[str, str] | None = None
+) -> StyledLine:
+    """A key line of the pairs that fit whole into `width` cells. The most important pairs come first; `more`
+    ends the line and always fits."""
+    end = _piece_after(True, more) if more is not None else ()
     row: StyledLine = ()
     for pair in pairs:
-        piece = (*((StyledText(" "),) if row else ()), *keys_line([pair]))
-        if width_of(row) + width_of(piece) <= width:
+        piece = _piece_after(bool(row), pair)
+        if width_of((*row, *piece, *end)) <= width:
             row = (*row, *piece)
-    return row
+    return truncated((*row, *(end if row else end[1:])), width)
+
+
+def _piece_after(parts: bool, pair: tuple[str, str]) -> StyledLine:
+    """A key and what it does; with a space before it where it stands after `parts` of the line."""
+    return (*((StyledText(" "),) if parts else ()), *keys_line([pair]))
 
 
 def width_of(row: StyledLine) -> int:

@@ -19,6 +19,7 @@ from flytui.console.kernel_connection import (
 )
 from flytui.console.screens.header import alert_lines, header_lines
 from flytui.console.state import ConsoleState
+from flytui.console.terminal_guard import KeyRisk
 from flytui.text.lines import Tone, text_of
 from kits.fake_kernel import world
 from kits.values import request_of
@@ -36,6 +37,28 @@ def test_the_header_keeps_every_fact_it_has_room_for(width: int) -> None:
     assert len(tabs) <= width
     for fact in ("box not enforced yet", "leases", "2 agents"):
         assert fact in head + tabs
+
+
+@pytest.mark.parametrize("width", [80, 90, 120])
+@pytest.mark.parametrize("waiting", [0, 12])
+def test_the_screens_keep_their_whole_names_down_to_80_columns(width: int, waiting: int) -> None:
+    desk = ConsoleState(
+        connection=OpenConnection(world(), world()),
+        title="/srv/" + "long/" * 30 + "shop",
+        key_risk=KeyRisk(root=True, tiocsti=True),
+    )
+    many = "enforced for 10 of 12, degraded for 2 of 12"
+    desk.status = msgspec.structs.replace(anyio.run(world().status), sandbox=many, anchor_problem="lost")
+    desk.asks = tuple(Ask(request=request_of(f"r{at}"), state=RequestState.WAITING) for at in range(waiting))
+    for screen in ("Catalog", "Doctor", "browser.screenshot"):
+        head, tabs = (text_of(row) for row in header_lines(desk, screen, width))
+        for name in ("1 Catalog", "2 Approvals", "3 Activity", "4 Grants", "5 Audit", "7 Doctor"):
+            assert name in tabs
+        assert screen in tabs or tabs.endswith("…")
+        assert f"{waiting} waiting" in head
+        assert "log without anchors" in head
+        assert len(head) <= width
+        assert len(tabs) <= width
 
 
 @pytest.mark.parametrize("width", [60, 100, 200])

@@ -31,7 +31,7 @@ from flytui.console.activity.output_views import (
     views_of,
     with_toggled,
 )
-from flytui.console.screens.base import PageScreen
+from flytui.console.screens.base import PageScreen, more_keys
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.header import alert_lines, header_lines
 from flytui.console.state import ConsoleState, Topic
@@ -312,7 +312,7 @@ class CallScreen(PageScreen):
             pairs[:0] = [("↑↓ PgUp PgDn", "scroll")]
         if self._may_be_undone():
             pairs[-1:-1] = [("call.undo", "undo")]
-        rows = [keys_fitting(self._state.keys.hints(pairs), width)]
+        rows = [keys_fitting(self._state.keys.hints(pairs), width, more_keys(self._state.keys))]
         if self._undo_outcome:
             rows[:0] = wrap(line(span(f" {strict_text(self._undo_outcome)}", Tone.WARN)), width, 1)
         return rows

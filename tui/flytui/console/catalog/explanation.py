@@ -43,7 +43,7 @@ _LIMITED_STATES = frozenset(
 )
 NAME_CELLS = 11
 STDERR_LINES = 20
-PROBE_AGAIN = "when that is done, R asks it again"
+PROBE_AGAIN = "when that is done, R in the catalog asks it again"
 
 
 def ladder_lines(stability: Stability, now: float, width: int) -> list[StyledLine]:

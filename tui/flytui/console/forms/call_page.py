@@ -17,7 +17,7 @@ from flycore.model.enums import Phase
 from flycore.model.errors import FlyError
 from flycore.model.json import JsonObject
 from flytui.console.activity.call_lines import call_lines
-from flytui.console.screens.base import PageScreen
+from flytui.console.screens.base import PageScreen, more_keys
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.user_settings import KeyBindings
 from flytui.text.labels import PHASE_LABELS, STATUS_LABELS, duration, label_span
@@ -110,7 +110,7 @@ class CallPage(PageScreen):
             ("page.copy", "copy as JSON"),
             ("↑↓ PgUp PgDn", "scroll"),
         ]
-        return [keys_fitting(self._state.keys.hints(pairs), width)]
+        return [keys_fitting(self._state.keys.hints(pairs), width, more_keys(self._state.keys))]
 
 
 def start_test_call(

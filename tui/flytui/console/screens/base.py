@@ -19,7 +19,7 @@ from textual.screen import ModalScreen, Screen
 
 from flytui.console.screens.header import alert_lines, header_lines
 from flytui.console.state import ConsoleState, Topic
-from flytui.console.user_settings import key_label, textual_key
+from flytui.console.user_settings import KeyBindings, key_label, textual_key
 from flytui.console.widgets.lines import LineBar, LineBuilder, LineView
 from flytui.text.lines import StyledLine, Tone, keys_fitting, keys_line, line, span, wrapped
 
@@ -80,6 +80,11 @@ def closes_for_view(screen: Screen[object]) -> bool:
     return isinstance(screen, ScreenTraits) and screen.closes_for_view
 
 
+def more_keys(keys: KeyBindings) -> tuple[str, str]:
+    """The end of a key line: the key that opens the help, where all other keys are."""
+    return keys.label("app.help"), "more"
+
+
 class PageScreen(ScreenTraits, Screen[None]):
     """A page of lines under the header. The screen of a request may open over it."""
 
@@ -135,7 +140,7 @@ class PageScreen(ScreenTraits, Screen[None]):
         pairs = [("↑↓ PgUp PgDn", "scroll"), ("page.close", "back")]
         if self._copy is not None:
             pairs.insert(1, ("page.copy", "copy as JSON"))
-        return [keys_fitting(self._state.keys.hints(pairs), width)]
+        return [keys_fitting(self._state.keys.hints(pairs), width, more_keys(self._state.keys))]
 
 
 class Alternative(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 
 from flycore.model.enums import Phase, QuestionKind
 from flycore.model.question import ABOUT_PROGRAMS
@@ -22,15 +23,29 @@ SCREENS = (
 )
 TAB_LETTERS = (20, 3, 2, 0)
 """How many letters of another screen's name are drawn: the first number with which everything fits."""
+WHOLE_TABS_WIDTH = 80
+"""From this width, in cells, the names of the screens stay whole, and facts give way instead."""
 MIN_ROOT_CELLS = 12
 """Cells that the app root has at least, however many facts there are."""
 _DOT = StyledText(" · ", Tone.DIM)
 _STOPPING = span("stopping everything…", Tone.ALARM)
 
 
+class Brevity(IntEnum):
+    """How short the facts of the header are."""
+
+    LONG = 0
+    SHORT = 1
+    SHORTER = 2
+    """Without a lease where there is none."""
+    SHORTEST = 3
+    """Without anything that is usual: no agent, a policy that loaded."""
+
+
 def header_lines(state: ConsoleState, screen: str, width: int) -> list[StyledLine]:
     """Two lines: app root and facts; below them the screens with their badges, and the facts that found no
-    room above. Where a line is too narrow, the names of the other screens are cut first."""
+    room above. Where there is too little room, facts get shorter and then the usual ones go; below
+    `WHOLE_TABS_WIDTH` the names of the other screens are shortened first."""
     left, above, below, tabs = _layout(state, screen, width)
     return [_spread(left, above, width), _spread(tabs, below, width)]
 
@@ -39,18 +54,28 @@ def _layout(
     state: ConsoleState, screen: str, width: int
 ) -> tuple[StyledLine, list[StyledText], list[StyledText], StyledLine]:
     """App root, the facts beside it, the facts in the second line, and the screens' names."""
-    for short in (False, True):
-        left = _left(state, width, short)
-        above, below = list(_facts(state, short)), list[StyledText]()
-        while above and _width(above) + width_of(left) > width:
+    brevities = Brevity if width >= WHOLE_TABS_WIDTH else (Brevity.LONG, Brevity.SHORT)
+    for brevity in brevities:
+        left = _left(state, width, brevity is not Brevity.LONG)
+        above, below = list(_facts(state, brevity)), list[StyledText]()
+        while above and _width(above) - 2 + width_of(left) > width:  # the first has one space before it
             below.append(above.pop(0))
-        drawn = [_tabs(state, screen, letters) for letters in TAB_LETTERS]
-        tabs = next((row for row in drawn if _width(below) + width_of(row) <= width), drawn[-1])
+        tabs = _fitting_tabs(state, screen, width, _width(below))
         if _width(below) + width_of(tabs) <= width:
             break
     while below and _width(below) + width_of(tabs) > width:
         below.pop(0)
     return left, above, below, tabs
+
+
+def _fitting_tabs(state: ConsoleState, screen: str, width: int, facts: int) -> StyledLine:
+    """The names of the screens that fit beside facts of so many cells: shortened names in a narrow window,
+    else whole ones, which the facts have to leave the room."""
+    whole = [_tabs(state, screen, TAB_LETTERS[0], gap) for gap in (" ", "")]
+    if width >= WHOLE_TABS_WIDTH:
+        return next((row for row in whole if width_of(row) <= width), truncated(whole[-1], width))
+    drawn = [*whole, *(_tabs(state, screen, letters) for letters in TAB_LETTERS[1:])]
+    return next((row for row in drawn if facts + width_of(row) <= width), drawn[-1])
 
 
 def _left(state: ConsoleState, width: int, short: bool) -> StyledLine:
@@ -92,7 +117,13 @@ def _policy_fact(status: Status) -> StyledText:
     return _POLICY_OK
 
 
-def _facts(state: ConsoleState, short: bool) -> list[StyledText]:
+def _sandbox_fact(status: Status, brevity: Brevity) -> StyledText:
+    if brevity >= Brevity.SHORTER:
+        return span(f"box {status.sandbox.replace(' for ', ' ').replace(' of ', '/')}", Tone.DIM)
+    return span(f"{'box' if brevity is Brevity.SHORT else 'sandbox'} {status.sandbox}", Tone.DIM)
+
+
+def _facts(state: ConsoleState, brevity: Brevity) -> list[StyledText]:
     """The facts of the header, least important first. Those that do not fit beside the root go into the
     second line, from the front of the list."""
     status = state.status
@@ -102,16 +133,21 @@ def _facts(state: ConsoleState, short: bool) -> list[StyledText]:
         return [_STOPPING] if state.panic_requested else [span("starting…", Tone.DIM)]
     waiting = len(state.waiting)
     policy = _policy_fact(status)
+    usual = brevity is not Brevity.SHORTEST
     return [
-        span(f"{'box' if short else 'sandbox'} {status.sandbox}", Tone.DIM),
-        span(plural(status.leases, "lease"), Tone.ACCENT if status.leases else Tone.DIM),
+        _sandbox_fact(status, brevity),
+        *(
+            [span(plural(status.leases, "lease"), Tone.ACCENT if status.leases else Tone.DIM)]
+            if brevity < Brevity.SHORTER or status.leases
+            else []
+        ),
         *([span(f"{status.consoles} consoles", Tone.DIM)] if status.consoles > 1 else []),
-        span(plural(status.agents, "agent"), Tone.DIM),
-        *([policy] if policy == _POLICY_OK else []),
+        *([span(plural(status.agents, "agent"), Tone.DIM)] if usual or status.agents else []),
+        *([policy] if policy == _POLICY_OK and usual else []),
         span(f"{waiting} waiting", _waiting_tone(state)),
         *_attachment_facts(state),
         *_desktop_facts(state),
-        *_key_risk_facts(state, short),
+        *_key_risk_facts(state, brevity is not Brevity.LONG),
         *([span("log without anchors", Tone.WARN)] if status.anchor_problem else []),
         *([] if policy == _POLICY_OK else [policy]),
         *(
@@ -161,7 +197,7 @@ def _waiting_tone(state: ConsoleState) -> Tone:
     return Tone.WARN if state.waiting else Tone.DIM
 
 
-def _tabs(state: ConsoleState, screen: str, letters: int) -> StyledLine:
+def _tabs(state: ConsoleState, screen: str, letters: int, gap: str = " ") -> StyledLine:
     """The screens with their badges, with `letters` letters of the names of all but the present one."""
     running = sum(call.phase is Phase.RUNNING for call in state.activity)
     badges = {"Approvals": len(state.waiting) + len(state.questions), "Activity": running}
@@ -171,7 +207,7 @@ def _tabs(state: ConsoleState, screen: str, letters: int) -> StyledLine:
         badge = f" ●{badges[name]}" if badges.get(name) else ""
         shown = f" {name}" if here else f" {name[:letters]}".rstrip()
         spans.append(span(f" {key}{shown}{badge} ", Tone.HEAD if here else Tone.DIM))
-        spans += [StyledText(" ")] if letters else []
+        spans += [StyledText(gap)] if letters and gap else []
     if screen not in {name for _, name in SCREENS}:
         spans.append(span(f" {screen} ", Tone.HEAD))
     return tuple(spans)

@@ -17,6 +17,7 @@ from flytui.console.audit.audit_view import AuditView
 from flytui.console.catalog.catalog_view import CatalogView
 from flytui.console.doctor.doctor_view import DoctorView
 from flytui.console.grants.grants_view import GrantsView
+from flytui.console.screens.base import more_keys
 from flytui.console.screens.header import alert_lines, header_lines, tab_at
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.filter_line import FilterLineView
@@ -133,5 +134,6 @@ class MainScreen(Screen[None]):
         if isinstance(view, CatalogView | AuditView) and view.typing:
             return [keys_fitting(self._state.keys.hints(view.TYPING_KEYS), width)]
         first, *rest = view.key_hints if isinstance(view, CatalogView) else view.KEYS
-        pairs = [first, ("app.help", "help"), ("main.leave", "quit"), *rest, ("ctrl+p", "palette")]
-        return [keys_fitting(self._state.keys.hints(pairs), width)]
+        pairs = [first, ("main.leave", "quit"), *rest, ("ctrl+p", "palette")]
+        keys = self._state.keys
+        return [keys_fitting(keys.hints(pairs), width, more_keys(keys))]

@@ -19,7 +19,7 @@ from flycore.model.described import Binding as KitBinding
 from flycore.model.described import Described, DescribedState, Import, SourceKind
 from flycore.model.diagnostics import Severity
 from flysafe.text import strict_text
-from flytui.console.screens.base import PageScreen, ScreenTraits
+from flytui.console.screens.base import PageScreen, ScreenTraits, more_keys
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.header import alert_lines, header_lines
 from flytui.console.state import ConsoleState, Topic
@@ -282,7 +282,7 @@ class SourcesScreen(ScreenTraits, Screen[None]):
         return [truncated((StyledText("  "), *titles_line(width - 4)), width)]
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
-        return [keys_fitting(self._state.keys.hints(self.KEYS), width)]
+        return [keys_fitting(self._state.keys.hints(self.KEYS), width, more_keys(self._state.keys))]
 
     def _show_notice(self, notice: str) -> None:
         self._state.notice = notice
