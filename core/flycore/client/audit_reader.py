@@ -9,7 +9,7 @@ from typing import NamedTuple
 import anyio.to_thread
 
 from flycore.audit.projection import approvals
-from flycore.audit.query import Follower, as_text, parse_line
+from flycore.audit.query import Follower, as_text, find, parse_line
 from flycore.audit.verify import verify
 from flycore.model.audit import ApprovalReport, Verification
 from flycore.model.json import JsonObject
@@ -57,6 +57,10 @@ class AuditReader:
     async def approval_report(self) -> ApprovalReport:
         """Return how often a person was asked, and how they answered. Raises OSError."""
         return await anyio.to_thread.run_sync(approvals, self._folder, abandon_on_cancel=True)
+
+    async def lines_of(self, call_id: str) -> tuple[JsonObject, ...]:
+        """Return the lines of one call, in order. Raises OSError."""
+        return await anyio.to_thread.run_sync(find, self._folder, call_id, abandon_on_cancel=True)
 
     def _read_new(self) -> NewLines:
         replaced = self._follower.replaced()

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import msgspec
 
 from flycore.audit.projection import MOST_VALUE_CHARS, CallRecord, Projection
 from flycore.model.approval import Checks, Subject
 from flycore.model.audit import Metrics
-from flycore.model.call import Activity, Artifact, CallError, Picture, ToolResult
+from flycore.model.call import Activity, Artifact, CallDecision, CallError, Picture, ToolResult
 from flycore.model.caller import parse_caller_key
 from flycore.model.clock import Clock
-from flycore.model.enums import Code, Level, Phase, Status
+from flycore.model.enums import Code, Level, Phase, RequestState, Status
 from flycore.model.events import Event, EventClass, Publish
 from flycore.model.json import Json, canonical_json, digest
 from flycore.pipeline.activity import FINISHED_KEPT
@@ -39,8 +40,27 @@ def activity_of(record: CallRecord) -> Activity:
         started_at=_unix(record.called_at),
         input_text=_input(record.input),
         parent_call_id=record.parent_call_id,
+        decision=_decision(record),
+        authority=record.authority,
         result=_result(record),
     )
+
+
+def _decision(record: CallRecord) -> CallDecision | None:
+    if record.decision not in set(RequestState):
+        return None
+    return CallDecision(
+        outcome=RequestState(record.decision),
+        by=record.decided_by,
+        took_ms=record.took_ms,
+        reason=record.reason,
+    )
+
+
+def _with_decision(call: Activity, record: CallRecord | None) -> Activity:
+    if record is None or not (record.decision or record.authority):
+        return call
+    return msgspec.structs.replace(call, decision=_decision(record), authority=record.authority)
 
 
 def _result(record: CallRecord) -> ToolResult:
@@ -130,6 +150,13 @@ class CallHistory:
     async def ready(self) -> None:
         """Wait until the log has been read."""
         await self._read.wait()
+
+    def with_decisions(self, calls: tuple[Activity, ...]) -> tuple[Activity, ...]:
+        """Return the calls with what the log says of how each was decided and what permitted it."""
+        if not self._read.is_set():
+            return calls
+        records = {record.call_id: record for record in self._projection.history(FINISHED_KEPT)}
+        return tuple(_with_decision(call, records.get(call.call_id)) for call in calls)
 
     def calls(self, besides: Container[str]) -> tuple[Activity, ...]:
         """Return the calls of the log, newest first, except those in `besides`.

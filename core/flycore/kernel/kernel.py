@@ -162,7 +162,7 @@ class Kernel:
 
     def activity(self) -> tuple[Activity, ...]:
         """Return the calls that run and the latest that ended."""
-        recent = self._activity.all()
+        recent = self.call_history.with_decisions(self._activity.all())
         return (*recent, *self.call_history.calls({call.call_id for call in recent}))
 
     async def picture(self, call_id: str, index: int) -> Picture | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from flycore.model.base import Value
 from flycore.model.caller import Caller as Caller
-from flycore.model.enums import Code, Level, Phase, Status
+from flycore.model.enums import Code, Level, Phase, RequestState, Status
 from flycore.model.json import Json, JsonObject
 from flycore.model.refusals import Refusals
 
@@ -147,6 +147,18 @@ class ToolResult(Value, frozen=True, kw_only=True):
         return EXIT_BY_STATUS[self.status]
 
 
+class CallDecision(Value, frozen=True, kw_only=True):
+    """How the request of a call was decided."""
+
+    outcome: RequestState
+    by: str = ""
+    """The console of the person who decided; empty where nobody did."""
+    took_ms: int = 0
+    """Milliseconds from the request to the decision."""
+    reason: str = ""
+    """The reason that the person gave."""
+
+
 class Activity(Value, frozen=True, kw_only=True):
     """A call as the Activity screen shows it."""
 
@@ -164,4 +176,9 @@ class Activity(Value, frozen=True, kw_only=True):
     """Call id of the plan whose step this is."""
     step: PlanStep | None = None
     progress: Progress | None = None
+    decision: CallDecision | None = None
+    """How its request was decided; None where there was none, and while it waits."""
+    authority: str = ""
+    """What permitted the call to start, with its id or place: `request …`, `lease …` or `policy …`; or `its
+    steps` for a plan."""
     result: ToolResult | None = None

@@ -13,7 +13,7 @@ from flycore.client.remote import connect_unix
 from flycore.kernel.call_history import CallHistory
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask
-from flycore.model.enums import Choice, Code, Status
+from flycore.model.enums import Choice, Code, RequestState, Status
 from kits.kernel import (
     Root,
     a_caller,
@@ -67,6 +67,25 @@ async def test_finished_calls_outlive_the_kernel_with_their_inputs_redacted(root
         assert [json.loads(call.input_text)["n"] for call in now] == [3, 2, 1]
         assert now[0].result is not None
         assert now[0].result.output is not None
+
+
+async def test_a_call_says_who_decided_and_how_fast_also_after_its_kernel(root: Root) -> None:
+    async with kernel_of(root) as kernel, anyio.create_task_group() as group:
+        group.start_soon(kernel.call, request(kernel, "say.do", {"n": 1}))
+        await until(lambda: kernel.asks())
+        await deny(kernel, kernel.asks()[0])
+        await until(lambda: kernel.activity()[0].result is not None)
+        live = kernel.activity()[0].decision
+        await kernel.call(request(kernel, "say.free", {"n": 2}))
+        free = kernel.activity()[0]
+        assert (free.decision, free.authority.partition(" ")[0]) == (None, "policy")
+    assert live is not None
+    assert live.outcome is RequestState.DENIED
+    assert "console" in live.by
+    assert live.took_ms >= 0
+    async with kernel_of(root) as kernel:
+        await kernel.call_history.ready()
+        assert [call.decision for call in kernel.activity()] == [None, live]
 
 
 async def test_a_call_that_no_kernel_ended_is_told_as_unknown(root: Root) -> None:

@@ -198,6 +198,8 @@ def follow_line(call: Activity, now: float) -> str:
 
 def call_page(call: Activity, now: float) -> list[str]:
     """The page with everything that is known about one call."""
+    from flytui.text.call_facts import decision_words
+
     claims = f"{call.caller.claims} (unverified)" if call.caller.claims else ""
     facts = (
         ("call", call.call_id),
@@ -206,6 +208,7 @@ def call_page(call: Activity, now: float) -> list[str]:
         ("plan", " · ".join(part for part in (call.parent_call_id, str(call.step or "")) if part)),
         ("caller", str(call.caller)),
         ("claims", claims),
+        ("decided", decision_words(call)),
         ("sidecar", call.sidecar or "–"),
         ("started", clock_time(call.started_at)),
         ("took" if call.result is not None else "elapsed", duration_text(call, now)),

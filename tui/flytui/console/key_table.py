@@ -317,7 +317,7 @@ SECTIONS: tuple[KeySection, ...] = (
                 "activity.filter",
                 "/",
                 "Filter the calls",
-                "filter: words, !word must not occur",
+                "filter: words, caller: tool: today yesterday, !word must not occur",
             ),
             KeyAction("activity.clear", "escape", "Clear the filter", "no filter"),
             KeyAction("activity.cancel", "k", "Cancel the call", "end the call; the same key again confirms"),
@@ -338,6 +338,9 @@ SECTIONS: tuple[KeySection, ...] = (
             KeyAction("call.input", "i", "Input", "what went in"),
             KeyAction("call.stderr", "s", "stderr", "what the program wrote to stderr"),
             KeyAction("call.undo", "z", "Undo", "give the files that it changed back what they were"),
+            KeyAction("call.decision", "d", "Decision", "the card on which it was decided"),
+            KeyAction("call.log", "g", "Log lines", "what the log has of the call"),
+            KeyAction("call.files", "f", "Files", "the files that it made"),
             KeyAction("call.next", "tab", "Next view", "the next way of looking at the call"),
             KeyAction("call.previous", "shift+tab", "Previous view", "the one before"),
             KeyAction("call.open", "right l", "", "open the row of the tree, or the next picture"),
@@ -357,7 +360,7 @@ SECTIONS: tuple[KeySection, ...] = (
         "Audit",
         (
             KeyAction(
-                "audit.filter", "/", "Filter the log", "filter: every word must occur, !word must not occur"
+                "audit.filter", "/", "Filter the log", "filter: words, caller: tool: today yesterday, !not"
             ),
             KeyAction("audit.clear", "escape", "Clear the filter", "no filter"),
             KeyAction("audit.fatigue", "f", "How much you are asked", "and whether you still read"),

@@ -8,9 +8,8 @@ that order, with others in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import AnyStr, Generic
 
 from flycore.model.base import Value
 from flycore.model.catalog import CapabilityView, SidecarView
@@ -166,26 +165,6 @@ def in_order(letters: str, name: str) -> bool:
         if at < 0:
             return False
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class WordFilter(Generic[AnyStr]):
-    """Words that a text must contain, and words that it must not contain."""
-
-    required: tuple[AnyStr, ...]
-    excluded: tuple[AnyStr, ...]
-
-    def matches(self, text: AnyStr) -> bool:
-        """Whether the text contains every required word and no excluded one."""
-        return all(word in text for word in self.required) and not any(word in text for word in self.excluded)
-
-
-def parse_word_filter(text: str, encode: Callable[[str], AnyStr]) -> WordFilter[AnyStr]:
-    """Parse a filter of words, where `!word` excludes. `encode` spells a word as the searched texts do."""
-    words = text.split()
-    required = tuple(encode(word) for word in words if not word.startswith("!"))
-    excluded = tuple(encode(word[1:]) for word in words if word.startswith("!") and word != "!")
-    return WordFilter(required, excluded)
 
 
 def _listed(

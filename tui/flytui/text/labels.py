@@ -65,6 +65,16 @@ def local_time(at: float) -> str:
     return time.strftime(f"{day}%H:%M:%S", then)
 
 
+DAY_TIME_CELLS = 11
+"""Cells of the texts of `day_time`."""
+
+
+def day_time(at: float, now: float) -> str:
+    """A Unix time in the person's time zone for a list: `14:03:11` today, `11-23 14:03` before."""
+    then = time.localtime(at)
+    return time.strftime("%H:%M:%S" if then[:3] == time.localtime(now)[:3] else "%m-%d %H:%M", then)
+
+
 def age(seconds: float) -> str:
     """An age in its largest whole unit, such as `12s`, `3m`, `4h` or `2d`."""
     whole = max(0, int(seconds))

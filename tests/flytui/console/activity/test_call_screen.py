@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import time
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from flycore.model.call import Activity, Artifact, CallError, Picture, Progress, ToolResult
-from flycore.model.enums import Level, Phase, Status
+from flycore.audit.log import AuditLog
+from flycore.client.audit_reader import AuditReader
+from flycore.model.approval import Ask
+from flycore.model.call import Activity, Artifact, CallDecision, CallError, Picture, Progress, ToolResult
+from flycore.model.enums import Level, Phase, RequestState, Status
 from flycore.model.json import Json
 from flytui.console.activity.call_lines import call_json, matching_calls, remaining
 from flytui.console.activity.call_screen import CallScreen
@@ -25,12 +30,14 @@ from flytui.console.activity.output_views import (
     with_toggled,
 )
 from flytui.console.app import FlytuiApp
+from flytui.console.approvals.request_screen import RequestScreen
+from flytui.console.screens.base import PageScreen
 from flytui.console.widgets.lines import LineView
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import Tone, text_of, width_of
 from kits.console import HandClock, console, drawn, press, rows_drawn, until
 from kits.fake_kernel import World, world
-from kits.values import CALLER, NOW
+from kits.values import CALLER, NOW, request_of
 
 pytestmark = pytest.mark.anyio
 
@@ -168,8 +175,22 @@ def test_a_filter_looks_at_state_tool_caller_and_error() -> None:
         ("!failed", calls[:1]),
         ("web !claude", []),
         ("!", calls),
+        ("caller:claude", calls),
+        ("!caller:claude", []),
+        ("caller:timeout", []),
+        ("tool:web", calls[:1]),
+        ("tool:", calls),
+        ("today", calls),
+        ("caller:claude today", calls),
+        ("yesterday", []),
+        ("!today", []),
+        ("fetches", calls[1:]),
     ):
-        assert matching_calls(calls, words) == kept
+
+        def effect(call: Activity) -> str:
+            return "fetches it" if call is failed else ""
+
+        assert matching_calls(calls, words, NOW, effect) == kept, words
 
 
 def place_with(*calls: Activity, **more: object) -> World:
@@ -261,3 +282,41 @@ async def test_a_large_output_opens_and_turns_through_all_views() -> None:
         for _ in views_of(call):
             await press(pilot, "tab", "end", "pageup")
         assert isinstance(app.screen, CallScreen)
+
+
+def on_page(app: FlytuiApp) -> bool:
+    """Whether a page over the call's own is on top, with its lines."""
+    return type(app.screen) is PageScreen and bool(app.screen.query("#page"))
+
+
+async def test_a_call_leads_to_its_card_its_log_lines_and_its_files(tmp_path: Path) -> None:
+    log = AuditLog.open(tmp_path / "audit", tmp_path / "anchors", clock=time.time, monotonic=time.monotonic)
+    log.append("TOOL_CALLED", {"callId": "c1", "tool": "file.hash", "caller": "claude (pid 7) via mcp"})
+    log.append("TOOL_CALLED", {"callId": "other", "tool": "web.search", "caller": "x"})
+    log.append("TOOL_EXECUTED", {"callId": "c1", "tool": "file.hash", "status": "success"})
+    made = Artifact(path="/srv/out.zip", mime_type="application/zip", bytes=1_234)
+    decision = CallDecision(outcome=RequestState.APPROVED, by="the console on pid 1", took_ms=2_100)
+    call = msgspec.structs.replace(
+        ended({"ok": True}, artifacts=(made,)), call_id="c1", decision=decision, authority="request r1"
+    )
+    reader = AuditReader(tmp_path / "audit", tmp_path / "anchors")
+    place = place_with(call)
+    async with console(place, HandClock(), (120, 40), reader) as (app, pilot):
+        await press(pilot, "3", "enter")
+        await until(pilot, lambda: isinstance(app.screen, CallScreen))
+        await press(pilot, "o")
+        assert "you approved 2.1s · by the console on pid 1 · request r1" in page(app)
+        await press(pilot, "f")
+        await until(pilot, lambda: "/srv/out.zip" in page(app) and "1,234 bytes" in page(app))
+        await press(pilot, "q", "g")
+        await until(pilot, lambda: on_page(app) and "TOOL_EXECUTED" in page(app))
+        assert "web.search" not in page(app)
+        await press(pilot, "q", "d")
+        # Its card is gone: what the log has of the decision is shown in its place.
+        await until(pilot, lambda: on_page(app) and "TOOL_CALLED" in page(app))
+        await press(pilot, "q")
+        request = msgspec.structs.replace(request_of("r1"), call_id="c1")
+        app.state.asks = (Ask(request=request, state=RequestState.APPROVED),)
+        await press(pilot, "d")
+        await until(pilot, lambda: isinstance(app.screen, RequestScreen))
+    log.close()

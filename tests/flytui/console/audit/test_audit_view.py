@@ -14,12 +14,13 @@ from textual.pilot import Pilot
 from flycore.audit.log import AuditLog
 from flycore.client.audit_reader import MAX_LINES, AuditReader
 from flytui.console.app import FlytuiApp
-from flytui.console.audit.log_lines import AuditRows, LineBuffer, matching_places
+from flytui.console.audit.audit_rows import AuditRows, LineBuffer, RowPlaces, how_text, matching_places
 from flytui.console.controllers.terminal_title import notice_text
 from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.record_filter import parse_record_filter
 from kits.console import HandClock, console, drawn, press, rows_drawn, until
 from kits.fake_kernel import world
-from kits.values import request_of
+from kits.values import NOW, request_of
 
 pytestmark = pytest.mark.anyio
 HOSTILE = "\x1b]0;owned\x07\u202e[/nope][bold]"
@@ -73,7 +74,7 @@ async def test_lines_stand_newest_last_and_the_log_grows_before_the_eyes(site: S
         app.state.client.publish("call.finished")  # type: ignore[attr-defined]  # the test's own world
         await until(pilot, lambda: rows.row_count == 41)
         assert rows.cursor == 40
-        assert "name=tool.new" in rows_drawn(app, "#audit-rows").splitlines()[-1]
+        assert "tool.new" in rows_drawn(app, "#audit-rows").splitlines()[-1]
         await press(pilot, "up")
         site.call("tool.newer")
         app.state.client.publish("call.finished")  # type: ignore[attr-defined]  # the test's own world
@@ -168,10 +169,67 @@ def test_a_hundred_thousand_lines_are_rows_that_are_made_when_looked_at() -> Non
     shelf.add([raw % number for number in range(MAX_LINES)])
     shelf.add([raw.replace(b"search", b"needle") % MAX_LINES])
     assert (len(shelf.lines), shelf.dropped) == (MAX_LINES, 1)
-    assert matching_places(shelf.lines, "NEEDLE", 0, MAX_LINES) == [MAX_LINES - 1]
-    assert matching_places(shelf.lines, "!search", 0, MAX_LINES) == [MAX_LINES - 1]
-    rows = AuditRows(shelf.lines, shelf.dropped, [MAX_LINES - 1])
+    for words in ("NEEDLE", "!search", "tool:needle"):
+        assert matching_places(shelf.lines, parse_record_filter(words, NOW), 0, MAX_LINES) == [MAX_LINES - 1]
+    places = RowPlaces()
+    places.add(MAX_LINES, shelf.lines[-1])
+    rows = AuditRows(shelf, places, None, lambda: NOW)
     assert rows[0].key == str(MAX_LINES + 1)
+    places.drop_before(MAX_LINES + 1)
+    assert (len(rows), places.count) == (0, 0)
+
+
+async def test_changes_of_states_in_a_row_share_one_that_opens_all_of_them(site: Site) -> None:
+    for version in range(1, 4):
+        site.log.append("SNAPSHOT_CHANGED", {"version": version, "changed": 1})
+    site.call("web.search")
+    site.log.append("SNAPSHOT_CHANGED", {"version": 4, "changed": 1})
+    async with audit(site, 3) as (app, pilot):
+        assert "5 lines" in drawn(app, "#audit-state")
+        first, second, third = rows_drawn(app, "#audit-rows").splitlines()
+        assert "×3" in first
+        assert "web.search" in second
+        assert "×" not in third
+        await press(pilot, "home", "enter")
+        await until(pilot, lambda: len(app.screen_stack) == 2 and "version" in drawn(app, "#page"))
+        page = [row.split() for row in drawn(app, "#page").splitlines()]
+        assert [row[1] for row in page if row[:1] == ["version"]] == ["3", "2", "1"]
+
+
+async def test_a_line_of_a_call_says_what_who_asked_and_how_it_went(site: Site) -> None:
+    call = {"callId": "c1", "tool": "file.hash", "caller": "claude (pid 7) via mcp"}
+    site.log.append("TOOL_CALLED", {**call, "input": {"path": "README.md"}})
+    site.log.append("APPROVAL_DECIDED", {**call, "decision": "approved", "tookMs": 2_100})
+    site.log.append("TOOL_STARTED", {**call, "authority": "lease l-1"})
+    site.log.append("TOOL_EXECUTED", {**call, "status": "success", "durationMs": 445})
+    site.log.append("TOOL_EXECUTED", {**call, "status": "failed", "code": "crashed", "message": "signal 11"})
+    async with audit(site, 5) as (app, _):
+        rows = rows_drawn(app, "#audit-rows").splitlines()
+    assert all("file.hash" in row and "do it" in row for row in rows)
+    assert all("claude via mcp" in row for row in rows)
+    for row, how in zip(rows[1:4], ("you approved 2.1s", "lease", "success 445ms"), strict=True):
+        assert how in row
+    assert "file.hash crashed: signal 11" in rows[4]
+
+
+async def test_the_filter_takes_a_caller_and_a_day(site: Site) -> None:
+    site.call("web.search")
+    site.call("web.fetch", caller="aider (pid 9) via socket")
+    site.log.append("CONSOLE_OPENED", {"caller": "tmux (pid 1) via console", "beneath": ["claude 7"]})
+    async with audit(site, 3) as (app, pilot):
+        app.state.now = time.time
+        rows = app.query_one("#audit-rows", VirtualList)
+        for words, count in (("caller:claude today", 1), ("!caller:claude today", 2), ("yesterday", 0)):
+            await press(pilot, "slash", *words, "enter")
+            await until(pilot, lambda count=count: rows.row_count == count)
+            await press(pilot, "escape")
+            await until(pilot, lambda: rows.row_count == 3)
+
+
+def test_how_takes_no_value_of_another_kind() -> None:
+    assert how_text({"event": "APPROVAL_DECIDED", "decision": "approved", "tookMs": "soon"})
+    assert how_text({"event": "APPROVAL_DECIDED", "decision": 7}) == ""
+    assert how_text({"event": "TOOL_EXECUTED", "status": [1], "durationMs": None}) == "[1] 0ms"
 
 
 async def test_who_waits_is_counted_on_every_screen(site: Site) -> None:
@@ -191,7 +249,7 @@ async def test_what_is_too_much_is_left_out_and_counted(site: Site, monkeypatch:
         site.call(f"tool.{number}")
     async with audit(site, 10) as (app, _):
         assert "10 lines, newest last, 15 older ones not shown" in drawn(app, "#audit-state")
-        assert "name=tool.15" in rows_drawn(app, "#audit-rows").splitlines()[0]
+        assert "tool.15" in rows_drawn(app, "#audit-rows").splitlines()[0]
 
 
 async def test_an_empty_log_says_what_will_be_there(site: Site) -> None:

@@ -13,7 +13,7 @@ from flycore.model.call import Activity
 from flycore.model.enums import Phase
 from flycore.model.errors import FlyError
 from flytui.console.activity.call_lines import (
-    COLUMN_TITLES,
+    TITLES,
     CallRow,
     call_columns,
     call_json,
@@ -27,6 +27,7 @@ from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar, LineView
 from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.call_facts import call_effect
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, truncated, wrapped
 
 MIN_LINES_FOR_DETAILS = 26
@@ -72,7 +73,7 @@ class ActivityView(FilterLineView):
             self._list,
             id=id,
             filter_id="activity-filter",
-            placeholder="tool, caller, state: all these words, !not this one · Enter keeps · Esc clears",
+            placeholder="words, caller:claude tool:web today yesterday, !not this · Enter keeps · Esc clears",
         )
         self._state = state
         self._empty = LineView(self._empty_lines, id="calls-empty")
@@ -81,6 +82,8 @@ class ActivityView(FilterLineView):
         self._details.can_focus = False
         self._details_key = ""
         self._match_count = 0
+        self._effects: dict[str, tuple[str, str]] = {}
+        """What each call does, with the input that says so, by call id."""
 
     def compose(self) -> ComposeResult:
         """Place the list and the call under its cursor, or the text for an empty list."""
@@ -98,17 +101,19 @@ class ActivityView(FilterLineView):
     def changed(self, topics: frozenset[Topic]) -> None:
         """Show fresh values."""
         if Topic.CATALOG in topics:
+            self._effects.clear()
             self._empty.rebuild()
-        if Topic.ACTIVITY not in topics:
+        if not topics & {Topic.ACTIVITY, Topic.CATALOG}:
             return
         self.apply_filter()
 
     def apply_filter(self) -> None:
         """Show the calls that the filter lets through."""
         now = self._state.now()
-        calls = matching_calls(self._state.activity, self.filter_text)
-        running = [CallRow(call, now) for call in calls if call.result is None]
-        finished = [CallRow(call, now) for call in calls if call.result is not None]
+        calls = matching_calls(self._state.activity, self.filter_text, now, self._effect)
+        running = [CallRow(call, now, self._effect(call)) for call in calls if call.result is None]
+        finished = [CallRow(call, now, self._effect(call)) for call in calls if call.result is not None]
+        self._forget_effects()
         heading = [Heading("finished")] if running and finished else []
         self._match_count = len(calls)
         self._list.set_rows([*running, *heading, *finished], narrowed=bool(self.filter_text))
@@ -116,6 +121,20 @@ class ActivityView(FilterLineView):
         self._empty.display = not calls
         self._update_layout()
         self._empty.rebuild()
+
+    def _effect(self, call: Activity) -> str:
+        """What the call does. It is kept, because a filter asks for it on every key."""
+        known = self._effects.get(call.call_id)
+        if known is None or known[0] != call.input_text:
+            known = (call.input_text, call_effect(self._state.catalog, call))
+            self._effects[call.call_id] = known
+        return known[1]
+
+    def _forget_effects(self) -> None:
+        """Drop the sentences of calls that are no longer in the list."""
+        if len(self._effects) > 2 * len(self._state.activity):
+            kept = {call.call_id for call in self._state.activity}
+            self._effects = {name: known for name, known in self._effects.items() if name in kept}
 
     def on_resize(self) -> None:
         """Show the call under the cursor where there is room."""
@@ -141,8 +160,8 @@ class ActivityView(FilterLineView):
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
         if not self._match_count:
             return []
-        titles = call_columns([span(title, Tone.DIM) for title in COLUMN_TITLES], width - 4)
-        rows = [truncated((StyledText("  "), *titles, span("HOW IT GOES", Tone.DIM)), width)]
+        titles: dict[str, StyledLine] = {name: (span(title, Tone.DIM),) for name, title in TITLES.items()}
+        rows = [truncated((StyledText("  "), *call_columns(titles, width - 3)), width)]
         if self.filter_text and not self.typing:
             count = f"{self._match_count} of {len(self._state.activity)} calls"
             words = f" {count} · filter: {self.filter_text} · Esc clears"

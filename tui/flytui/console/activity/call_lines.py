@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
 from flycore.model.call import Activity, ToolResult
 from flycore.model.enums import Phase
-from flytui.text.filter_query import parse_word_filter
-from flytui.text.labels import PHASE_LABELS, STATUS_LABELS, duration, json_text, label_span, milliseconds_text
+from flytui.text.call_facts import caller_text, decided_text, decision_words
+from flytui.text.labels import (
+    DAY_TIME_CELLS,
+    PHASE_LABELS,
+    STATUS_LABELS,
+    day_time,
+    duration,
+    json_text,
+    label_span,
+    local_time,
+    milliseconds_text,
+)
 from flytui.text.lines import (
     StyledLine,
     StyledText,
@@ -25,6 +35,7 @@ from flytui.text.lines import (
     wrap,
     wrapped,
 )
+from flytui.text.record_filter import parse_record_filter
 
 _LABEL_CELLS = 12
 MAX_SECTION_LINES = 60
@@ -44,12 +55,14 @@ def call_lines(call: Activity, now: float, width: int) -> list[StyledLine]:
         line(StyledText(" "), span(call.tool, Tone.STRONG), StyledText("  "), state),
         (),
     ]
+    rows += labelled("at", local_time(call.started_at), width, _LABEL_CELLS)
     rows += labelled("call", call.call_id, width, _LABEL_CELLS)
     rows += labelled("plan", plan_words(call), width, _LABEL_CELLS)
     rows += labelled("caller", str(call.caller), width, _LABEL_CELLS)
     rows += labelled(
         "claims", f"{call.caller.claims} (unverified)" if call.caller.claims else "", width, _LABEL_CELLS
     )
+    rows += labelled("decided", decision_words(call), width, _LABEL_CELLS)
     rows += labelled("sidecar", call.sidecar or "–", width, _LABEL_CELLS)
     if result is None:
         rows += labelled("elapsed", duration(now - call.started_at), width, _LABEL_CELLS)
@@ -203,7 +216,19 @@ def state_line(call: Activity, now: float) -> StyledLine:
 # The row of a call in the list, and the calls that match a filter.
 
 
-COLUMN_TITLES = ("STATE", "TOOL", "TIME", "CALLER")
+TITLES = {
+    "AT": "TIME",
+    "STATE": "OUTCOME",
+    "WHAT": "WHAT",
+    "BY": "ASKED BY",
+    "DECIDED": "DECIDED",
+    "TOOK": "TOOK",
+}
+"""The titles of the columns."""
+_STATE_CELLS, _TOOK_CELLS = 13, 8
+_WIDE, _MIDDLE = 108, 84
+"""From these widths, in cells, both columns about who asked and decided are there, and that of who
+decided."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +237,8 @@ class CallRow:
 
     call: Activity
     now: float
+    effect: str
+    """What the call does, in a sentence."""
 
     @property
     def key(self) -> str:
@@ -219,45 +246,82 @@ class CallRow:
         return self.call.call_id
 
     def draw(self, width: int) -> StyledLine:
-        """Draw state, tool, time, caller, and the progress or the error."""
+        """Draw when it came, its state, what it does, who asked, who decided and how fast, and how long it
+        took."""
         call = self.call
-        cells = (
-            _state_span(call),
-            span(call.tool, Tone.STRONG),
-            span(elapsed(call, self.now), Tone.DIM),
-            span(call.caller, Tone.DIM),
-        )
-        return truncated((*call_columns(cells, width), *self._end()), width)
+        cells: dict[str, StyledLine] = {
+            "AT": (span(day_time(call.started_at, self.now), Tone.DIM),),
+            "STATE": (_state_span(call),),
+            "WHAT": self._what(),
+            "BY": (span(caller_text(call.caller), Tone.DIM),),
+            "DECIDED": (span(decided_text(call) or "–", Tone.DIM),),
+            "TOOK": (span(took_text(call, self.now), Tone.DIM),),
+        }
+        return call_columns(cells, width)
 
-    def _end(self) -> StyledLine:
+    def _what(self) -> StyledLine:
         call = self.call
+        tool, dot, effect = self.effect.partition(" · ")
+        what = line(span(tool, Tone.STRONG), span(dot, Tone.DIM), span(effect))
         plan = line(span(f"{call.step}  ", Tone.DIM)) if call.step is not None else ()
         if call.result is None:
-            return (*plan, *progress_line(call, self.now))
+            # A call that waits needs its sentence more than words that say so, as its state does.
+            progress = progress_line(call, self.now) if call.phase is Phase.RUNNING else ()
+            return (*plan, *progress, StyledText("  "), *what) if progress else (*plan, *what)
         error = call.result.error
-        return (*plan, *line(span(f"{error.code}: {error.message}", Tone.DIM))) if error else plan
+        if error is None:
+            return (*plan, *what)
+        # Before the sentence, which may be long: why a call failed must not be cut off.
+        return (
+            *plan,
+            span(tool, Tone.STRONG),
+            span(f" {error.code}: {error.message}"),
+            span(dot, Tone.DIM),
+            span(effect),
+        )
 
 
-def call_columns(cells: Sequence[StyledText], width: int) -> StyledLine:
-    """The cells of state, tool, time and caller in their columns; the caller only where there is room."""
-    sizes = (13, 20, 9) if width < 90 else (13, 20, 16, 20 if width < 116 else 28)
-    return table_row(((cell,) for cell in cells), sizes)
+def call_columns(cells: Mapping[str, StyledLine], width: int) -> StyledLine:
+    """The cells in their columns. What a call does takes the room that the others leave."""
+    sizes = {"AT": DAY_TIME_CELLS, "STATE": _STATE_CELLS, "WHAT": 0}
+    if width >= _WIDE:
+        sizes["BY"] = 18
+    if width >= _MIDDLE:
+        sizes["DECIDED"] = 21
+    sizes["TOOK"] = _TOOK_CELLS
+    sizes["WHAT"] = max(0, width - sum(sizes.values()) - len(sizes))
+    return truncated(table_row((cells[name] for name in sizes), sizes.values()), width)
 
 
-def matching_calls(calls: Sequence[Activity], words: str) -> list[Activity]:
-    """The calls that contain every word in their state, tool, sidecar, caller, id or error, and no `!word` in
-    any of these."""
+def took_text(call: Activity, now: float) -> str:
+    """How long an ended call ran, or how long it has been running."""
+    return milliseconds_text(call.result.duration_ms) if call.result is not None else elapsed(call, now)
+
+
+def matching_calls(
+    calls: Sequence[Activity], words: str, now: float, effect_of: Callable[[Activity], str]
+) -> list[Activity]:
+    """The calls that the filter lets through. Its words are looked for in state, effect, sidecar, caller, who
+    decided, id and error; `now` is the Unix time from which its days count."""
     if not words:
         return list(calls)
-    word_filter = parse_word_filter(words, str.casefold)
-    return [call for call in calls if word_filter.matches(_searched_text(call))]
+    record_filter = parse_record_filter(words, now)
+
+    def matches(call: Activity) -> bool:
+        def text_of(key: str) -> str:
+            texts = {"caller": f"{call.caller} {call.caller.claims}", "tool": call.tool}
+            return (texts.get(key) or _searched_text(call, effect_of(call))).casefold()
+
+        return record_filter.matches(text_of, lambda: call.started_at)
+
+    return [call for call in calls if matches(call)]
 
 
 def _state_span(call: Activity) -> StyledText:
     return label_span(STATUS_LABELS[call.result.status] if call.result else PHASE_LABELS[call.phase])
 
 
-def _searched_text(call: Activity) -> str:
+def _searched_text(call: Activity, effect: str) -> str:
     error = call.result.error if call.result is not None else None
     texts = (
         _state_span(call).text,
@@ -270,5 +334,7 @@ def _searched_text(call: Activity) -> str:
         call.call_id,
         call.parent_call_id,
         f"{error.code} {error.message}" if error is not None else "",
+        effect,
+        decided_text(call),
     )
-    return "\n".join(texts).casefold()
+    return "\n".join(texts)

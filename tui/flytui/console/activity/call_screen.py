@@ -31,12 +31,15 @@ from flytui.console.activity.output_views import (
     views_of,
     with_toggled,
 )
+from flytui.console.approvals.request_list import ApprovalsView
+from flytui.console.audit.log_lines import call_log_lines
 from flytui.console.screens.base import PageScreen, more_keys
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.header import alert_lines, header_lines
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.lines import LineBar
 from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.call_facts import decided_text
 from flytui.text.half_blocks import picture_lines
 from flytui.text.labels import json_text
 from flytui.text.lines import StyledLine, StyledText, Tone, keys_fitting, line, span, truncated, wrap, wrapped
@@ -60,6 +63,9 @@ class CallScreen(PageScreen):
             for view in CallView
         ),
         Binding("z", "undo", "Undo", show=False, id="call.undo"),
+        Binding("d", "decision", "Decision", show=False, id="call.decision"),
+        Binding("g", "log", "Log lines", show=False, id="call.log"),
+        Binding("f", "files", "Files", show=False, id="call.files"),
         Binding("tab", "turn(1)", "Next view", show=False, id="call.next"),
         Binding("shift+tab", "turn(-1)", "Previous view", show=False, id="call.previous"),
         Binding("right,l", "inside(True)", "Open", show=False, id="call.open"),
@@ -200,6 +206,57 @@ class CallScreen(PageScreen):
             self._pictures[index] = None
         self._page.rebuild()
 
+    def action_decision(self) -> None:
+        """Open the card on which the call was decided; its lines in the log where that card is gone."""
+        call = self._call
+        ask = next((ask for ask in self._state.asks if ask.request.call_id == call.call_id), None)
+        if ask is not None:
+            self.post_message(ApprovalsView.OpenCard(ask))
+        elif call.decision is not None:
+            self.action_log()
+        else:
+            self._say(f"nobody was asked: {decided_text(call) or 'it ended before'}")
+
+    def action_log(self) -> None:
+        """Show what the log has of the call."""
+        self.run_worker(self._show_log(), group="log", exclusive=True)
+
+    async def _show_log(self) -> None:
+        reader = self._state.audit_reader
+        if reader is None:
+            self._say("there is no log to read here")
+            return
+        try:
+            records = await reader.lines_of(self._call.call_id)
+        except OSError as error:
+            self._say(f"the log cannot be read: {error.strerror}")
+            return
+        copied = json_text(list(records))
+        page = PageScreen(
+            self._state, "Log lines", lambda width: call_log_lines(records, width), copy=lambda: copied
+        )
+        self.app.push_screen(page)
+
+    def action_files(self) -> None:
+        """Show the files that the call made, each with its whole path."""
+        result = self._call.result
+        files = result.artifacts if result is not None else ()
+        if not files:
+            self._say("it made no file that is kept with it")
+            return
+
+        def lines(width: int) -> Sequence[StyledLine]:
+            facts = [(item.path, f"{item.mime_type}, {item.bytes:,} bytes") for item in files]
+            rows = [(line(span(f" {path}")), line(span(f"   {what}", Tone.DIM))) for path, what in facts]
+            return wrapped([row for pair in rows for row in pair], width, 3)
+
+        paths = json_text([item.path for item in files])
+        self.app.push_screen(PageScreen(self._state, "Files", lines, copy=lambda: paths))
+
+    def _say(self, notice: str) -> None:
+        self._state.notice = notice
+        self.changed(frozenset())
+
     async def action_undo(self) -> None:
         """Show which files would get back what they were, and undo the change once that was confirmed."""
         if self._undo_running:
@@ -301,7 +358,10 @@ class CallScreen(PageScreen):
         return wrap(tuple(parts), width, 1)
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
-        pairs = [("call.next", "next view"), ("page.copy", "copy as JSON"), ("page.close", "back")]
+        pairs = [("call.next", "next view"), ("call.decision", "decision"), ("call.log", "log lines")]
+        if self._call.result is not None and self._call.result.artifacts:
+            pairs.append(("call.files", "files"))
+        pairs += [("page.copy", "copy as JSON"), ("page.close", "back")]
         if self._view is CallView.TREE:
             pairs[:0] = [("←→ Enter", "close, open")]
         elif self._view is CallView.TABLE:

@@ -13,24 +13,23 @@ from textual.binding import Binding, BindingType
 
 from flycore.client.audit_reader import parse_record
 from flycore.model.audit import Verification
-from flytui.console.audit.log_lines import (
-    COLUMN_TITLES,
+from flytui.console.audit.audit_rows import (
+    TITLES,
     AuditRow,
     AuditRows,
     LineBuffer,
+    RowPlaces,
     audit_columns,
-    empty_lines,
-    fields_lines,
     matching_places,
-    prompt_load_lines,
-    verification_lines,
 )
+from flytui.console.audit.log_lines import empty_lines, prompt_load_lines, row_lines, verification_lines
 from flytui.console.screens.base import PageScreen
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar, LineView
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import StyledLine, StyledText, Tone, span, truncated
+from flytui.text.record_filter import RecordFilter, parse_record_filter
 
 MAX_LINES_ON_LOOP = 2_000
 """New lines that the filter searches on the event loop. More of them are searched in a thread, so that keys
@@ -67,11 +66,12 @@ class AuditView(FilterLineView):
             self._list,
             id=id,
             filter_id="audit-filter",
-            placeholder="words that must all occur, !word must not · Enter keeps · Esc clears",
+            placeholder="words, caller:claude tool:web today yesterday, !not this · Enter keeps · Esc clears",
         )
         self._state = state
         self._buffer = LineBuffer()
-        self._matches: list[int] | None = None
+        self._places = RowPlaces()
+        """The lines that are shown: all of them, or those that the filter lets through."""
         self._opened = self._reading = self._checking = False
         self._again = self._read_once = False
         self._verification: Verification | None = None
@@ -123,7 +123,7 @@ class AuditView(FilterLineView):
                 self._again = False
                 fresh = await reader.read_new()
                 if fresh.replaced:
-                    self._buffer, self._matches = LineBuffer(), [] if self.filter_text else None
+                    self._buffer, self._places = LineBuffer(), RowPlaces()
                 first, self._read_once = not self._read_once, True
                 self._buffer.dropped += fresh.skipped
                 if fresh.lines or fresh.replaced or first:
@@ -137,23 +137,28 @@ class AuditView(FilterLineView):
 
     def _append(self, lines: Sequence[bytes]) -> None:
         """Add new lines at the end. A cursor on the last line moves to the new last line."""
-        buffer, before = self._buffer, self._buffer.dropped
+        buffer = self._buffer
         tail = self._list.cursor >= self._list.row_count - 1
         buffer.add(lines)
-        count, gone = len(buffer.lines), buffer.dropped - before
-        if self._matches is not None and len(lines) <= MAX_LINES_ON_LOOP:
-            kept = [place - gone for place in self._matches if place >= gone]
-            start = max(0, count - len(lines))
-            self._matches = [*kept, *matching_places(buffer.lines, self.filter_text, start, count)]
-        elif self._matches is not None:
+        count = len(buffer.lines)
+        start = max(0, count - len(lines))
+        self._places.drop_before(buffer.dropped)
+        if not self.filter_text or len(lines) <= MAX_LINES_ON_LOOP:
+            self._add_places(self._places, matching_places(buffer.lines, self._filter, start, count))
+        else:
             self.apply_filter()
         self._show()
         if tail:
             self._list.action_edge(True)
 
-    def _show(self) -> None:
+    def _add_places(self, places: RowPlaces, found: Sequence[int]) -> None:
+        """Add the lines at these indices of the buffer."""
         buffer = self._buffer
-        rows = AuditRows(buffer.lines, buffer.dropped, self._matches)
+        for place in found:
+            places.add(place + buffer.dropped, buffer.lines[place])
+
+    def _show(self) -> None:
+        rows = AuditRows(self._buffer, self._places, self._state.catalog, self._state.now)
         self._list.set_rows(rows, narrowed=bool(self.filter_text))
         self._list.display, self._empty.display = bool(rows), not rows
         self._empty.rebuild()
@@ -164,18 +169,21 @@ class AuditView(FilterLineView):
         """Choose the lines in a worker; a worker of an earlier filter is cancelled."""
         self.run_worker(self._choose_lines(self.filter_text), group="audit-choose", exclusive=True)
 
+    @property
+    def _filter(self) -> RecordFilter:
+        return parse_record_filter(self.filter_text, self._state.now())
+
     async def _choose_lines(self, words: str) -> None:
         buffer, dropped, count = self._buffer, self._buffer.dropped, len(self._buffer.lines)
-        found: list[int] = []
-        if words:
-            found = await anyio.to_thread.run_sync(matching_places, buffer.lines, words, 0, count)
+        record_filter = self._filter
+        found = await anyio.to_thread.run_sync(matching_places, buffer.lines, record_filter, 0, count)
         if words != self.filter_text or buffer is not self._buffer:
             return
         # While the thread searched, lines were added at the end, and old ones dropped from the beginning.
-        gone = buffer.dropped - dropped
-        kept = [place - gone for place in found if place >= gone]
-        since = matching_places(buffer.lines, words, max(0, count - gone), len(buffer.lines)) if words else []
-        self._matches = [*kept, *since] if words else None
+        gone, places = buffer.dropped - dropped, RowPlaces()
+        since = matching_places(buffer.lines, record_filter, max(0, count - gone), len(buffer.lines))
+        self._add_places(places, [*(place - gone for place in found if place >= gone), *since])
+        self._places = places
         self._show()
         if words:
             self._list.action_edge(True)
@@ -225,7 +233,7 @@ class AuditView(FilterLineView):
             page = PageScreen(
                 self._state,
                 f"Line {parse_record(row.raw).get('seq', '?')}",
-                lambda width: fields_lines(row.raw, width),
+                lambda width: row_lines(row.lines, width),
                 copy=lambda: _as_json(row),
             )
             self.app.push_screen(page)
@@ -235,19 +243,16 @@ class AuditView(FilterLineView):
         self.post_message(LineBar.Stale())
 
     def _state_lines(self, width: int) -> Sequence[StyledLine]:
-        buffer = self._buffer
-        count = len(buffer.lines) if self._matches is None else len(self._matches)
-        older = f", {buffer.dropped:,} older ones not shown" if buffer.dropped else ""
-        return verification_lines(self._verification, self._checking, count, older, width)
+        dropped = self._buffer.dropped
+        older = f", {dropped:,} older ones not shown" if dropped else ""
+        return verification_lines(self._verification, self._checking, self._places.count, older, width)
 
     def _empty_lines(self, width: int) -> Sequence[StyledLine]:
         return empty_lines(known=self._read_once, filtered=bool(self.filter_text))
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
-        cells = [span(title, Tone.DIM) for title in COLUMN_TITLES[:-1]]
-        return [
-            truncated((StyledText("  "), *audit_columns(cells), span(COLUMN_TITLES[-1], Tone.DIM)), width)
-        ]
+        titles: dict[str, StyledLine] = {name: (span(title, Tone.DIM),) for name, title in TITLES.items()}
+        return [truncated((StyledText("  "), *audit_columns(titles, width - 3)), width)]
 
 
 def _as_json(row: AuditRow) -> str:

@@ -1,21 +1,14 @@
-"""The lines of the log as rows, the result of checking the log, and the report on how much a person is asked.
-
-A line is parsed when it is drawn. The filter searches the lines without parsing them.
-"""
+"""The page of a line of the log, the result of checking the log, and the report on how much a person is
+asked."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from itertools import islice
-from typing import overload
 
-from flycore.client.audit_reader import MAX_LINES, line_text, parse_record
+from flycore.client.audit_reader import parse_record
 from flycore.model.audit import ApprovalMetrics, ApprovalReport, Verification
-from flycore.model.json import Json
-from flytui.text.filter_query import parse_word_filter
+from flycore.model.json import JsonObject
 from flytui.text.labels import json_text, milliseconds_text, plural
 from flytui.text.lines import (
     StyledLine,
@@ -25,64 +18,19 @@ from flytui.text.lines import (
     line,
     padded,
     span,
-    table_row,
     text_lines,
     truncated,
     wrap,
     wrapped,
 )
 
-MAX_BUFFER_BYTES = 64 * 1024 * 1024
-"""The most bytes of lines that are kept; beyond it the oldest lines are dropped."""
-COLUMN_TITLES = ("NUMBER", "TIME", "EVENT", "WHAT")
-_SIZES = (8, 15, 17)
 _LABEL = 14
-_BAD_EVENTS = frozenset(("UNREADABLE", "TAIL_TORN", "PANIC"))
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRow:
-    """The row of one line."""
-
-    raw: bytes
-    at: int
-    """The index among all lines that were read, the dropped ones included."""
-
-    @property
-    def key(self) -> str:
-        """The number of the line among those read, as text."""
-        return str(self.at + 1)
-
-    def draw(self, width: int) -> StyledLine:
-        """Draw the number, the time, the event, and the text of the line."""
-        record = parse_record(self.raw)
-        event = str(record.get("event", ""))
-        cells = (
-            span(record.get("seq", "?"), Tone.DIM),
-            span(wall_time(record.get("time")), Tone.DIM),
-            span(event, Tone.BAD if event in _BAD_EVENTS else Tone.STRONG),
-        )
-        return truncated((*audit_columns(cells), span(line_text(record))), width)
-
-
-def audit_columns(cells: Sequence[StyledText]) -> StyledLine:
-    """The cells in their columns."""
-    return table_row(((cell,) for cell in cells), _SIZES)
-
-
-def wall_time(time: Json) -> str:
-    """A time of the log in the person's time zone, as in `06-15 12:00:01`. A text that is no time stays as it
-    is."""
-    try:
-        return f"{datetime.fromisoformat(str(time)).astimezone():%m-%d %H:%M:%S}"
-    except (ValueError, OverflowError):
-        return str(time)
-
-
-def fields_lines(raw: bytes, width: int) -> list[StyledLine]:
-    """The page with every member of a line in full."""
+def fields_lines(record: JsonObject, width: int) -> list[StyledLine]:
+    """Every member of a line in full."""
     rows: list[StyledLine] = []
-    for key, value in parse_record(raw).items():
+    for key, value in record.items():
         label = padded((StyledText(" "), span(key, Tone.DIM)), _LABEL)
         if isinstance(value, dict | list) and value:
             rows += [label, *wrapped(text_lines(json_text(value), margin=3), width, 5)]
@@ -92,67 +40,23 @@ def fields_lines(raw: bytes, width: int) -> list[StyledLine]:
     return rows
 
 
-class LineBuffer:
-    """The newest lines of the log, up to a number and a size."""
-
-    def __init__(self) -> None:
-        self.lines: list[bytes] = []
-        self.dropped = 0
-        """The number of lines that were read and dropped."""
-        self._bytes = 0
-
-    def add(self, lines: Sequence[bytes]) -> None:
-        """Add lines at the end, and drop the oldest lines beyond the limits."""
-        self.lines += lines
-        self._bytes += sum(map(len, lines))
-        gone = 0
-        # A single line larger than the limit is kept, so that the screen is never empty.
-        while len(self.lines) - gone > MAX_LINES or (
-            self._bytes > MAX_BUFFER_BYTES and len(self.lines) - gone > 1
-        ):
-            self._bytes -= len(self.lines[gone])
-            gone += 1
-        if gone:
-            self.lines = self.lines[gone:]
-            self.dropped += gone
+def row_lines(lines: Sequence[bytes], width: int) -> list[StyledLine]:
+    """The page of a row: every member of its line, or of each of its lines, the newest first."""
+    return _pages_of([parse_record(raw) for raw in reversed(lines)], width)
 
 
-class AuditRows(Sequence[AuditRow]):
-    """The rows of all lines, or of the lines at the places `chosen`. A row is made when it is read."""
-
-    def __init__(self, lines: Sequence[bytes], first: int, chosen: Sequence[int] | None) -> None:
-        self._lines, self._first, self._chosen = lines, first, chosen
-
-    def __len__(self) -> int:
-        return len(self._lines) if self._chosen is None else len(self._chosen)
-
-    @overload
-    def __getitem__(self, at: int) -> AuditRow: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[AuditRow]: ...
-    def __getitem__(self, at: int | slice) -> AuditRow | Sequence[AuditRow]:
-        if isinstance(at, slice):
-            return [self[place] for place in range(*at.indices(len(self)))]
-        place = at if self._chosen is None else self._chosen[at]
-        return AuditRow(self._lines[place], self._first + place)
+def call_log_lines(records: Sequence[JsonObject], width: int) -> list[StyledLine]:
+    """The page with all lines of one call, oldest first."""
+    if not records:
+        return [(), line(span(" The log has no line of this call any more.", Tone.DIM))]
+    return _pages_of(records, width)
 
 
-def matching_places(lines: Sequence[bytes], words: str, start: int, stop: int) -> list[int]:
-    """The places from `start` to before `stop` of the lines that contain every word and no `!word`. Upper and
-    lower case are the same. The hashes of the chain are not searched."""
-    word_filter = parse_word_filter(words, _escaped_word)
-    places: list[int] = []
-    for place, raw in enumerate(islice(lines, start, stop), start):
-        # The hashes of the chain end every line. A short word would match their digits by chance.
-        end = raw.rfind(b',"prev":')
-        if word_filter.matches((raw if end < 0 else raw[:end]).lower()):
-            places.append(place)
-    return places
-
-
-def _escaped_word(word: str) -> bytes:
-    """The word as the log spells it: JSON in ASCII, in lower case."""
-    return json.dumps(word)[1:-1].lower().encode("ascii")
+def _pages_of(records: Sequence[JsonObject], width: int) -> list[StyledLine]:
+    rows: list[StyledLine] = []
+    for record in records:
+        rows += [*([()] if rows else []), *fields_lines(record, width)]
+    return rows
 
 
 def empty_lines(*, known: bool, filtered: bool) -> list[StyledLine]:
