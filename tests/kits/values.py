@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from flycore.model.approval import ApprovalRequest, Checks, MatchedRule, Subject
+from flycore.model.approval import ApprovalRequest, Checks, Lease, MatchedRule, Subject
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, CallError, Picture, Progress, ToolResult
 from flycore.model.catalog import Capability, CapabilityView, Catalog, SidecarView
@@ -18,6 +18,7 @@ from flycore.model.enums import (
     Effective,
     KernelRole,
     Layer,
+    LeaseScope,
     Level,
     Manifest,
     PathState,
@@ -168,6 +169,22 @@ def status_of(**more: object) -> KernelStatus:
         "waiting_trust": 0,
     }
     return KernelStatus(**{**fields, **more})
+
+
+def lease(tool: str, *, seconds: float = 250, scope: LeaseScope = LeaseScope.TOOL, group: str = "") -> Lease:
+    """A lease that holds for a while."""
+    return Lease(
+        id=f"lease-{tool}",
+        caller=CALLER,
+        tool=tool,
+        scope_digest="0" * 64,
+        from_request="r1",
+        calls_left=3,
+        expires_at=NOW + seconds if seconds else 0.0,
+        created_at=NOW - 50,
+        scope=scope,
+        group=group,
+    )
 
 
 def stability_of(effective: Effective = Effective.AVAILABLE, **more: object) -> Stability:

@@ -30,6 +30,7 @@ SEALS_FILE = "seals.json"
 OBSERVED_FILE = "observed.json"
 POLICY_RULES_FILE = "policy-rules.json"
 PANIC_FILE = "panic.json"
+CONSOLE_FILE = "console.json"
 TICKETS_FILE = "tickets.jsonl"
 TOKENS_FILE = "tokens.json"
 SESSIONS_FILE = "sessions"
@@ -66,6 +67,11 @@ class RootPaths(NamedTuple):  # not a dataclass, whose imports take as long as a
     data_dir: Path
     cache_dir: Path
     socket: Path
+
+    @property
+    def console_file(self) -> Path:
+        """What the console remembers for the person, whatever the root."""
+        return self.state_dir.parent.parent / CONSOLE_FILE
 
     @property
     def key(self) -> str:

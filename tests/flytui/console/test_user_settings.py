@@ -62,7 +62,9 @@ async def test_key_line_help_and_palette_name_the_key_in_force() -> None:
     place, clock = world(), HandClock()
     async with console(place, clock, (140, 40)) as (app, pilot):
         app.state.settings = ConsoleSettings(
-            KeyBindings({"catalog.probe": "f5", "app.help": "f1", "app.trust": "ctrl+t"})
+            KeyBindings(
+                {"catalog.probe": "f5", "catalog.test-call": "f6", "app.help": "f1", "app.trust": "ctrl+t"}
+            )
         )
         app.set_keymap(app.state.keys.keymap())
         await press(pilot, "R", "question_mark")
@@ -70,13 +72,14 @@ async def test_key_line_help_and_palette_name_the_key_in_force() -> None:
         assert app.state.notice == ""
         await press(pilot, "f5")
         assert "prob" in app.state.notice or "asking" in app.state.notice
-        assert "F5 probe again" in drawn(app, "#keys")
-        assert "F1 help" in drawn(app, "#keys")
+        assert "F6 test call" in drawn(app, "#keys")
+        assert "F1 more" in drawn(app, "#keys")
         help_of = {command.title: command.help for command in app.get_system_commands(app.screen)}
         assert help_of["Probe again"].startswith("F5")
         await press(pilot, "f1")
         rows = drawn(app, "#page").splitlines()
-        assert rows[0].strip() == "Catalog · here"
+        assert rows[0].strip() == "HERE"
+        assert rows[1].strip() == "Catalog"
         assert any(row.split()[:1] == ["F5"] for row in rows)
         assert any(row.split()[:1] == ["ctrl+t"] for row in rows)
 

@@ -65,10 +65,12 @@ def _show(place: ConsolePlace, places: RootPaths, link: SupervisorLink, notice: 
         import anyio.to_thread
 
         from flycore.client.audit_reader import AuditReader
+        from flytui.console.console_memory import ConsoleMemory
+        from flytui.console.job_control import stop_job
         from flytui.console.run import ConsoleParts, run_console
 
         anyio.to_thread.current_default_thread_limiter().total_tokens = MAX_WORKERS
-        at_home = place.environ is None
+        at_home, supervisor = place.environ is None, os.getppid()
         parts = ConsoleParts(
             open_attachment=(lambda: attach_to_kernel(places, find_console_windows)) if at_home else None,
             audit_reader=AuditReader.of(places),
@@ -77,6 +79,8 @@ def _show(place: ConsolePlace, places: RootPaths, link: SupervisorLink, notice: 
             find_terminal=terminal_check(),
             settings=read_console_settings(places),
             leave_kernel=link.leave_kernel if at_home else None,
+            memory=ConsoleMemory(places.console_file if at_home else None),
+            stop_job=(lambda: stop_job(supervisor)) if at_home else None,
             on_first_values=_collect_garbage,
             notice=notice,
         )

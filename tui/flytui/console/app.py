@@ -14,6 +14,8 @@ from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
+from textual.theme import Theme
+from textual.widgets import TextArea
 
 from flycore.model.errors import FlyError
 from flycore.model.events import Event
@@ -25,14 +27,15 @@ from flytui.console.controllers.connection import KernelConnection
 from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.emergency_stop import EmergencyStop
 from flytui.console.controllers.notifications import Notifications
+from flytui.console.job_control import NO_SHELL
 from flytui.console.line_filters import ControlCharacterFilter, MonochromeFilter
 from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.base import Alternative, PressAgainScreen, ScreenTraits
-from flytui.console.screens.help import active_sections, help_screen
+from flytui.console.screens.help import HelpScreen, active_sections, help_screen
 from flytui.console.screens.main import MainScreen
 from flytui.console.state import ALL_TOPICS, ConsoleState, Topic, update_screens
 from flytui.console.state_sync import StateSync
-from flytui.console.style import CSS, LIGHT, THEME
+from flytui.console.style import CSS, LIGHT, THEME, theme_names
 from flytui.console.terminal import non_blocking_driver, suspend_for, watch_terminal
 from flytui.text.labels import plural
 
@@ -48,8 +51,9 @@ def quit_question(state: ConsoleState) -> list[str]:
         return _detach_question(state)
     waiting = len(state.waiting)
     running = max(0, (state.status.running if state.status else 0) - waiting)
-    agents = state.status.agents if state.status and state.leave_kernel else 0
-    if not waiting and not running and not agents:
+    agents = state.status.agents if state.status else 0
+    leases = sum(not lease.expires_at or lease.expires_at > state.now() for lease in state.leases)
+    if not waiting and not running and not agents and not leases:
         return []
     question = ["Quit flytui?"]
     if agents:
@@ -59,6 +63,8 @@ def quit_question(state: ConsoleState) -> list[str]:
         question.append(f"{what}: refused, because nobody decided.")
     if running:
         question.append(f"{plural(running, 'call runs', 'calls run')}: ended, with all processes.")
+    if leases:
+        question.append(f"{plural(leases, 'lease runs', 'leases run')}: ended, so the next call asks again.")
     return [*question, "Without a console, whatever needs a person is refused."]
 
 
@@ -80,6 +86,7 @@ class FlytuiApp(App[None]):
         Binding("ctrl+x", "stop", "Stop everything", show=False, priority=True, id="app.panic"),
         Binding("ctrl+o", "card", "Open request", show=False, priority=True, id="app.card"),
         Binding("ctrl+q", "leave", "Quit", show=False, priority=True, id="app.leave"),
+        Binding("ctrl+z", "suspend_job", "Suspend", show=False, priority=True, id="app.suspend"),
         Binding("ctrl+c", "explain_quit", "Quit", show=False, priority=True, id="app.say-quit"),
         Binding("T", "trust", "Trust", show=False, id="app.trust"),
         Binding("P", "pair", "Pair", show=False, id="app.pair"),
@@ -143,9 +150,26 @@ class FlytuiApp(App[None]):
         self.app_resume_signal.subscribe(self, lambda _: self._notices.write_title())
         self.register_theme(THEME)
         self.register_theme(LIGHT)
-        self.theme = self.state.settings.theme or THEME.name
+        self.theme = self._first_theme()
+        self.theme_changed_signal.subscribe(self, self._on_theme_changed)
         self.set_keymap(self.state.keys.keymap())
         self.call_after_refresh(self._start)
+
+    def _first_theme(self) -> str:
+        """The theme that the person chose last, or set; one that is no longer there is not used."""
+        name = self.state.memory.theme(self.state.settings.theme)
+        return name if name in theme_names() else THEME.name
+
+    def _on_theme_changed(self, theme: Theme) -> None:
+        """Keep a theme that the person chose for the next start."""
+        memory, of_settings = self.state.memory, self.state.settings.theme
+        if theme.name != (memory.theme(of_settings) or THEME.name):
+            memory.choose_theme(theme.name, of_settings)
+            self.run_worker(self._save_memory(), group="memory")
+
+    async def _save_memory(self) -> None:
+        if why_not := await self.state.memory.save():
+            self._notices.show(why_not)
 
     async def _start(self) -> None:
         self.connection.drawn.set()
@@ -284,8 +308,24 @@ class FlytuiApp(App[None]):
             self.push_screen(CommandPalette())
 
     def action_help(self) -> None:
-        """Open the help, the keys of the focused pane first."""
-        self.push_screen(help_screen(self.state, active_sections(self.screen)))
+        """Open the help, the keys of the focused pane first; in the help, look for a key."""
+        if isinstance(self.screen, HelpScreen):
+            self.screen.action_search()
+        else:
+            self.push_screen(help_screen(self.state, active_sections(self.screen)))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Leave ctrl+z to a text of several lines, where it takes back what was written."""
+        if action == "suspend_job" and isinstance(self.focused, TextArea):
+            return False
+        return super().check_action(action, parameters)
+
+    def action_suspend_job(self) -> None:
+        """Stop the console as a job of its shell, which `fg` takes up again."""
+        stop = self.state.stop_job
+        why_not = NO_SHELL if stop is None else stop()
+        if why_not:
+            self._notices.show(f"not suspended: {why_not}")
 
     def action_explain_quit(self) -> None:
         """Say how to quit. Many people press ctrl+c out of habit, so it ends nothing here."""

@@ -48,9 +48,7 @@ def palette_commands(
     panic = keys.label("app.panic")
     yield SystemCommand("Stop everything", f"{panic} {panic} · calls and leases end", stop)
     yield SystemCommand("Probe everything again", "ask every sidecar whether it is well", probe_all)
-    yield SystemCommand(
-        "Theme", "other colours until it closes; config.jsonc keeps them", app.action_change_theme
-    )
+    yield SystemCommand("Theme", "other colours; the ones you choose are kept", app.action_change_theme)
 
 
 def show_main(app: App[None], act: Callable[[MainScreen], None], show_notice: Callable[[str], None]) -> None:

@@ -66,7 +66,10 @@ SECTIONS: tuple[KeySection, ...] = (
             ),
             KeyAction("", "ctrl+p", "", "command palette"),
             KeyAction("app.help", "?", "Help", "this page: the keys of this screen first, then all others"),
-            KeyAction("app.leave", "ctrl+q", "Quit", "quit; asks first while requests wait"),
+            KeyAction("app.leave", "ctrl+q", "Quit", "quit; asks first and says what would end"),
+            KeyAction(
+                "app.suspend", "ctrl+z", "Suspend", "back to your shell; fg takes the console up again"
+            ),
             KeyAction("app.say-quit", "ctrl+c", "", "ends nothing; says how to quit"),
         ),
     ),
@@ -80,7 +83,8 @@ SECTIONS: tuple[KeySection, ...] = (
             KeyAction("main.grants", "4", "Grants", "leases, rules and blocks in force"),
             KeyAction("main.audit", "5", "Audit", "the log of all that happened"),
             KeyAction("main.doctor", "7", "Doctor", "checks of everything flytui needs, with what to do"),
-            KeyAction("main.leave", "q", "", "quit; asks first while requests wait"),
+            KeyAction("main.leave", "q", "", "quit; asks first and says what would end"),
+            KeyAction("main.note", "n", "", "dismiss a note of the first start"),
         ),
     ),
     KeySection(
@@ -106,6 +110,15 @@ SECTIONS: tuple[KeySection, ...] = (
             ),
             KeyAction("page.up", "up k", "", "one line up"),
             KeyAction("page.down", "down j", "", "one line down"),
+        ),
+    ),
+    KeySection(
+        "help",
+        "Help",
+        (
+            KeyAction(
+                "help.search", "s", "", "look for a key by its words; so does the help key, pressed again"
+            ),
         ),
     ),
     KeySection(

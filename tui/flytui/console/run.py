@@ -12,6 +12,7 @@ import anyio
 from flycore.client.audit_reader import AuditReader
 from flycore.model.errors import single_exception
 from flytui.console.app import FlytuiApp
+from flytui.console.console_memory import ConsoleMemory
 from flytui.console.controllers.connection import KernelConnectionController
 from flytui.console.controllers.terminal_title import restored_title
 from flytui.console.doctor.terminal_checks import TerminalFacts
@@ -51,6 +52,10 @@ class ConsoleParts:
     """Lets the kernel go on as `flytui serve` when the console has left."""
     on_first_values: Callable[[], None] = lambda: None
     """Called once, when the values of a kernel are there for the first time."""
+    memory: ConsoleMemory = field(default_factory=ConsoleMemory)
+    """What the console remembers between two starts."""
+    stop_job: Callable[[], str] | None = None
+    """Stops this console as a job of its shell."""
     notice: str = ""
     """A sentence that is shown until the first key."""
     clock: Callable[[], float] = time.monotonic
@@ -76,6 +81,8 @@ async def run_console(open_kernel: OpenKernel, title: str, parts: ConsoleParts |
         find_terminal=parts.find_terminal,
         settings=parts.settings,
         leave_kernel=parts.leave_kernel,
+        memory=parts.memory,
+        stop_job=parts.stop_job,
         on_first_values=parts.on_first_values,
         notice=parts.notice,
     )

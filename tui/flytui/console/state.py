@@ -27,6 +27,7 @@ from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
 from flycore.rpc.methods import Approver, Client
+from flytui.console.console_memory import ConsoleMemory
 from flytui.console.doctor.terminal_checks import TerminalFacts
 from flytui.console.fix.terminal_programs import TerminalPrograms
 from flytui.console.kernel_connection import (
@@ -147,6 +148,11 @@ class ConsoleState:
     """Called once, when the values of a kernel are there for the first time."""
     leave_kernel: Callable[[], None] | None = None
     """Lets the kernel beside this console go on without it; None where there is no such kernel."""
+    memory: ConsoleMemory = field(default_factory=ConsoleMemory)
+    """What the console remembers between two starts."""
+    stop_job: Callable[[], str] | None = None
+    """Stops this console as a job of its shell, and returns why that cannot be done; None where no shell can
+    have started it."""
     suspended: bool = False
     """Whether another program has the terminal. The console draws nothing then, and no screen opens by
     itself."""

@@ -82,8 +82,9 @@ CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, DoctorView { he
 #call-views, #call-columns { background: $surface; }
 #notes { margin-bottom: 0; }
 #check-fix { background: $surface; }
-#filter, #audit-filter, #activity-filter { height: 1; border: none; padding: 0 1; background: $panel; }
-#filter:focus, #audit-filter:focus, #activity-filter:focus { border: none; }
+#filter, #audit-filter, #activity-filter,
+#help-search { height: 1; border: none; padding: 0 1; background: $panel; }
+#filter:focus, #audit-filter:focus, #activity-filter:focus, #help-search:focus { border: none; }
 #card-title { background: $panel; }
 #card { border-left: outer $accent; }
 

@@ -120,14 +120,17 @@ DENY_KEYS = frozenset("drtb")
 habit."""
 _TEXT_ACTIONS = frozenset(
     (
-        *("app.panic", "app.card", "app.leave", "app.say-quit", "form.send", "form.insist", "form.json"),
+        *("app.panic", "app.card", "app.leave", "app.suspend", "app.say-quit"),
+        *("form.send", "form.insist", "form.json"),
         *("form.example", "form.add", "form.remove", "form.leave", "edit.submit", "edit.back", "words.back"),
         *("jump.up", "jump.down", "jump.back", "pick.up", "pick.down", "pick.back"),
     )
 )
 """Actions whose keys work while the person writes text."""
 _TEXT_KEYS = frozenset(("space", "backspace", "delete", "left", "right", "home", "end", "enter", "tab"))
-_MODAL_SECTIONS = frozenset(("page", "card", "question", "form", "words", "pick", "jump", "edit", "sources"))
+_MODAL_SECTIONS = frozenset(
+    ("page", "help", "card", "question", "form", "words", "pick", "jump", "edit", "sources")
+)
 """Screens over the main screen. Of the keys below them, only those of the application work there."""
 
 
@@ -232,7 +235,7 @@ def _active_together(name: str) -> Iterator[str]:
 def _sections_overlap(one: str, other: str) -> bool:
     """Whether the keys of two sections can be in force at the same time."""
     pair = {one, other}
-    if len(pair) == 1 or "app" in pair or pair == {"page", "call"}:
+    if len(pair) == 1 or "app" in pair or pair in ({"page", "call"}, {"page", "help"}):
         return True
     return pair.isdisjoint(_MODAL_SECTIONS | {"call"}) and not pair.isdisjoint({"main", "list"})
 

@@ -9,7 +9,7 @@ import pytest
 from textual.binding import Binding
 
 from flycore.catalog.reasons import definition_changed
-from flycore.model.approval import Ask, Lease
+from flycore.model.approval import Ask
 from flycore.model.audit import Metrics, ToolMetrics
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Fix, FixKind
@@ -26,25 +26,9 @@ from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import text_of
 from kits.console import HandClock, console, drawn, press, rows_drawn, until
 from kits.fake_kernel import World, world
-from kits.values import CALLER, NOW, request_of, sample_catalog, stability_of, trust_items
+from kits.values import lease, request_of, sample_catalog, stability_of, trust_items
 
 pytestmark = pytest.mark.anyio
-
-
-def lease(tool: str, *, seconds: float = 250, scope: LeaseScope = LeaseScope.TOOL, group: str = "") -> Lease:
-    """A lease that holds for a while."""
-    return Lease(
-        id=f"lease-{tool}",
-        caller=CALLER,
-        tool=tool,
-        scope_digest="0" * 64,
-        from_request="r1",
-        calls_left=3,
-        expires_at=NOW + seconds if seconds else 0.0,
-        created_at=NOW - 50,
-        scope=scope,
-        group=group,
-    )
 
 
 def counted(tool: str, calls: int, failed: int) -> Metrics:

@@ -7,8 +7,11 @@ import json
 import msgspec
 import pytest
 from textual import events
-from textual.widgets import ContentSwitcher, Input
+from textual.widgets import ContentSwitcher, Input, TextArea
 
+from flycore.model.approval import Ask
+from flycore.model.enums import RequestState
+from flytui.console.app import quit_question
 from flytui.console.catalog.catalog_view import CatalogView
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.screens.base import PageScreen, PressAgainScreen
@@ -17,7 +20,16 @@ from flytui.console.screens.trust import TrustScreen
 from flytui.console.widgets.virtual_list import VirtualList
 from kits.console import HandClock, app_of, console, drawn, press, rows_drawn, until
 from kits.fake_kernel import World, world
-from kits.values import request_of, sample_activity, sample_catalog, stability_of, tool_view, trust_items
+from kits.values import (
+    lease,
+    request_of,
+    sample_activity,
+    sample_catalog,
+    stability_of,
+    status_of,
+    tool_view,
+    trust_items,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -32,16 +44,16 @@ async def test_every_state_is_listed_with_its_word_and_its_way_out() -> None:
         "○ unavailable",
         "⊘ disabled",
         "(broken.one)",
-        "· write a number of milliseconds at tools/external.tools.jsonc:52:7",
-        "· install xdotool",
-        "· add a sidecar that offers browser.open",
+        "→ write a number of milliseconds at tools/external.tools.jsonc:52:7",
+        "→ install xdotool",
+        "→ add a sidecar that offers browser.open",
     ):
         assert words in text
 
 
 async def test_the_ladder_stands_beside_and_says_what_was_not_checked() -> None:
     async with console(world(), HandClock(), (120, 40)) as (app, pilot):
-        await press(pilot, "down")
+        await press(pilot, "down", "s")
         ladder = drawn(app, "#ladder")
         assert "computer.keyboard  ○ unavailable" in ladder
         assert ladder.index("discovery") < ladder.index("path") < ladder.index("effective")
@@ -196,6 +208,62 @@ async def test_quitting_asks_while_requests_wait_and_ctrl_c_ends_nothing() -> No
         await press(pilot, "q", "q")
     assert place.asks_value[0].answer is None
     assert app.return_code == 0
+
+
+@pytest.mark.parametrize(
+    ("agents", "leases", "waits", "words"),
+    [
+        (2, 0, False, "2 agents are connected: disconnected."),
+        (0, 1, False, "1 lease runs: ended"),
+        (0, 0, True, "1 request waits: refused"),
+        (0, 0, False, ""),
+    ],
+)
+def test_quitting_asks_for_agents_leases_and_requests_and_says_what_it_does(
+    agents: int, leases: int, waits: bool, words: str
+) -> None:
+    state = app_of(world()).state
+    state.status = msgspec.structs.replace(status_of(), agents=agents)
+    state.leases = tuple(lease("file.hash") for _ in range(leases))
+    if waits:
+        state.asks = (Ask(request=request_of(), state=RequestState.WAITING),)
+    asked = quit_question(state)
+    assert words in "\n".join(asked)
+    assert bool(asked) is bool(words)
+    state.leases = (lease("file.hash", seconds=-1),)
+    assert quit_question(state) == asked or leases
+
+
+async def test_q_goes_back_on_a_page_and_asks_on_the_main_screen() -> None:
+    async with console(world(), HandClock()) as (app, pilot):
+        await press(pilot, "enter")
+        assert isinstance(app.screen, PageScreen)
+        await press(pilot, "q")
+        assert isinstance(app.screen, MainScreen)
+        await press(pilot, "q")
+        assert isinstance(app.screen, PressAgainScreen)
+        await press(pilot, "x")
+        assert isinstance(app.screen, MainScreen)
+
+
+async def test_ctrl_z_suspends_from_every_screen_but_a_text_of_several_lines() -> None:
+    place, stops = world(), list[str]()
+    async with console(place, HandClock(), (100, 30)) as (app, pilot):
+
+        def stop() -> str:
+            stops.append(type(app.screen).__name__)
+            return ""
+
+        await press(pilot, "ctrl+z")
+        assert "not suspended" in drawn(app, "#alert")
+        app.state.stop_job = stop
+        await press(pilot, "ctrl+z", "slash", "ctrl+z", "escape", "enter", "ctrl+z")
+        assert stops == ["MainScreen", "MainScreen", "PageScreen"]
+        area = TextArea("words")
+        await app.screen.mount(area)
+        app.screen.set_focus(area)
+        await press(pilot, "ctrl+z")
+        assert len(stops) == 3
 
 
 @pytest.mark.parametrize("size", [(20, 6), (30, 10), (60, 20), (300, 80)])

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
-from textual.app import App
+from textual import on
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.widgets import Input
 
-from flytui.console.key_table import SECTIONS
+from flytui.console.key_table import SECTIONS, KeySection
 from flytui.console.screens.base import PageScreen
 from flytui.console.state import ConsoleState
 from flytui.console.user_settings import KeyBindings, key_label
-from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, wrap
+from flytui.console.widgets.text_input import FilterInput
+from flytui.text.lines import StyledLine, StyledText, Tone, keys_fitting, line, padded, span, wrap
 
 _STATES = (
     ("● available", Tone.GOOD, "works, as far as the last probe and calls show"),
@@ -28,9 +33,95 @@ _ARMING = (
 )
 
 
-def help_screen(state: ConsoleState, here: Sequence[str]) -> PageScreen:
+_GROUPS = (
+    ("EVERYWHERE", ("app", "main")),
+    (
+        "LOOKING",
+        (
+            "list",
+            "page",
+            "help",
+            "catalog",
+            "sources",
+            "jump",
+            "activity",
+            "call",
+            "grants",
+            "audit",
+            "doctor",
+        ),
+    ),
+    ("DECIDING", ("approvals", "card", "question", "pair", "pairing")),
+    ("WRITING", ("words", "form", "pick", "edit")),
+)
+"""The groups of the help after the keys that work here, each with the sections of the key table in order."""
+
+
+class HelpScreen(PageScreen):
+    """The keys in groups. The help key, pressed again, opens a line in which a person looks for a key by its
+    words."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "search", "Search", show=False, id="help.search"),
+    ]
+
+    def __init__(self, state: ConsoleState, here: Sequence[str]) -> None:
+        """Build the page. `here` names the key sections of the pane that had the focus."""
+        super().__init__(state, "Help", self._lines)
+        self._here = here
+        self._search = FilterInput(id="help-search", placeholder="a key or words · Enter keeps · Esc clears")
+        self._search.display = False
+
+    def compose(self) -> ComposeResult:
+        """Place the line to write in above the page."""
+        header, *rest = super().compose()
+        yield header
+        yield self._search
+        yield from rest
+
+    def on_mount(self) -> None:
+        """Give the keys to the page, not to the line that is hidden."""
+        self.set_focus(self._page)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """While a person writes, letters are text."""
+        return not (self.focused is self._search and action in ("search", "copy", "scroll"))
+
+    def action_search(self) -> None:
+        """Open the line to write in."""
+        self._search.display = True
+        self.set_focus(self._search)
+
+    def action_close(self) -> None:
+        """Clear the search where there is one; close the page where there is none."""
+        if not self._search.display:
+            self.dismiss()
+            return
+        self._search.value, self._search.display = "", False
+        self.set_focus(self._page)
+
+    @on(Input.Changed, "#help-search")
+    def _on_search_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._page.rebuild()
+        self._page.scroll_to(y=0, animate=False)
+
+    @on(Input.Submitted, "#help-search")
+    def _on_search_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.set_focus(self._page)
+
+    def _lines(self, width: int) -> list[StyledLine]:
+        return help_lines(self._state.keys, self._here, width, self._search.value)
+
+    def _keys(self, width: int) -> Sequence[StyledLine]:
+        pairs = [("help.search", "search"), ("↑↓ PgUp PgDn", "scroll"), ("page.close", "back")]
+        return [keys_fitting(self._state.keys.hints(pairs), width)]
+
+
+def help_screen(state: ConsoleState, here: Sequence[str]) -> HelpScreen:
     """The page that the help key opens. `here` names the key sections of the pane that had the focus."""
-    return PageScreen(state, "Help", lambda width: help_lines(state.keys, here, width))
+    return HelpScreen(state, here)
 
 
 def active_sections(screen: Screen[object]) -> tuple[str, ...]:
@@ -49,25 +140,35 @@ def active_sections(screen: Screen[object]) -> tuple[str, ...]:
     return (*here, *(["list"] if "list" in found else []))
 
 
-def help_lines(keys: KeyBindings, here: Sequence[str], width: int) -> list[StyledLine]:
-    """The lines of the help: the sections `here`, then the keys that work everywhere, then all others."""
-    by_name = {part.screen: part for part in SECTIONS}
-    first = [by_name[name] for name in here if name in by_name]
-    everywhere = [by_name["app"], by_name["main"]]
-    rest = [part for part in SECTIONS if part not in first and part not in everywhere]
+def help_lines(keys: KeyBindings, here: Sequence[str], width: int, search: str = "") -> list[StyledLine]:
+    """The lines of the help in groups: the sections `here`, then those that work everywhere, then all others.
+    With `search`, only the keys whose label, words or section contain all of its words."""
+    first = [part for name in here for part in SECTIONS if part.screen == name]
     rows: list[StyledLine] = []
-    for part in (*first, *everywhere, *rest):
-        rows += [(), line(StyledText(" "), span(part.title, Tone.STRONG), _here_mark(part in first))]
-        for entry in part.entries:
-            pressed = keys.keys_for(entry.id) if entry.id else entry.default_keys
-            drawn = span(" ".join(key_label(key) for key in pressed), Tone.KEY)
-            rows += wrap((*padded((StyledText("   "), drawn), 14), span(entry.words)), width, 14)
-        rows += _words(part.screen, width)
-    return rows[1:]
+    for title, names in (("HERE", ()), *_GROUPS):
+        parts = [part for name in names for part in SECTIONS if part.screen == name and part not in first]
+        group: list[StyledLine] = []
+        for part in parts if names else first:
+            group += _section_lines(keys, part, width, search)
+        if group:
+            rows += [(), line(StyledText(" "), span(title, Tone.HEAD)), *group[1:]]
+    return rows[1:] or [(), line(span(" No key has these words. Esc clears the search.", Tone.DIM))]
 
 
-def _here_mark(here: bool) -> StyledText:
-    return span(" · here" if here else "", Tone.DIM)
+def _section_lines(keys: KeyBindings, part: KeySection, width: int, search: str) -> list[StyledLine]:
+    """The lines of one section, with an empty one before it; none where the search finds nothing in it."""
+    rows: list[StyledLine] = []
+    for entry in part.entries:
+        pressed = keys.keys_for(entry.id) if entry.id else entry.default_keys
+        label = " ".join(key_label(key) for key in pressed)
+        text = f"{label} {entry.title} {entry.words} {part.title}".casefold()
+        if all(word in text for word in search.casefold().split()):
+            shown = (*padded((StyledText("   "), span(label, Tone.KEY)), 14), span(entry.words))
+            rows += wrap(shown, width, 14)
+    if not rows:
+        return []
+    words = [] if search else _words(part.screen, width)
+    return [(), line(StyledText(" "), span(part.title, Tone.STRONG)), *rows, *words]
 
 
 def _words(screen: str, width: int) -> list[StyledLine]:

@@ -22,7 +22,7 @@ from flytui.console.screens.header import alert_lines, header_lines, tab_at
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar
-from flytui.text.lines import StyledLine, keys_fitting
+from flytui.text.lines import StyledLine, Tone, keys_fitting, line, span, truncated
 
 _VIEW_TITLES = {
     "catalog": "Catalog",
@@ -41,6 +41,7 @@ class MainScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "app.leave", "Quit", show=False, id="main.leave"),
+        Binding("n", "dismiss_note", "Dismiss the note", show=False, id="main.note"),
     ]
     AUTO_FOCUS: ClassVar[str | None] = "#catalog-rows"
 
@@ -64,7 +65,7 @@ class MainScreen(Screen[None]):
         yield LineBar(lambda width: header_lines(self._state, _VIEW_TITLES[self._view], width), id="header")
         with ContentSwitcher(initial="catalog"):
             yield self._views["catalog"]
-        yield LineBar(lambda width: alert_lines(self._state, width), id="alert")
+        yield LineBar(self._alerts, id="alert")
         yield LineBar(self._keys, id="keys")
 
     async def mount_views(self) -> None:
@@ -128,6 +129,28 @@ class MainScreen(Screen[None]):
     def _redraw(self) -> None:
         for bar in self.query(LineBar):
             bar.redraw()
+
+    def _alerts(self, width: int) -> Sequence[StyledLine]:
+        """The alerts; where nothing needs the person, a note of the first start."""
+        note = self._state.memory.note
+        alerts = alert_lines(self._state, width)
+        if alerts or not note:
+            return alerts
+        key = span(self._state.keys.label("main.note"), Tone.KEY)
+        left = line(span(" ✎ ", Tone.ACCENT), key, span(" dismisses  ", Tone.DIM), span(note))
+        return [truncated(left, width)]
+
+    def action_dismiss_note(self) -> None:
+        """Go to the next note of the first start, and keep that for the next one."""
+        memory = self._state.memory
+        if memory.note:
+            memory.dismiss_note()
+            self._redraw()
+            self.run_worker(self._save_memory(), group="memory")
+
+    async def _save_memory(self) -> None:
+        self._state.notice = await self._state.memory.save() or self._state.notice
+        self._redraw()
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
         view = self._views[self._view]

@@ -1,0 +1,85 @@
+"""What the console remembers for the person between two starts, whatever the root: the theme that they chose,
+and how many of the first notes they have dismissed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio.to_thread
+import msgspec
+
+from flysafe.atomic import private_folder, write_atomic
+from flysafe.beneath import read_beneath
+
+MAX_BYTES = 65_536
+"""The most bytes of the file that are read."""
+FIRST_NOTES = (
+    "WHY says what is wrong with a tool and what to do about it; Enter shows everything about it",
+    "a risky call of an agent waits in 2 Approvals: nothing of it runs before you press a on its card",
+    "F does the fix that a row names, t calls a tool by hand, R asks a program again whether it works",
+    "? finds every key, : jumps to a tool, q leaves and says first what would end",
+)
+"""The notes of the first start, one line each."""
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The contents of the file."""
+
+    theme: str = ""
+    """The theme that was chosen in the palette; empty for none."""
+    theme_instead_of: str = ""
+    """The theme of the person's settings at that time. Where they have set another one since, that counts."""
+    notes: int = 0
+    """How many of the first notes were dismissed."""
+
+
+ALL_DISMISSED = Remembered(notes=len(FIRST_NOTES))
+
+
+class ConsoleMemory:
+    """The values of the file. Without a file nothing is kept, and no notes are shown."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file
+        self._values = ALL_DISMISSED if file is None else _read(file)
+
+    def theme(self, of_settings: str) -> str:
+        """The theme to begin with, given that of the person's settings."""
+        values = self._values
+        chosen = values.theme and values.theme_instead_of == of_settings
+        return values.theme if chosen else of_settings
+
+    @property
+    def note(self) -> str:
+        """The note to show, such as `1/4  …`; `""` where all were dismissed."""
+        at = self._values.notes
+        return f"{at + 1}/{len(FIRST_NOTES)}  {FIRST_NOTES[at]}" if 0 <= at < len(FIRST_NOTES) else ""
+
+    def choose_theme(self, name: str, of_settings: str) -> None:
+        """Remember a theme that the person chose. `save` keeps it."""
+        self._values = msgspec.structs.replace(self._values, theme=name, theme_instead_of=of_settings)
+
+    def dismiss_note(self) -> None:
+        """Go to the next note. `save` keeps that."""
+        self._values = msgspec.structs.replace(self._values, notes=self._values.notes + 1)
+
+    async def save(self) -> str:
+        """Write the file, in a thread. Return why that was not possible; `""` where it was."""
+        try:
+            await anyio.to_thread.run_sync(self._write, self._values)
+        except OSError as error:
+            return f"not kept for the next start: {error.strerror or error}"
+        return ""
+
+    def _write(self, values: Remembered) -> None:
+        if self._file is not None:
+            private_folder(self._file.parent)
+            write_atomic(self._file, msgspec.json.encode(values))
+
+
+def _read(file: Path) -> Remembered:
+    try:
+        found = msgspec.json.decode(read_beneath(file.parent, file.name, MAX_BYTES), type=Remembered)
+    except (OSError, msgspec.MsgspecError, RecursionError):
+        return Remembered()  # a file that is not there, or that something damaged: the console begins anew
+    return found if found.notes >= 0 else Remembered()
