@@ -20,8 +20,9 @@ from textual.widgets import TextArea
 from flycore.model.errors import FlyError
 from flycore.model.events import Event
 from flysafe.text import safe_text
+from flytui.console.activity.call_screen import CallScreen
 from flytui.console.approvals.request_list import ApprovalsView
-from flytui.console.command_palette import palette_commands, show_main
+from flytui.console.command_palette import NamesProvider, palette_commands, show_main
 from flytui.console.controllers.attach import AttachController
 from flytui.console.controllers.connection import KernelConnection
 from flytui.console.controllers.decision_screens import DecisionScreens
@@ -82,6 +83,7 @@ class FlytuiApp(App[None]):
     CSS = CSS
     TITLE = "flytui"
     ENABLE_COMMAND_PALETTE = True
+    COMMANDS = App.COMMANDS | {NamesProvider}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+x", "stop", "Stop everything", show=False, priority=True, id="app.panic"),
         Binding("ctrl+o", "card", "Open request", show=False, priority=True, id="app.card"),
@@ -286,6 +288,19 @@ class FlytuiApp(App[None]):
         top = self.screen
         if isinstance(top, ScreenTraits) and top.has_fields:
             return
+        show_main(self, act, self._notices.show)
+
+    def open_found(self, kind: str, name: str) -> None:
+        """Show the tool, the sidecar or the call that was chosen in the palette."""
+        call = next((call for call in self.state.activity if call.call_id == name), None)
+
+        def act(main: MainScreen) -> None:
+            if kind != "call":
+                main.show_in_catalog(kind, name)
+            elif call is not None:
+                main.action_view("activity")
+                self.push_screen(CallScreen(self.state, call))
+
         show_main(self, act, self._notices.show)
 
     def action_trust(self) -> None:

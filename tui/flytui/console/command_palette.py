@@ -1,21 +1,77 @@
-"""The command palette: a command for everything that a key can do on the present screen.
+"""The command palette: a command for everything that a key can do on the present screen; and the tools,
+sidecars and calls whose names contain what is written.
 
-Titles and descriptions come from the key table alone, so no name from outside enters the palette. It has no
-command that decides a request, because the palette runs a command on Enter.
+A name from outside is drawn as plain text, never as markup. The palette has no command that decides a
+request, because it runs a command on Enter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
+from typing import Protocol, cast
 
+from rich.text import Text
 from textual.app import App, SystemCommand
+from textual.command import Hit, Hits, Provider
 from textual.screen import Screen
 
+from flysafe.text import safe_text
 from flytui.console.key_table import ENTRIES, SECTIONS
 from flytui.console.screens.base import closes_for_view
 from flytui.console.screens.main import MainScreen
+from flytui.console.state import ConsoleState
 from flytui.console.user_settings import KeyBindings
+from flytui.text.call_facts import call_effect
+
+MAX_HITS = 20
+"""The most tools, sidecars or calls, each, that the palette shows for what is written."""
+_NAME_SCORE, _PART_SCORE = 0.9, 0.6
+"""How well a name fits that begins with what is written, and one that contains all of its words."""
+
+
+class NamesProvider(Provider):
+    """Finds tools, sidecars and calls. Before anything is written it offers none of them."""
+
+    async def search(self, query: str) -> Hits:
+        """Yield the hits for what is written, tools first."""
+        state = cast("PaletteApp", self.app).state
+        words = query.casefold().split()
+        catalog = state.catalog
+        if not words or catalog is None:
+            return
+        found = [
+            *self._hits(words, "tool", ((view.capability.name, "") for view in catalog.capabilities)),
+            *self._hits(words, "sidecar", ((view.id, "") for view in catalog.sidecars)),
+        ]
+        calls = {call.call_id: call for call in state.activity}
+        names = ((call.call_id, call_effect(catalog, call)) for call in calls.values())
+        for hit in [*found, *self._hits(words, "call", names)]:
+            yield hit
+
+    def _hits(self, words: Sequence[str], kind: str, names: Iterable[tuple[str, str]]) -> Iterator[Hit]:
+        """The first hits among names of one kind, each with a text that is searched and shown, too."""
+        matching = (
+            (name, text)
+            for name, text in names
+            if all(word in f"{kind} {name} {text}".casefold() for word in words)
+        )
+        for name, text in islice(matching, MAX_HITS):
+            score = _NAME_SCORE if name.casefold().startswith(words[0]) else _PART_SCORE
+            shown = safe_text(f"{kind}  {name}{'  ' if text else ''}{text}")
+            act = partial(cast("PaletteApp", self.app).open_found, kind, name)
+            yield Hit(score, Text(shown), act, text=safe_text(name))
+
+
+class PaletteApp(Protocol):
+    """What the palette needs of the application."""
+
+    state: ConsoleState
+
+    def open_found(self, kind: str, name: str) -> None:
+        """Show a tool, a sidecar or a call."""
+        ...
 
 
 def palette_commands(

@@ -110,6 +110,15 @@ class MainScreen(Screen[None]):
         self.action_view("catalog")
         self.query_one(CatalogView).action_jump()
 
+    def show_in_catalog(self, kind: str, name: str) -> None:
+        """Show a tool in the catalog, or what a sidecar offers."""
+        self.action_view("catalog")
+        tools = self.query_one(CatalogView).tool_list
+        if kind == "tool" or all(row.sidecar != name or not row.tool for row in tools.shown):
+            tools.go_to(f"{kind} {name}")
+        else:
+            tools.set_filter(f"sidecar:{name}")
+
     def _show(self) -> None:
         self.query_one(ContentSwitcher).current = self._view
         self._views[self._view].focus_here()

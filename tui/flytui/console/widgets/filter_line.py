@@ -54,6 +54,12 @@ class FilterLineView(Vertical):
         self.screen.set_focus(self.filter_input)
         self.filter_line_toggled()
 
+    def set_filter(self, text: str) -> None:
+        """Put a filter in force as if a person had written it, with its line closed."""
+        self.filter_input.value = self.filter_text = text
+        self._close_filter_line()
+        self.apply_filter()
+
     def action_clear(self) -> None:
         """Remove the filter and close its line."""
         self.filter_input.value = ""
