@@ -251,7 +251,7 @@ def test_what_needs_a_person_ends_as_the_readme_says_where_nobody_is(trusted: Ro
 def test_every_command_is_described() -> None:
     text = (ROOT / "docs" / "cli.md").read_text()
     listed = COMMAND.run(["flytui", "--help"], {"LANG": "C.UTF-8"}, ROOT, b"", 60).stdout.decode()
-    commands = re.findall(r"^  ([a-z]+) ", listed.partition("Commands:")[2], re.MULTILINE)
+    commands = re.findall(r"^  ([a-z]+) ", listed.partition("Everyday:")[2], re.MULTILINE)
     assert len(commands) > 10
     assert [name for name in commands if f"flytui {name}" not in text] == []
 

@@ -6,50 +6,54 @@ from importlib import import_module
 
 import click
 
-COMMANDS = (
-    "catalog",
-    "inspect",
-    "why",
-    "doctor",
-    "lint",
-    "preflight",
-    "call",
-    "mcp",
-    "hook",
-    "tools",
-    "init",
-    "migrate",
-    "trust",
-    "enable",
-    "disable",
-    "approvals",
-    "activity",
-    "undo",
-    "grants",
-    "panic",
-    "token",
-    "secrets",
-    "policy",
-    "status",
-    "serve",
-    "demo",
-    "audit",
-    "metrics",
-    "config",
-    "sidecar",
-    "sandbox",
-    "schema",
-    "completion",
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Everyday", ("demo", "init", "catalog", "call", "activity", "undo", "status", "help")),
+    ("Decide", ("approvals", "trust", "grants", "policy", "panic")),
+    ("Look", ("why", "inspect", "doctor", "audit", "metrics", "sandbox", "config")),
+    (
+        "Set up",
+        ("tools", "enable", "disable", "secrets", "migrate", "lint", "sidecar", "completion"),
+    ),
+    ("For programs", ("mcp", "hook", "serve", "preflight", "token", "schema")),
 )
-"""The commands in the order of the help. Command NAME is the attribute `NAME` of
+"""The commands in the groups and the order of the help. Command NAME is the attribute `NAME` of
 `flytui.cli.commands.NAME`."""
+COMMANDS = tuple(name for _, names in GROUPS for name in names)
+"""The commands in the order of the help."""
+WHOLE_SUMMARY = 10_000
+"""Characters of a summary that the help shows: all of it, wrapped below itself."""
 
 HIDDEN = ("tool",)
 """Commands that the help does not list: other names of those in it."""
 
 
-class LazyGroup(click.Group):
+class SummaryGroup(click.Group):
+    """A group whose help shows the whole summary of each command."""
+
+    def help_sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The headings of the help, each with the names of its commands."""
+        return (("Commands", tuple(self.list_commands(click.get_current_context()))),)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands below their headings, each with its whole summary."""
+        width = max(map(len, self.list_commands(ctx)), default=0)
+        for title, names in self.help_sections():
+            found = ((name, self.get_command(ctx, name)) for name in names)
+            rows = [
+                (name.ljust(width), command.get_short_help_str(WHOLE_SUMMARY))
+                for name, command in found
+                if command is not None and not command.hidden
+            ]
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
+
+class LazyGroup(SummaryGroup):
     """Finds each command in the module of its name."""
+
+    def help_sections(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The groups of commands."""
+        return GROUPS
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands; no command is imported."""

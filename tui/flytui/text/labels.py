@@ -16,6 +16,14 @@ STATE_LABELS: dict[Effective, tuple[str, Tone]] = {
     Effective.DISABLED: ("⊘ disabled", Tone.DIM),
 }
 CHANGED_LABEL = ("± changed", Tone.WARN)
+STATE_MEANINGS = (
+    ("● available", Tone.GOOD, "works, as far as the last probe and calls show"),
+    ("◐ degraded", Tone.WARN, "works with a limit that the ladder names"),
+    ("○ unavailable", Tone.BAD, "does not work; the list gives reason and remedy"),
+    ("⊘ disabled", Tone.DIM, "switched off in the registry"),
+    ("± changed", Tone.WARN, "its entry changed: the trusted value runs on, the new one waits for trust"),
+)
+"""What each state of a tool means."""
 RISK_LABELS: dict[Risk, tuple[str, Tone]] = {
     Risk.LOW: ("low", Tone.DIM),
     Risk.MEDIUM: ("med", Tone.PLAIN),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import query_kernel
 from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_table
@@ -33,7 +34,7 @@ COUNT = click.option(
 )
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=SummaryGroup, invoke_without_command=True)
 @COUNT
 @click.option("--follow", is_flag=True, help="Print each change until the kernel ends.")
 @common

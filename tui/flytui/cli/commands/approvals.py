@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import query_kernel
 from flytui.cli.output import (
@@ -28,7 +29,7 @@ WIDEST_CARD = 110
 NO_KERNEL = "no kernel runs on this root, so no request waits: flytui opens a console"
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=SummaryGroup, invoke_without_command=True)
 @common
 def approvals(invocation: Invocation) -> int:
     """List requests for approval; you decide them in the console."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import query_kernel
 from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_readable_json
@@ -20,7 +21,7 @@ DEFAULT_LINES = 20
 MOST_LINES = 10_000
 
 
-@click.group()
+@click.group(cls=SummaryGroup)
 @common
 def audit(invocation: Invocation) -> int:
     """Read and check the log of this root."""

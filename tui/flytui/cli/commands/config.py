@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_table
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from flytui.cli.documents import ListedSetting
 
 
-@click.group()
+@click.group(cls=SummaryGroup)
 @common
 def config(invocation: Invocation) -> int:
     """Show the settings in use and the paths of this root."""

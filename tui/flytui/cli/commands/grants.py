@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import hold_root, query_kernel
 from flytui.cli.output import (
@@ -47,7 +48,7 @@ class _Permissions:
     blocks: tuple[Block, ...]
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=SummaryGroup, invoke_without_command=True)
 @common
 def grants(invocation: Invocation) -> int:
     """List leases, your rules and blocked tools, or remove one."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.hook_event import (
     ALLOWED,
     DEFAULT_WAIT,
@@ -37,7 +38,7 @@ NOBODY = ("no-approver", "approval-timeout", "approval-pending", "withdrawn")
 """Codes of calls that ended without a decision; only these may be left to the agent's own prompt."""
 
 
-@click.group()
+@click.group(cls=SummaryGroup)
 def hook() -> None:
     """Ask you about a coding agent's own commands before they run."""
 

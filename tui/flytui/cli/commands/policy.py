@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_line, print_strict
 from flytui.cli.shell_completion import tool_names
@@ -28,7 +29,7 @@ MOST_CALLS = 10_000
 EXISTING = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
-@click.group()
+@click.group(cls=SummaryGroup)
 @common
 def policy(invocation: Invocation) -> int:
     """Check the rules, explain a decision, or try a draft."""

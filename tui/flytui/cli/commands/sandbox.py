@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import ask_yes_no, can_ask, print_error, print_json, print_line, print_table
 from flytui.cli.shell_completion import tool_names
@@ -24,7 +25,7 @@ EXIT_NOT_OFFERED = 3
 EXIT_REFUSED = 5
 
 
-@click.group()
+@click.group(cls=SummaryGroup)
 @common
 def sandbox(invocation: Invocation) -> int:
     """Try what the operating system here can keep a program from."""

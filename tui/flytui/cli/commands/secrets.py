@@ -7,13 +7,14 @@ import sys
 
 import click
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_line, print_table
 
 EXIT_REFUSED = 5
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=SummaryGroup, invoke_without_command=True)
 @common
 def secrets(invocation: Invocation) -> int:
     """List the declared secrets, or keep one in the system's keyring."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_line
@@ -22,7 +23,7 @@ PASSED_ON = {"ignore_unknown_options": True}
 """An option that flytui does not know is passed to the program."""
 
 
-@click.group()
+@click.group(cls=SummaryGroup)
 @common
 def sidecar(invocation: Invocation) -> int:
     """Test a sidecar that you write against the contract."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import EXIT_UNKNOWN, clock_time, print_error, print_json, print_line, print_table
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 EXIT_REFUSED = 4
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=SummaryGroup, invoke_without_command=True)
 @common
 def token(invocation: Invocation) -> int:
     """List, make or revoke tokens for clients over TCP and HTTP."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import query_kernel, read_catalog
 from flytui.cli.output import count_of, print_json, print_line, print_table
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from flytui.cli.documents import OfferedTool
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=SummaryGroup, invoke_without_command=True)
 @common
 def tools(invocation: Invocation) -> int:
     """List the tools that agents see: available and degraded ones."""

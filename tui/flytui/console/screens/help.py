@@ -16,15 +16,9 @@ from flytui.console.screens.base import PageScreen
 from flytui.console.state import ConsoleState
 from flytui.console.user_settings import KeyBindings, key_label
 from flytui.console.widgets.text_input import FilterInput
+from flytui.text.labels import STATE_MEANINGS
 from flytui.text.lines import StyledLine, StyledText, Tone, keys_fitting, line, padded, span, wrap
 
-_STATES = (
-    ("● available", Tone.GOOD, "works, as far as the last probe and calls show"),
-    ("◐ degraded", Tone.WARN, "works with a limit that the ladder names"),
-    ("○ unavailable", Tone.BAD, "does not work; the list gives reason and remedy"),
-    ("⊘ disabled", Tone.DIM, "switched off in the registry"),
-    ("± changed", Tone.WARN, "its entry changed: the trusted value runs on, the new one waits for trust"),
-)
 _ARMING = (
     "A card opens by itself only when no key came for two seconds and no input holds text. Its approve keys"
     " arm 0.8 s after it was drawn and 0.5 s after the last key; earlier keys and pasted text are dropped."
@@ -178,6 +172,6 @@ def _words(screen: str, width: int) -> list[StyledLine]:
     if screen != "catalog":
         return []
     rows: list[StyledLine] = [()]
-    for word, tone, what in _STATES:
+    for word, tone, what in STATE_MEANINGS:
         rows += wrap((*padded((StyledText("   "), span(word, tone)), 18), span(what)), width, 18)
     return rows
