@@ -116,7 +116,12 @@ class ActivityView(FilterLineView):
         self._forget_effects()
         heading = [Heading("finished")] if running and finished else []
         self._match_count = len(calls)
+        # Behind another view the cursor stays on the newest call, which a person comes to see. In sight it
+        # stays on its call: a key that cancels must not mean another one.
+        follows = not self.display and self._list.cursor == 0
         self._list.set_rows([*running, *heading, *finished], narrowed=bool(self.filter_text))
+        if follows:
+            self._list.action_edge(False)
         self._list.display = bool(calls)
         self._empty.display = not calls
         self._update_layout()
