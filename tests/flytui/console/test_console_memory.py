@@ -57,6 +57,7 @@ async def test_each_first_note_is_one_line_and_is_dismissed_for_good(tmp_path: P
         for at in range(len(FIRST_NOTES)):
             await until(pilot, lambda at=at: f"{at + 1}/4" in drawn(app, "#alert"))
             assert len(drawn(app, "#alert").splitlines()) == 1
+            assert drawn(app, "#alert").endswith(FIRST_NOTES[at])
             await press(pilot, "n")
         await until(pilot, lambda: drawn(app, "#alert") == "")
         await until(pilot, lambda: file.exists() and json.loads(file.read_text())["notes"] == 4)

@@ -14,10 +14,10 @@ from flysafe.beneath import read_beneath
 MAX_BYTES = 65_536
 """The most bytes of the file that are read."""
 FIRST_NOTES = (
-    "WHY says what is wrong with a tool and what to do about it; Enter shows everything about it",
-    "a risky call of an agent waits in 2 Approvals: nothing of it runs before you press a on its card",
-    "F does the fix that a row names, t calls a tool by hand, R asks a program again whether it works",
-    "? finds every key, : jumps to a tool, q leaves and says first what would end",
+    "WHY says what is wrong and what to do; Enter shows more",
+    "a risky call waits in 2 Approvals until you press a",
+    "F does the fix that a row names, t calls a tool by hand",
+    "? finds every key; q leaves and says first what would end",
 )
 """The notes of the first start, one line each."""
 

@@ -436,7 +436,7 @@ _HEADINGS = ("sidecars that offer no known tool", "known tools that no sidecar h
 
 def _sidecar_heading(row: CatalogRow) -> str:
     if row.offered_by is None:
-        return row.sidecar or "plans, which flytui carries out itself"
+        return row.sidecar or "flytui itself: its coding tools, and plans over other tools"
     version = row.offered_by.entry.package_version or ""
     state = CHANGED_LABEL if row.offered_by.changed else STATE_LABELS[row.offered_by.stability.effective]
     counts = row.offered_by.state_text.partition(" ")[2]

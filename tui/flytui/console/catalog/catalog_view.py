@@ -314,7 +314,8 @@ class CatalogView(CatalogFixActions):
     def _update_layout(self, width: int) -> None:
         self._wide = width >= SIDE_BY_SIDE_WIDTH
         rest = width - self._annotations.needs.columns - LIST_MARGIN
-        wanted = rest >= NARROWEST_LADDER if self._ladder_wanted is None else self._ladder_wanted
+        fits = bool(self._rows) and rest >= NARROWEST_LADDER
+        wanted = fits if self._ladder_wanted is None else self._ladder_wanted
         self._ladder_view.display = wanted and self._wide
         least = NARROWEST_LADDER if self._ladder_wanted is None else width * 2 // 5
         self._ladder_view.styles.width = max(least, min(rest, WIDEST_LADDER))
