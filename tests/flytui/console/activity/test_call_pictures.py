@@ -62,7 +62,7 @@ def test_catalog_with_its_ladder(snap_compare: Compare) -> None:
 
     async def look(pilot: Pilot[None]) -> None:
         await until(pilot, fetched(app))
-        await press(pilot, "down")
+        await press(pilot, "down", "s")
         await settle(pilot)
 
     assert snap_compare(app, terminal_size=(120, 40), run_before=look)

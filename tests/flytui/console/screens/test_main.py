@@ -140,7 +140,8 @@ async def test_activity_shows_progress_and_details_and_cancels_after_asking() ->
         await press(pilot, "3")
         text = rows_drawn(app, "#call-rows")
         assert "▶ running" in text
-        assert "62%  0:43 left  page 5" in text
+        assert "vision.ocr  " in text
+        assert "62%  0:43 left" in text
         assert "crashed: ended by signal 11" in text
         await press(pilot, "k", "x")
         assert place.cancelled == []

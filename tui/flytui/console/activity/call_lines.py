@@ -267,7 +267,8 @@ class CallRow:
         if call.result is None:
             # A call that waits needs its sentence more than words that say so, as its state does.
             progress = progress_line(call, self.now) if call.phase is Phase.RUNNING else ()
-            return (*plan, *progress, StyledText("  "), *what) if progress else (*plan, *what)
+            name = span(tool, Tone.STRONG)
+            return (*plan, name, StyledText("  "), *progress) if progress else (*plan, *what)
         error = call.result.error
         if error is None:
             return (*plan, *what)
