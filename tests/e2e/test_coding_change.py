@@ -99,7 +99,7 @@ def test_a_change_from_reading_to_the_commit(root: Root) -> None:
 def _undo_in_the_console(root: Root, tmux: Tmux) -> None:
     """The key on the call's page shows the file, and gives it back what it was."""
     tmux.keys("3")
-    tmux.sees("HOW IT GOES")
+    tmux.sees("ASKED BY|OUTCOME")
     tmux.keys("Home")
     tmux.sees(r"▌.*workspace\.write")
     tmux.keys("Enter")

@@ -40,7 +40,7 @@ SCREENS: tuple[Step, ...] = (
     (("4",), r"There is no grant"),
     (("5",), r"TRUST_DECIDED"),
     (("7",), r"\d+ checks: "),
-    (("1",), r"WHY / FIX"),
+    (("1",), r"RISK WHY"),
 )
 WALK: tuple[Step, ...] = (
     (("/",), r"Enter keep the filter"),
