@@ -50,6 +50,8 @@ _TYPES = {
 REQUEST_CHANGED = "approval.changed"
 """Type of the event for a request that still waits: it was put on hold, is shared by more or fewer calls, or
 has another input."""
+REQUEST_TURNED_AWAY = "approval.turned-away"
+"""Type of the event for a request that found the queue full. Nobody decides about it."""
 
 
 CALLER_EXITED = "the program that asked has exited, and nobody can collect the result: it was withdrawn"
@@ -260,6 +262,11 @@ class ApprovalQueue:
         """The number of requests that wait for a person."""
         return self._requests.waiting
 
+    @property
+    def turned_away(self) -> int:
+        """The number of requests that found the queue full since a request last found it empty."""
+        return self._requests.turned_away
+
     def _earlier_answer(self, request: ApprovalRequest) -> Ask | None:
         """Return the answer that is there already: a denial that still holds, or one kept for the caller."""
         # Denials come first: picking up a kept approval uses it up, and would carry a denied or paused caller
@@ -314,6 +321,8 @@ class ApprovalQueue:
             self._waiters.open(request.id, dedup_key(request))
             self._publish_change(ask)
             self._changed.set()
+        else:
+            self._publish_change(ask, REQUEST_TURNED_AWAY)
         return ask
 
     def _with_ticket(self, pending: WaitingRequest, waiter: Waiter) -> Ask:

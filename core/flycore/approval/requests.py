@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from flycore.approval.leases import lease_fault
-from flycore.model.approval import LETTERS, Answer, ApprovalRequest, Ask, Outcome
+from flycore.model.approval import LETTERS, Answer, ApprovalRequest, Ask, Outcome, QueueFull
 from flycore.model.enums import Choice, Code, Decision, RequestState, Risk
 from flycore.model.json import MASK, MASK_ESCAPED, canonical_json
 from flycore.policy.rule_file import rule_fault
@@ -241,6 +241,7 @@ class RequestStore:
         self._waiting: dict[str, _StoredRequest] = {}
         self._recent: deque[Ask] = deque(maxlen=RECENT)
         self._denials: dict[str, _Denials] = {}
+        self._turned_away = 0
 
     def stamp(self, request: ApprovalRequest, at: float) -> ApprovalRequest:
         """Return the request with its time of asking, its expiry and a new confirmation code."""
@@ -254,13 +255,27 @@ class RequestStore:
     def admit(self, request: ApprovalRequest, *, now: float, at: float) -> Ask:
         """Add a request, and return it stamped and waiting; denied with `queue-full` where the caller's share
         or the whole queue is full."""
-        caller = request.caller.key
-        mine = sum(item.ask.request.caller.key == caller for item in self._waiting.values())
-        if mine >= self._limits.per_caller or len(self._waiting) >= self._limits.total:
-            return Ask(request=request, state=RequestState.DENIED, code=Code.QUEUE_FULL)
+        full = self._full_for(request.caller.key, now)
+        if full is not None:
+            self._turned_away += 1
+            return Ask(request=request, state=RequestState.DENIED, code=Code.QUEUE_FULL, full=full)
+        if not self._waiting:
+            self._turned_away = 0
         ask = Ask(request=self.stamp(request, at), state=RequestState.WAITING)
         self._waiting[request.id] = _StoredRequest(ask, now + self._limits.timeout(request.risk))
         return ask
+
+    def _full_for(self, caller: str, now: float) -> QueueFull | None:
+        """Return why no further request of the caller may wait; None where one may."""
+        mine = [item for item in self._waiting.values() if item.ask.request.caller.key == caller]
+        of_caller = len(mine) >= self._limits.per_caller
+        if not of_caller and len(self._waiting) < self._limits.total:
+            return None
+        filling = mine if of_caller else list(self._waiting.values())
+        # The deadline of a request on hold is infinite.
+        first = min((item.deadline for item in filling), default=float("inf"))
+        frees_in = max(0.0, first - now) if first < float("inf") else None
+        return QueueFull(waiting=len(filling), of_caller=of_caller, frees_in=frees_in)
 
     def decide(
         self,
@@ -384,6 +399,11 @@ class RequestStore:
     def waiting(self) -> int:
         """The number of requests that wait."""
         return len(self._waiting)
+
+    @property
+    def turned_away(self) -> int:
+        """The number of requests that found the queue full since a request last found it empty."""
+        return self._turned_away
 
     def pause_denial(self, request: ApprovalRequest, now: float) -> Ask | None:
         """Return `request` as denied because its caller was denied too often in a row; None where it was

@@ -269,6 +269,7 @@ class Kernel:
             waiting_risk=highest_waiting(self._queue.asks()),
             notify_problem=self._notifier.problem,
             anchor_problem=self._context.audit.anchor_problem,
+            turned_away=self._queue.turned_away,
             panic=self._panic.active(),
             listening=self._addresses,
             loop_pauses=self.loop_watch.count,

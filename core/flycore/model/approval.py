@@ -243,6 +243,18 @@ class Answer(Value, frozen=True, kw_only=True):
     """For DENY: minutes for which further calls of the tool by this caller are denied without asking."""
 
 
+class QueueFull(Value, frozen=True, kw_only=True):
+    """Why a request found no place in the queue. No person has decided about it."""
+
+    waiting: int
+    """The number of requests that fill the caller's share, or the whole queue."""
+    of_caller: bool
+    """Whether the caller's share is full; else the whole queue is."""
+    frees_in: float | None = None
+    """Seconds until the first of them ends by itself, if nobody decides before; None where all of them are on
+    hold."""
+
+
 class Ask(Value, frozen=True, kw_only=True):
     """A request with its state and answer."""
 
@@ -259,6 +271,8 @@ class Ask(Value, frozen=True, kw_only=True):
     """Whether a person has put the request on hold, so that its time does not run."""
     ticket: bool = False
     """Whether no call waits inline, and the caller has to come back for the answer."""
+    full: QueueFull | None = None
+    """For the code `queue-full`: how many wait, and when a place is free."""
 
 
 class Outcome(Value, frozen=True, kw_only=True):

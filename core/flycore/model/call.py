@@ -35,6 +35,7 @@ EXIT_BY_CODE: dict[str, int] = {
     Code.NOT_FOUND: 3,
     Code.TIMEOUT: 6,
     Code.APPROVAL_TIMEOUT: 6,
+    Code.QUEUE_FULL: 10,
     Code.CANCELLED: 130,
 }
 EXIT_BY_STATUS: dict[Status, int] = {

@@ -42,6 +42,8 @@ class Status(Value, frozen=True, kw_only=True):
     anchor_problem: str = ""
     """Why the audit log could not write its last anchor. Without anchors, nobody can see that lines at its
     end were removed."""
+    turned_away: int = 0
+    """Number of requests that found the queue full since a request last found it empty."""
     panic: bool = False
     """Whether everything is stopped until a person releases it."""
     listening: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ from flycore.approval.quota import QuotaRefusal
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.catalog.risk import effect_sentence
-from flycore.model.approval import ApprovalRequest, Ask
+from flycore.model.approval import ApprovalRequest, Ask, QueueFull
 from flycore.model.base import Value
 from flycore.model.enums import Code, Decision, Phase, RequestState, Status
 from flycore.model.json import JsonObject, canonical_json
@@ -51,6 +52,9 @@ def quota_rejection(over: QuotaRefusal) -> Rejection:
 PrepareAgain = Callable[[JsonObject], Awaitable[Prepared | Rejection]]
 """Validates and prepares the same call with another input."""
 
+QUEUE_RETRY_SECONDS = 10.0
+"""How long a caller that found the queue full should wait before it makes the call again, unless a request
+ends by itself sooner. A person takes a few seconds for one card."""
 RETRY_AFTER_MS = 1_000
 """How long a caller with a ticket should wait before it makes the same call again."""
 
@@ -178,8 +182,8 @@ def record_decision(audit: AuditLog, ask: Ask, call_id: str, took_ms: int, masks
 def _denial(context: AskContext, ask: Ask) -> Rejection:
     reason = ask.answer.reason if ask.answer else ""
     match ask.code:
-        case Code.QUEUE_FULL:
-            return denied(Code.QUEUE_FULL, "too many requests already wait for a person", "try again later")
+        case Code.QUEUE_FULL if ask.full is not None:
+            return _turned_away(ask.full)
         case Code.PAUSED:
             return denied(Code.PAUSED, "paused after three denials in a row", "try again in a minute")
         case Code.PANIC:
@@ -197,6 +201,37 @@ def _denial(context: AskContext, ask: Ask) -> Rejection:
             lasting = f" for {minutes} minutes, this tool with any input" if minutes else ""
             message = f"denied by a person{lasting}" + (f": {reason}" if reason else "")
             return denied(Code.DENIED, message, reason=reason)
+
+
+def _turned_away(full: QueueFull) -> Rejection:
+    """The end of a call whose request found no place in the queue. It is not a person's refusal."""
+    one = full.waiting == 1
+    whose = "of yours " if full.of_caller else ""
+    verb = "waits" if one else "wait"
+    message = (
+        f"{full.waiting} {'request' if one else 'requests'} {whose}already {verb} for a person, which is the "
+        "limit: nobody has decided about this call, and nothing has run"
+    )
+    retry = QUEUE_RETRY_SECONDS if full.frees_in is None else min(QUEUE_RETRY_SECONDS, full.frees_in)
+    latest = "" if full.frees_in is None else f", or by itself within {_minutes_text(full.frees_in)}"
+    details: JsonObject = {"waiting": full.waiting, "retryAfterMs": int(retry * 1000)}
+    if full.frees_in is not None:
+        details["freeInSeconds"] = math.ceil(full.frees_in)
+    return denied(
+        Code.QUEUE_FULL,
+        message,
+        f"a place is free once a person has decided about one of them{latest}: make the call again then, in "
+        f"{math.ceil(retry)} seconds at the earliest",
+        **details,
+    )
+
+
+def _minutes_text(seconds: float) -> str:
+    """The time in whole minutes, rounded up; in seconds where it is less than one minute."""
+    if seconds < 60:
+        return f"{math.ceil(seconds)} seconds"
+    minutes = math.ceil(seconds / 60)
+    return f"{minutes} {'minute' if minutes == 1 else 'minutes'}"
 
 
 async def make_request(

@@ -134,6 +134,7 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
             "approval.timed-out",
             "approval.withdrawn",
             "approval.changed",
+            "approval.turned-away",
         ),
         (EventClass.APPROVAL, RequestEvent),
     ),

@@ -18,7 +18,7 @@ from flycore.approval.requests import (
     choices,
     new_confirmation_code,
 )
-from flycore.model.approval import LETTERS, Answer, LeaseTerms
+from flycore.model.approval import LETTERS, Answer, LeaseTerms, QueueFull
 from flycore.model.enums import Choice, Code, RequestState, Risk, SealKind
 from flycore.model.json import MASK
 from flycore.model.program import Seal, SealedDelegate
@@ -208,6 +208,41 @@ async def test_first_in_first_out_and_bounded(clock, make_request, make_caller) 
         assert desk.answers["c"].state is RequestState.DENIED
         assert [ask.request.id for ask in desk.queue.asks()] == ["a0", "a1", "b"]
         assert not desk.queue.grants.redeem("c", make_request("c", caller=third).subject_digest).accepted
+
+
+@pytest.mark.anyio
+async def test_a_full_queue_says_how_many_wait_and_when_a_place_is_free(
+    clock, make_request, make_caller
+) -> None:
+    limits = QueueLimits(per_caller=2, total=3, timeouts=((Risk.HIGH, 100.0),))
+    async with desk_at(clock, limits) as desk:
+        await desk.put(make_request("a0"))
+        clock.advance(30)
+        await desk.put(make_request("a1"), make_request("a2"))
+        assert desk.answers["a2"].full == QueueFull(waiting=2, of_caller=True, frees_in=70.0)
+        desk.queue.set_paused("a0", True)
+        await desk.put(make_request("a3"))
+        assert desk.answers["a3"].full == QueueFull(waiting=2, of_caller=True, frees_in=100.0)
+        await desk.put(make_request("b", caller=make_caller("two", 7)))
+        await desk.put(make_request("c", caller=make_caller("three", 8)))
+        assert desk.answers["c"].full == QueueFull(waiting=3, of_caller=False, frees_in=100.0)
+        for held in ("a1", "b"):
+            desk.queue.set_paused(held, True)
+        await desk.put(make_request("d", caller=make_caller("four", 9)))
+        assert desk.answers["d"].full == QueueFull(waiting=3, of_caller=False)
+        assert desk.queue.turned_away == 4
+        assert desk.told().count("approval.turned-away") == 4
+
+
+@pytest.mark.anyio
+async def test_what_was_turned_away_is_counted_anew_after_the_queue_was_empty(clock, make_request) -> None:
+    async with desk_at(clock, QueueLimits(per_caller=1)) as desk:
+        await desk.put(make_request("1"), make_request("2"))
+        desk.queue.decide("1", desk.queue.asks()[0].request.subject_digest, DENY)
+        await desk.settle()
+        assert (desk.queue.waiting, desk.queue.turned_away) == (0, 1)
+        await desk.put(make_request("3"))
+        assert desk.queue.turned_away == 0
 
 
 @pytest.mark.anyio

@@ -128,7 +128,10 @@ BAR = 16
 
 def state_text(call: Activity) -> str:
     """The status of an ended call, or the phase of a running one, as glyph and word."""
-    return _PHASE[call.phase] if call.result is None else _STATUS[call.result.status]
+    if call.result is None:
+        return _PHASE[call.phase]
+    full = call.result.error is not None and call.result.error.code == Code.QUEUE_FULL
+    return "◌ turned away" if full else _STATUS[call.result.status]
 
 
 def share_of(progress: Progress | None) -> float | None:

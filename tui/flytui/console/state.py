@@ -68,6 +68,7 @@ _BY_EVENT: dict[str, frozenset[Topic]] = {
     "call.finished": frozenset({Topic.ACTIVITY, Topic.METRICS, Topic.STATUS, Topic.GRANTS}),
     "approval.asked": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.changed": frozenset({Topic.ASKS}),
+    "approval.turned-away": frozenset({Topic.ACTIVITY, Topic.STATUS}),
     "approval.decided": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.withdrawn": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
     "approval.timed-out": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),

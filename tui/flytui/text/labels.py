@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import time
 
-from flycore.model.enums import Effective, Phase, Risk, Status
+from flycore.model.call import ToolResult
+from flycore.model.enums import Code, Effective, Phase, Risk, Status
 from flycore.model.json import Json
 from flytui.text.lines import StyledText, Tone, span
 
@@ -50,6 +51,16 @@ PHASE_LABELS: dict[Phase, tuple[str, Tone]] = {
 def label_span(pair: tuple[str, Tone]) -> StyledText:
     """A label of one of the tables above as a span."""
     return StyledText(*pair)
+
+
+TURNED_AWAY_LABEL = ("◌ turned away", Tone.WARN)
+"""The label of a call whose request found the queue full. Nobody has denied it."""
+
+
+def result_span(result: ToolResult) -> StyledText:
+    """The label of how a call ended."""
+    full = result.error is not None and result.error.code == Code.QUEUE_FULL
+    return label_span(TURNED_AWAY_LABEL if full else STATUS_LABELS[result.status])
 
 
 def risk_title(risk: Risk) -> StyledText:

@@ -144,6 +144,24 @@ async def test_a_client_that_does_not_wait_comes_back_for_its_ticket(root: Root,
         assert ran(root) == 1
 
 
+async def test_a_call_that_finds_the_queue_full_is_told_how_many_wait_and_when_to_come_back(
+    root: Root, era: str
+) -> None:
+    config = root.base / "config" / "flytui" / "config.jsonc"
+    config.write_text(json.dumps({"approvals": {"inlineWaitMs": 0}}))
+    async with kernel_of(root) as kernel, client_of(root, kernel, era) as client:
+        for number in range(5):
+            asked = await client.call_tool("back_ask", {"n": number})
+            assert about(asked)["error"]["code"] == "approval-pending"
+        full = await client.call_tool("back_ask", {"n": 5})
+        assert full.is_error
+        assert text_of(full).startswith("queue-full: 5 requests of yours already wait for a person")
+        assert "make the call again" in text_of(full)
+        assert about(full)["error"]["details"]["waiting"] == 5
+        assert about(full)["error"]["details"]["retryAfterMs"] == 10_000
+    assert ran(root) == 0
+
+
 async def test_a_client_that_is_told_progress_gets_its_ticket_all_the_same(root: Root, era: str) -> None:
     config = root.base / "config" / "flytui" / "config.jsonc"
     config.write_text(json.dumps({"approvals": {"inlineWaitMs": 500}}))

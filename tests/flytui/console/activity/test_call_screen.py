@@ -13,7 +13,7 @@ from flycore.audit.log import AuditLog
 from flycore.client.audit_reader import AuditReader
 from flycore.model.approval import Ask
 from flycore.model.call import Activity, Artifact, CallDecision, CallError, Picture, Progress, ToolResult
-from flycore.model.enums import Level, Phase, RequestState, Status
+from flycore.model.enums import Code, Level, Phase, RequestState, Status
 from flycore.model.json import Json
 from flytui.console.activity.call_lines import call_json, matching_calls, remaining
 from flytui.console.activity.call_screen import CallScreen
@@ -34,6 +34,7 @@ from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.screens.base import PageScreen
 from flytui.console.widgets.lines import LineView
 from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.labels import result_span
 from flytui.text.lines import Tone, text_of, width_of
 from kits.console import HandClock, console, drawn, press, rows_drawn, until
 from kits.fake_kernel import World, world
@@ -320,3 +321,12 @@ async def test_a_call_leads_to_its_card_its_log_lines_and_its_files(tmp_path: Pa
         await press(pilot, "d")
         await until(pilot, lambda: isinstance(app.screen, RequestScreen))
     log.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "label"), [(Code.QUEUE_FULL, "◌ turned away"), (Code.DENIED, "⊘ denied"), (None, "⊘ denied")]
+)
+def test_a_call_that_found_the_queue_full_is_not_called_denied(code: Code | None, label: str) -> None:
+    error = CallError(code=code, message="why") if code is not None else None
+    result = ToolResult(status=Status.DENIED, tool="t", sidecar=None, call_id="c", error=error)
+    assert result_span(result).text == label

@@ -82,6 +82,17 @@ def test_a_policy_file_that_waits_is_not_ok_in_the_header(width: int) -> None:
     assert "policy ok" not in "".join(part.text for part in spans)
 
 
+@pytest.mark.parametrize("away", [0, 25])
+def test_the_bar_counts_what_was_turned_away(away: int) -> None:
+    desk = ConsoleState(connection=OpenConnection(world(), world()), title="/srv/shop")
+    desk.status = msgspec.structs.replace(anyio.run(world().status), turned_away=away)
+    desk.asks = tuple(Ask(request=request_of(f"r{at}"), state=RequestState.WAITING) for at in range(5))
+    [bar] = [text_of(row) for row in alert_lines(desk, 80)]
+    assert "5 requests wait" in bar
+    assert ("queue full: 25 turned away" in bar) is bool(away)
+    assert len(bar) <= 80
+
+
 @pytest.mark.parametrize(
     ("waiting", "risk", "said"),
     [

@@ -60,7 +60,7 @@ def call(
     """Call TOOL and print its output.
 
     The exit code says how the call ended: 0 success, 1 failed, 2 wrong input, 3 unavailable, 4 denied,
-    6 out of time, 7 outcome not known, 8 not decided yet.
+    6 out of time, 7 outcome not known, 8 not decided yet, 10 too many requests wait already.
     """
     from flytui.cli.call_text import print_result
 

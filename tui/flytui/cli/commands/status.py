@@ -119,6 +119,11 @@ def _risk_text(kernel: Status) -> str:
     return f", the highest risk {kernel.waiting_risk.value}" if kernel.waiting_risk is not None else ""
 
 
+def _waiting_text(kernel: Status) -> str:
+    away = f"; {kernel.turned_away} turned away, as the queue was full" if kernel.turned_away else ""
+    return f"{kernel.waiting} waiting for approval{_risk_text(kernel)}{away}"
+
+
 def _policy_text(kernel: Status) -> str:
     if not kernel.policy_ok:
         return "failed to load: flytui doctor says where"
@@ -151,7 +156,7 @@ def status_lines(document: StatusDocument) -> list[str]:
             f"kernel   {kernel.role}, pid {kernel.pid}, since {clock_time(kernel.since)}",
             f"version  flytui {kernel.version}",
             f"console  {consoles(kernel)}",
-            f"calls    {kernel.running} running, {kernel.waiting} waiting for approval{_risk_text(kernel)}",
+            f"calls    {kernel.running} running, {_waiting_text(kernel)}",
             f"leases   {kernel.leases}",
             f"agents   {kernel.agents}",
             *(f"listens  {address}" for address in kernel.listening),

@@ -14,13 +14,13 @@ from flytui.text.call_facts import caller_text, decided_text, decision_words
 from flytui.text.labels import (
     DAY_TIME_CELLS,
     PHASE_LABELS,
-    STATUS_LABELS,
     day_time,
     duration,
     json_text,
     label_span,
     local_time,
     milliseconds_text,
+    result_span,
 )
 from flytui.text.lines import (
     StyledLine,
@@ -50,7 +50,7 @@ MOVING_CELLS = 3
 def call_lines(call: Activity, now: float, width: int) -> list[StyledLine]:
     """The page of one call; `now` is in Unix seconds."""
     result = call.result
-    state = label_span(STATUS_LABELS[result.status]) if result else label_span(PHASE_LABELS[call.phase])
+    state = _state_span(call)
     rows: list[StyledLine] = [
         line(StyledText(" "), span(call.tool, Tone.STRONG), StyledText("  "), state),
         (),
@@ -200,7 +200,7 @@ def progress_line(call: Activity, now: float) -> StyledLine:
 def state_line(call: Activity, now: float) -> StyledLine:
     """The line above every view of a call: its state, its time, and its progress or error code."""
     result = call.result
-    state = label_span(STATUS_LABELS[result.status]) if result else label_span(PHASE_LABELS[call.phase])
+    state = _state_span(call)
     code = result.error.code if result is not None and result.error is not None else ""
     ends = (span(code, Tone.BAD),) if code else progress_line(call, now)
     return (
@@ -319,7 +319,7 @@ def matching_calls(
 
 
 def _state_span(call: Activity) -> StyledText:
-    return label_span(STATUS_LABELS[call.result.status] if call.result else PHASE_LABELS[call.phase])
+    return result_span(call.result) if call.result else label_span(PHASE_LABELS[call.phase])
 
 
 def _searched_text(call: Activity, effect: str) -> str:

@@ -20,12 +20,12 @@ from flytui.console.catalog.catalog_rows import CatalogRow
 from flytui.console.catalog.explanation import headline, ladder_lines
 from flytui.text.labels import (
     PHASE_LABELS,
-    STATUS_LABELS,
     age,
     json_text,
     label_span,
     milliseconds_text,
     plural,
+    result_span,
 )
 from flytui.text.lines import (
     StyledLine,
@@ -220,7 +220,7 @@ def _count_words(metrics: ToolMetrics) -> str:
 
 def _recent_line(call: Activity, now: float) -> StyledLine:
     result = call.result
-    state = label_span(STATUS_LABELS[result.status] if result is not None else PHASE_LABELS[call.phase])
+    state = result_span(result) if result is not None else label_span(PHASE_LABELS[call.phase])
     ran = milliseconds_text(result.duration_ms) if result is not None else ""
     error = f"  {result.error.code}" if result is not None and result.error is not None else ""
     return (

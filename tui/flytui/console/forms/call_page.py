@@ -20,7 +20,7 @@ from flytui.console.activity.call_lines import call_lines
 from flytui.console.screens.base import PageScreen, more_keys
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.user_settings import KeyBindings
-from flytui.text.labels import PHASE_LABELS, STATUS_LABELS, duration, label_span
+from flytui.text.labels import PHASE_LABELS, duration, label_span, result_span
 from flytui.text.lines import StyledLine, StyledText, Tone, keys_fitting, line, span, wrap, wrapped
 
 WAIT_MS = 24 * 60 * 60 * 1000
@@ -147,7 +147,7 @@ def _state_lines(test_call: TestCall, now: float, keys: KeyBindings) -> list[Sty
     if test_call.lost_reason:
         return [line(tool, span(f"✗ not known how it ended: {test_call.lost_reason}", Tone.WARN))]
     if test_call.result is not None:
-        return [line(tool, label_span(STATUS_LABELS[test_call.result.status]))]
+        return [line(tool, result_span(test_call.result))]
     phase = test_call.progress.phase if test_call.progress else Phase.CHECKING
     rows = [
         line(tool, label_span(PHASE_LABELS[phase]), span(f"  {duration(now - test_call.started)}", Tone.DIM))

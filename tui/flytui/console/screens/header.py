@@ -307,7 +307,9 @@ def alert_lines(state: ConsoleState, width: int) -> list[StyledLine]:
             span(state.keys.label("app.card"), Tone.KEY),
             span(" opens  ", Tone.DIM),
         )
-        lines.append((*note, span(f"{first.tool} · {first.caller}")))
+        away = state.status.turned_away if state.status is not None else 0
+        full = span(f"queue full: {away} turned away  ", Tone.WARN) if away else StyledText("")
+        lines.append((*note, full, span(f"{first.tool} · {first.caller}")))
     lines += _question_lines(state)
     if state.notice:
         lines.append(line(span(" "), span(state.notice, Tone.ACCENT)))
