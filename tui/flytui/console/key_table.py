@@ -211,6 +211,9 @@ SECTIONS: tuple[KeySection, ...] = (
                 "Batch",
                 "approve once each what waits below high risk, read as one table",
             ),
+            KeyAction(
+                "approvals.unfold", "space", "Unfold the requests", "alike requests each in a row, or in one"
+            ),
             KeyAction("approvals.demo", "!", "Demo", "see an approval without any risk"),
         ),
     ),
@@ -337,6 +340,7 @@ SECTIONS: tuple[KeySection, ...] = (
             KeyAction(
                 "activity.copy", "y", "Copy the call as JSON", "send the call to the terminal's clipboard"
             ),
+            KeyAction("activity.unfold", "space", "Unfold the calls", "alike calls each in a row, or in one"),
         ),
     ),
     KeySection(

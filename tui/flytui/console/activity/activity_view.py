@@ -27,6 +27,7 @@ from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar, LineView
 from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.alike import alike_call_key, call_time, fold_alike, toggled_fold
 from flytui.text.call_facts import call_effect
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, truncated, wrapped
 
@@ -48,11 +49,12 @@ _TRY = (
 class ActivityView(FilterLineView):
     """The list of calls. Running calls come first, then finished ones."""
 
-    ACTIONS_OFF_WHILE_TYPING = ("filter", "cancel", "copy")
+    ACTIONS_OFF_WHILE_TYPING = ("filter", "cancel", "copy", "unfold")
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "filter", "Filter", show=False, priority=True, id="activity.filter"),
         Binding("escape", "clear", "Clear", show=False, id="activity.clear"),
+        Binding("space", "unfold", "Unfold", show=False, id="activity.unfold"),
         Binding("k", "cancel", "Cancel", show=False, id="activity.cancel"),
         Binding("y", "copy", "Copy", show=False, id="activity.copy"),
     ]
@@ -61,6 +63,7 @@ class ActivityView(FilterLineView):
         ("activity.filter", "filter"),
         ("activity.cancel", "cancel the call"),
         ("activity.copy", "copy"),
+        ("activity.unfold", "unfold"),
     ]
     TYPING_KEYS: ClassVar[list[tuple[str, str]]] = [
         ("Enter", "keep the filter"),
@@ -84,6 +87,7 @@ class ActivityView(FilterLineView):
         self._match_count = 0
         self._effects: dict[str, tuple[str, str]] = {}
         """What each call does, with the input that says so, by call id."""
+        self._unfolded: frozenset[str] = frozenset()
 
     def compose(self) -> ComposeResult:
         """Place the list and the call under its cursor, or the text for an empty list."""
@@ -111,8 +115,8 @@ class ActivityView(FilterLineView):
         """Show the calls that the filter lets through."""
         now = self._state.now()
         calls = matching_calls(self._state.activity, self.filter_text, now, self._effect)
-        running = [CallRow(call, now, self._effect(call)) for call in calls if call.result is None]
-        finished = [CallRow(call, now, self._effect(call)) for call in calls if call.result is not None]
+        running = self._call_rows([call for call in calls if call.result is None], now)
+        finished = self._call_rows([call for call in calls if call.result is not None], now)
         self._forget_effects()
         heading = [Heading("finished")] if running and finished else []
         self._match_count = len(calls)
@@ -140,6 +144,24 @@ class ActivityView(FilterLineView):
         if len(self._effects) > 2 * len(self._state.activity):
             kept = {call.call_id for call in self._state.activity}
             self._effects = {name: known for name, known in self._effects.items() if name in kept}
+
+    def _call_rows(self, calls: Sequence[Activity], now: float) -> list[CallRow]:
+        """A row for each group of alike calls, or for each call of a group that is unfolded."""
+        rows: list[CallRow] = []
+        for group in fold_alike(calls, alike_call_key, call_time):
+            ids = tuple(call.call_id for call in group)
+            if len(group) > 1 and self._unfolded.isdisjoint(ids):
+                rows.append(CallRow(group[0], now, self._effect(group[0]), ids, len(group)))
+            else:
+                rows += [CallRow(call, now, self._effect(call), ids) for call in group]
+        return rows
+
+    def action_unfold(self) -> None:
+        """Show each of the alike calls under the cursor in a row of its own, or all of them in one."""
+        row = self._list.row
+        if isinstance(row, CallRow):
+            self._unfolded = toggled_fold(self._unfolded, row.group)
+            self.apply_filter()
 
     def on_resize(self) -> None:
         """Show the call under the cursor where there is room."""

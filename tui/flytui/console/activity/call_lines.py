@@ -233,12 +233,16 @@ decided."""
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """The row of a call in the list."""
+    """The row of a call in the list, or of several alike ones."""
 
     call: Activity
     now: float
     effect: str
     """What the call does, in a sentence."""
+    group: tuple[str, ...] = ()
+    """The ids of all calls that are alike; of more than one, the row may stand for all or for one."""
+    count: int = 1
+    """The number of calls that the row stands for."""
 
     @property
     def key(self) -> str:
@@ -249,10 +253,11 @@ class CallRow:
         """Draw when it came, its state, what it does, who asked, who decided and how fast, and how long it
         took."""
         call = self.call
+        times = line(span(f"×{self.count} ", Tone.WARN)) if self.count > 1 else ()
         cells: dict[str, StyledLine] = {
             "AT": (span(day_time(call.started_at, self.now), Tone.DIM),),
             "STATE": (_state_span(call),),
-            "WHAT": self._what(),
+            "WHAT": (*times, *self._what()),
             "BY": (span(caller_text(call.caller), Tone.DIM),),
             "DECIDED": (span(decided_text(call) or "–", Tone.DIM),),
             "TOOK": (span(took_text(call, self.now), Tone.DIM),),

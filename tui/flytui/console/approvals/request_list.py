@@ -23,6 +23,7 @@ from flytui.console.screens.base import PageScreen
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.lines import LineBar, LineView
 from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.alike import alike_ask_key, ask_time, fold_alike, toggled_fold
 from flytui.text.labels import RISK_LABELS, age, duration, label_span, plural
 from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, truncated, wrapped
 
@@ -49,10 +50,14 @@ _TRY_TEXT = ("", "Or let one come here, from another terminal in this folder:", 
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """A request in the list."""
+    """A request in the list, or several alike ones."""
 
     ask: Ask
     now: float
+    group: tuple[str, ...] = ()
+    """The ids of all requests that are alike; of more than one, the row may stand for all or for one."""
+    count: int = 1
+    """The number of calls that the row stands for."""
 
     @property
     def key(self) -> str:
@@ -60,7 +65,7 @@ class RequestRow:
         return self.ask.request.id
 
     def draw(self, width: int) -> StyledLine:
-        """The row: state, risk, tool, time, effect, caller. A narrow row has no time."""
+        """The row: state, risk, tool, time, number, effect, caller. A narrow row has no time."""
         request = self.ask.request
         cells: list[tuple[StyledText, int]] = [
             (label_span(_STATE_LABELS[self.ask.state]), 12),
@@ -71,7 +76,8 @@ class RequestRow:
         row: StyledLine = ()
         for cell, size in cells:
             row = (*row, *padded((cell,), size), StyledText(" "))
-        return truncated((*row, span(request.effect), span(f"  {request.caller}", Tone.DIM)), width)
+        times = span(f"×{self.count} ", Tone.WARN) if self.count > 1 else StyledText("")
+        return truncated((*row, times, span(request.effect), span(f"  {request.caller}", Tone.DIM)), width)
 
     def _when(self) -> str:
         if self.ask.state is RequestState.WAITING:
@@ -104,12 +110,14 @@ class ApprovalsView(Vertical):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("B", "batch", "Batch", show=False, id="approvals.batch"),
+        Binding("space", "unfold", "Unfold", show=False, id="approvals.unfold"),
         Binding("exclamation_mark", "app.demo", "Demo", show=False, id="approvals.demo"),
     ]
     KEYS: ClassVar[list[tuple[str, str]]] = [
         ("list.open", "open the card"),
         ("app.card", "open the first"),
         ("approvals.batch", "batch"),
+        ("approvals.unfold", "unfold"),
         ("approvals.demo", "demo"),
     ]
 
@@ -131,6 +139,7 @@ class ApprovalsView(Vertical):
         super().__init__(id=id)
         self._state = state
         self._list = VirtualList(id="ask-rows")
+        self._unfolded: frozenset[str] = frozenset()
         self._empty_lines_view = LineView(self._empty_lines, id="asks-empty")
 
     def compose(self) -> ComposeResult:
@@ -150,14 +159,32 @@ class ApprovalsView(Vertical):
         if not topics & {Topic.ASKS, Topic.QUESTIONS}:
             return
         asks, now = self._state.asks, self._state.now()
-        waiting = [RequestRow(ask, now) for ask in asks if ask.state is RequestState.WAITING]
-        recent = [RequestRow(ask, now) for ask in asks if ask.state is not RequestState.WAITING]
+        waiting = self._request_rows([ask for ask in asks if ask.state is RequestState.WAITING], now)
+        recent = self._request_rows([ask for ask in asks if ask.state is not RequestState.WAITING], now)
         heading = [Heading("decided and ended")] if recent else []
         questions = [QuestionRow(question, now) for question in self._state.questions]
         self._list.set_rows([*questions, *waiting, *heading, *recent])
         self._list.display = bool(asks or questions)
         self._empty_lines_view.display = not self._list.display
         self._empty_lines_view.rebuild()
+
+    def _request_rows(self, asks: Sequence[Ask], now: float) -> list[RequestRow]:
+        """A row for each group of alike requests, or for each request of a group that is unfolded."""
+        rows: list[RequestRow] = []
+        for group in fold_alike(asks, alike_ask_key, ask_time):
+            ids = tuple(ask.request.id for ask in group)
+            if len(group) > 1 and self._unfolded.isdisjoint(ids):
+                rows.append(RequestRow(group[0], now, ids, sum(ask.count for ask in group)))
+            else:
+                rows += [RequestRow(ask, now, ids, ask.count) for ask in group]
+        return rows
+
+    def action_unfold(self) -> None:
+        """Show each of the alike requests under the cursor in a row of its own, or all of them in one."""
+        row = self._list.row
+        if isinstance(row, RequestRow):
+            self._unfolded = toggled_fold(self._unfolded, row.group)
+            self.changed(frozenset((Topic.ASKS,)))
 
     def focus_here(self) -> None:
         """Give the list the focus."""
