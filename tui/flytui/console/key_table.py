@@ -209,7 +209,7 @@ SECTIONS: tuple[KeySection, ...] = (
                 "approvals.batch",
                 "B",
                 "Batch",
-                "approve once each what waits below high risk, read as one table",
+                "a table of what waits: tick below high risk and approve, or deny a caller",
             ),
             KeyAction(
                 "approvals.unfold", "space", "Unfold the requests", "alike requests each in a row, or in one"
@@ -235,6 +235,18 @@ SECTIONS: tuple[KeySection, ...] = (
             KeyAction("card.next", "n", "", "next request"),
             KeyAction("card.previous", "p", "", "previous request"),
             KeyAction("", "escape", "", "leave it waiting"),
+        ),
+    ),
+    KeySection(
+        "batch",
+        "The batch",
+        (
+            KeyAction("", "space", "", "tick the request under the cursor, once all of it was on screen"),
+            KeyAction(
+                "", "A", "", "show how many are ticked and the highest risk; then a approves them once each"
+            ),
+            KeyAction("", "D", "", "deny all requests of the caller under the cursor, with one reason"),
+            KeyAction("", "escape", "", "back; nothing is decided"),
         ),
     ),
     KeySection(

@@ -33,6 +33,7 @@ from kits.values import loop_question, request_of, sample_catalog, trust_items
 
 pytestmark = pytest.mark.anyio
 SIZE = (60, 16)
+BATCH = 8
 LONG = {"text": "word " * 400}
 Screen = ArmedScreen[object]
 Open = Callable[[FlytuiApp, Pilot[None], "SlowWorld", HandClock], Awaitable[None]]
@@ -96,11 +97,26 @@ async def _question(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock:
 
 
 async def _batch(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock: HandClock) -> None:
+    """The summary of a batch: every request is ticked."""
     await press(pilot, "2")
-    place.ask_for(*(quiet(f"r{n}") for n in range(3)))
+    place.ask_for(*(request_of(f"r{n}", risk=Risk.MEDIUM, letter="") for n in range(BATCH)))
     rows = app.screen.query_one("#ask-rows")
-    await until(pilot, lambda: len(app.state.waiting) == 3 and rows.display and app.focused is rows)
+    await until(pilot, lambda: len(app.state.waiting) == BATCH and rows.display and app.focused is rows)
     await press(pilot, "B")
+    await until(pilot, lambda: isinstance(app.screen, BatchScreen))
+    screen = app.screen
+    assert isinstance(screen, BatchScreen)
+    for ticked in range(1, BATCH + 1):
+        while not screen._was_shown(screen._cursor):
+            await until(pilot, lambda: screen._card.painted)
+            screen._card.note_painted()
+            if not screen._was_shown(screen._cursor):
+                await press(pilot, "pagedown")
+        clock.advance(1)
+        await press(pilot, "space")
+        assert len(screen._ticked) == ticked
+        await press(pilot, "down")
+    await press(pilot, "A")
 
 
 async def _card(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock: HandClock) -> None:
@@ -138,7 +154,7 @@ async def _act(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock: Hand
 CASES: dict[type[Screen], Case] = {
     TrustScreen: Case(_trust),
     QuestionScreen: Case(_question, ("c",)),
-    BatchScreen: Case(_batch, answers=3),
+    BatchScreen: Case(_batch, answers=BATCH),
     RequestScreen: Case(_card, ("a", "k")),
     LeaseScreen: Case(_lease),
     RuleScreen: Case(_rule),

@@ -152,6 +152,18 @@ class ArmedLines(LineView, can_focus=False):
         height = max(1, self.scrollable_content_region.height)
         self.arming = self.arming.with_read(pages_left=pages_of(self._required(), height))
 
+    @property
+    def read_rows(self) -> frozenset[int]:
+        """The indexes of the lines that have been on screen since they were built."""
+        return frozenset(self._read_rows)
+
+    def mark_read(self, rows: frozenset[int]) -> None:
+        """Count lines as read that were on screen before the last rebuild, with the same text at the same
+        width."""
+        self._read_rows |= rows
+        height = max(1, self.scrollable_content_region.height)
+        self.arming = self.arming.with_read(pages_left=pages_of(self._required() - self._read_rows, height))
+
     def repaint(self) -> None:
         """Draw the same lines again. What was painted before does not count as on screen."""
         self._frames.clear()
