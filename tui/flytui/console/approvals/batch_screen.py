@@ -38,11 +38,12 @@ from flytui.text.lines import (
 APPROVE_TICKED = "A"
 DENY_CALLER = "D"
 _ARMING = ArmingState(Risk.MEDIUM, read_whole=True)
-_OMITTED_LABELS = frozenset(("ROOT", "WHY", "CHECKS"))
-"""Labels of the card's lines that say nothing about what would run."""
+_OMITTED_LABELS = frozenset(("ROOT", "WHO", "TOOL", "WHY", "CHECKS"))
+"""Labels of the card's lines that the table says elsewhere, or that say nothing about what would run."""
 _REQUIRED_STYLES = frozenset((CardStyle.EFFECT, CardStyle.REACH_OPEN))
 """Styles of the card's lines that have to be read before a request is ticked, besides the input's."""
 _INDENT = 4
+_SUMMARY_INDENT = 10
 _CHANGED = "the table has just changed: look, and press the key again"
 
 
@@ -300,15 +301,20 @@ def batch_row(ask: Ask, *, ticked: bool, width: int) -> StyledLine:
 
 
 def summary_lines(place: int, ask: Ask, width: int) -> list[StyledLine]:
-    """The lines of one request in the summary: its risk and whole effect, its tool and its caller."""
+    """The lines of one request in the summary: its risk and whole effect, its tool and caller, and the
+    beginning of its input, all of which was on screen when it was ticked."""
     request = ask.request
     first = line(span(f" {place:>2}  "), *padded((label_span(RISK_LABELS[request.risk]),), 5))
     effect = StyledText(strict_text(request.effect), Tone.STRONG)
+    indent = StyledText(" " * _SUMMARY_INDENT)
     times = f" · {ask.count} identical calls" if ask.count > 1 else ""
-    rows = wrap((*first, effect), width, 10)
+    who = line(indent, span(f"{request.tool} · {request.caller}{times}", Tone.DIM))
+    given = StyledText(strict_text(request.input_json[:width]), Tone.QUOTE)
+    cut = StyledText("…" if len(request.input_json) > width else "")
     return [
-        *rows,
-        *wrap(line(span(f"          {request.tool} · {request.caller}{times}", Tone.DIM)), width, 10),
+        *wrap((*first, effect), width, _SUMMARY_INDENT),
+        *wrap(who, width, _SUMMARY_INDENT),
+        truncated((indent, given, cut), width),
     ]
 
 

@@ -26,7 +26,7 @@ class TableEntry:
     key: str
     """Identifies the entry and its content: what has another key has not been read."""
     lines: Sequence[StyledLine]
-    """The line of the entry, and the lines of its details; none where it is folded."""
+    """The line of the entry, and the lines of its details, of which there are none where it is folded."""
     required: frozenset[int] = frozenset()
     """The indexes of the lines that have to be on screen before a decision about the entry."""
 
@@ -44,15 +44,16 @@ class ArmedTable(ArmedScreen[ScreenResultType]):
         raise NotImplementedError
 
     def _body_lines(self, width: int) -> Sequence[StyledLine]:
-        """The lines of all entries, with a bar at the one under the cursor."""
+        """The lines of all entries, with a mark at the one under the cursor."""
         entries = self._entries(width - CURSOR_CELLS)
         rows: list[StyledLine] = []
         places: list[tuple[TableEntry, int]] = []
-        bar = StyledText("▌ ", Tone.ACCENT)
+        mark = StyledText("❯ ", Tone.ACCENT)
         for entry in entries:
             places.append((entry, len(rows)))
-            here = entry.key == self._cursor
-            rows += [(bar if here else StyledText("  "), *row) for row in entry.lines]
+            first, *details = entry.lines
+            rows.append((mark if entry.key == self._cursor else StyledText("  "), *first))
+            rows += [(StyledText("  "), *row) for row in details]
         self._places = tuple(places)
         return rows
 
