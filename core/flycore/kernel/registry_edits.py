@@ -17,7 +17,7 @@ from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.effective_entries import EffectiveFiles, effective_files, entry_to_switch
 from flycore.kernel.load_state import Files, RootEnvironment, read_files
 from flycore.kernel.mcp_status import McpStatus, is_schema_unknown
-from flycore.kernel.replaced_entries import summarize_entry
+from flycore.kernel.replaced_entries import summarize_entry, with_facts
 from flycore.kernel.tool_creation import create_tool
 from flycore.model.approval import Outcome
 from flycore.model.described import Import
@@ -139,7 +139,7 @@ class TrustedRegistry:
         changed = (self._changed_tools(entry) for entry in trusted)
         programs = (self._changed_program(entry) for entry in trusted)
         more = (item for item in (*programs, *changed) if item is not None)
-        return effective, (*waiting, *more)
+        return effective, with_facts((*waiting, *more), declared, self._environment.bundled)
 
     def _changed_program(self, entry: SidecarEntry) -> TrustItem | None:
         """Return the program of a trusted MCP entry that was not started because it changed; None if there is

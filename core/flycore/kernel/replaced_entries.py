@@ -7,14 +7,17 @@ off, the user's entry of the same id is in force, and the user's tools stay with
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
 from flycore.approval.entry_summary import describe_entry
+from flycore.approval.trust_facts import trust_facts
 from flycore.kernel.load_state import Files
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Decision, Kind, Source
+from flycore.model.program import ResolvedProgram
+from flycore.model.question import TrustItem
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.policy.conditions import Match, PolicyCall
 from flycore.policy.evaluate import Policy
@@ -118,6 +121,28 @@ def summarize_entry(entry: SidecarEntry, files: Files) -> tuple[str, ...]:
         *replacement_lines(entry, files.registry, files.policy),
         *describe_entry(entry, files.resolutions(entry.id)),
     )
+
+
+def with_facts(
+    items: Iterable[TrustItem], files: Files, is_bundled: Callable[[ResolvedProgram | None], bool]
+) -> tuple[TrustItem, ...]:
+    """Return the items with their facts in short. `is_bundled` says whether a program came with flytui."""
+    registry = files.registry
+    entries = {entry.id: entry for entry in (*registry.replaced, *registry.entries)}
+    made: list[TrustItem] = []
+    for item in items:
+        entry = entries.get(item.sidecar)
+        if entry is not None:
+            facts = trust_facts(
+                entry,
+                files.resolutions(entry.id),
+                registry.app_root,
+                own=is_bundled(files.programs.get(entry.id)),
+                overrides=bool(replacement_lines(entry, registry, files.policy)),
+            )
+            item = msgspec.structs.replace(item, facts=facts)
+        made.append(item)
+    return tuple(made)
 
 
 def replacement_lines(entry: SidecarEntry, registry: Registry, policy: Policy) -> tuple[str, ...]:

@@ -324,6 +324,23 @@ class RequestState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
+class ProgramAuthor(StrEnum):
+    """Who wrote the program of an entry, as far as its path says; the least unusual first."""
+
+    OWN = "own"
+    """It came with flytui, or flytui itself sends the request."""
+    SYSTEM = "system"
+    """It is installed on this machine."""
+    FOLDER = "folder"
+    """It lies in the project's folder, or the entry itself says what an interpreter runs."""
+    MISSING = "missing"
+    """It is not there now; what is put there later would run."""
+    REMOTE = "remote"
+    """It runs at an address."""
+    DOWNLOADED = "downloaded"
+    """Another program downloads it."""
+
+
 class Choice(StrEnum):
     """The answers that a person can give on a card."""
 

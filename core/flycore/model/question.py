@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flycore.model.base import Value
-from flycore.model.enums import QuestionKind
+from flycore.model.enums import ProgramAuthor, QuestionKind
 
 ABOUT_PROGRAMS = (QuestionKind.LOOP, QuestionKind.NESTED, QuestionKind.POLICY)
 """Kinds of questions that a program causes while it works. A console shows them at once."""
@@ -43,6 +43,26 @@ class Block(Value, frozen=True, kw_only=True):
     reason: str = ""
 
 
+class TrustFacts(Value, frozen=True, kw_only=True):
+    """What an entry would reach, in short: one line of a list."""
+
+    author: ProgramAuthor
+    """Of the program and its delegates, the most unusual one."""
+    network: str = ""
+    """The host that it may reach, `*` for every host; empty for none."""
+    writes: tuple[str, ...] = ()
+    writes_outside: tuple[str, ...] = ()
+    """Those of `writes` outside of the project's folder, and dot-files in it."""
+    desktop: bool = False
+    secrets: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    all_tools: bool = False
+    """Whether it offers whatever its program names once it runs."""
+    overrides: bool = False
+    """Whether it takes over tools of the person's own registry, or rules of the person allow its tools."""
+    made_by_agent: bool = False
+
+
 class TrustItem(Value, frozen=True, kw_only=True):
     """An entry that waits for trust, with lines that say what it would run."""
 
@@ -58,3 +78,5 @@ class TrustItem(Value, frozen=True, kw_only=True):
     difference: tuple[str, ...] = ()
     """For a changed entry: the difference from the last trusted value, as lines of
     `flycore.model.json_diff`."""
+    facts: TrustFacts | None = None
+    """None where the entry is not in the registry any more."""

@@ -13,7 +13,7 @@ from flycore.catalog.builtin import KNOWN
 from flycore.discovery.scan import scan, search_roots
 from flycore.kernel.load_state import find_environment, read_files
 from flycore.kernel.registry_edits import TrustedRegistry, accept_trusted
-from flycore.kernel.replaced_entries import summarize_entry
+from flycore.kernel.replaced_entries import summarize_entry, with_facts
 from flycore.model.approval import Outcome
 from flycore.model.described import Described, Import
 from flycore.model.question import TrustItem
@@ -42,10 +42,11 @@ class PendingTrust:
 
 def read_pending_trust(places: RootPaths) -> PendingTrust:
     """Read the registry and the trust store. Starts no process and writes nothing."""
-    files = read_files(find_environment(places, dict(os.environ)), None)
+    environment = find_environment(places, dict(os.environ))
+    files = read_files(environment, None)
     store = TrustStore.load(places.trust_file)
     items = store.pending(files.registry, lambda entry: summarize_entry(entry, files))
-    return PendingTrust(files.registry, store, items)
+    return PendingTrust(files.registry, store, with_facts(items, files, environment.bundled))
 
 
 def accept_trust(root: HeldRoot, digest: str) -> tuple[PendingTrust, Outcome]:

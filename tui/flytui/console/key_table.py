@@ -250,6 +250,18 @@ SECTIONS: tuple[KeySection, ...] = (
         ),
     ),
     KeySection(
+        "trust",
+        "Trust",
+        (
+            KeyAction("", "a", "", "trust what is ticked, once all that is listed or unfolded was on screen"),
+            KeyAction(
+                "", "enter", "", "unfold the entry under the cursor: what it would run, whole; or fold it"
+            ),
+            KeyAction("", "space", "", "leave the entry out, or tick it again"),
+            KeyAction("", "escape", "", "trust nothing now"),
+        ),
+    ),
+    KeySection(
         "question",
         "A question",
         (

@@ -18,7 +18,7 @@ from flytui.console.screens.base import PageScreen, PressAgainScreen
 from flytui.console.screens.main import MainScreen
 from flytui.console.screens.trust import TrustScreen
 from flytui.console.widgets.virtual_list import VirtualList
-from kits.console import HandClock, app_of, console, drawn, press, rows_drawn, until
+from kits.console import HandClock, app_of, console, drawn, press, read_through, rows_drawn, until
 from kits.fake_kernel import World, world
 from kits.values import (
     lease,
@@ -163,7 +163,7 @@ async def test_the_trust_question_arms_like_a_card_and_trusts_what_was_shown() -
         await until(pilot, lambda: isinstance(app.screen, TrustScreen))
         await press(pilot, "a", "enter")
         assert place.trusted == []
-        await until(pilot, lambda: app.screen.query_one(ArmedLines).arming.shown_at is not None)
+        await read_through(pilot, app.screen.query_one(ArmedLines))
         clock.advance(3)
         await press(pilot, "a")
         await until(pilot, lambda: place.trusted)
