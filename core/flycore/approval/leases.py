@@ -160,7 +160,7 @@ class HeldLease(NamedTuple):
                 )
             )
             and self.approved_risk.at_least(risk)
-            and not _larger(input_bytes(subject.input), self.approved_bytes)
+            and not outgrows(input_bytes(subject.input), self.approved_bytes)
         )
 
 
@@ -390,5 +390,5 @@ def _condition_fault(request: ApprovalRequest, condition: JsonObject) -> str:
     return ""
 
 
-def _larger(size: int, approved: int) -> bool:
+def outgrows(size: int, approved: int) -> bool:
     return size > approved * MAX_GROWTH_FACTOR and size > approved + MAX_GROWTH_BYTES

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from flycore.approval.allowance_offer import AllowanceOffer
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.enums import Choice, Code, RequestState, Risk
 from flytui.console.screens.arming import ArmingState
 from flytui.console.user_settings import KeyBindings
-from flytui.text.card import LABEL_CELLS, CardStyle, card_keys, render_card
+from flytui.text.card import LABEL_CELLS, CardStyle, KeyHint, card_keys, render_card
 from flytui.text.half_blocks import picture_lines
 from flytui.text.labels import duration, risk_title
 from flytui.text.lines import (
@@ -79,6 +80,8 @@ class CardFrame:
     notice: str = ""
     """Why a key did nothing, or what it asks for; `""` for no notice."""
     keys: KeyBindings = field(default_factory=KeyBindings)
+    offer: AllowanceOffer | None = None
+    """The allowance that stands first among the keys; None where there is none."""
 
 
 def title_lines(frame: CardFrame, width: int) -> list[StyledLine]:
@@ -186,11 +189,22 @@ def foot_lines(frame: CardFrame, width: int) -> list[StyledLine]:
         return _block_lines(frame, width)
     pairs = [
         (frame.keys.label_of_default("card", hint.key), hint.words)
-        for hint in card_keys(request, held=frame.ask.held)
+        for hint in _offered_first(card_keys(request, held=frame.ask.held), frame.offer)
         if not arming.viewer_reason or hint.key in _READ_ONLY_KEYS
     ]
     notice_lines = wrap(line(span(f" {frame.notice}", Tone.WARN)), width, 1) if frame.notice else []
     return [*notice_lines, *_readiness_lines(arming, frame.clock, width), *_wrapped_keys(pairs, width)]
+
+
+def _offered_first(hints: Sequence[KeyHint], offer: AllowanceOffer | None) -> list[KeyHint]:
+    """The keys with the offered allowance first, and how many approvals it would have covered."""
+    if offer is None:
+        return list(hints)
+    terms = offer.terms
+    words = (
+        f"allow {terms.calls} such calls for {terms.minutes} min… (covers {len(offer.covered)} you approved)"
+    )
+    return [KeyHint(key="l", words=words), *(hint for hint in hints if hint.key != "l")]
 
 
 def _block_lines(frame: CardFrame, width: int) -> list[StyledLine]:

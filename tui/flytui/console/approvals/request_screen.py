@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
+from flycore.approval.allowance_offer import AllowanceOffer, allowance_offer
 from flycore.approval.requests import choices
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
 from flycore.model.enums import Choice, RequestState
@@ -65,6 +66,8 @@ class RequestView(ArmedScreen[None]):
         self._block_press: tuple[str, float] | None = None
         """Digest of the request on which `b` was pressed once, and when."""
         self._ended_at: float | None = None
+        self._offered: tuple[tuple[Ask, ...], ApprovalRequest, AllowanceOffer | None] | None = None
+        """The allowance that was worked out last, with what it was worked out from."""
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Follow the queue. A request that changed under its id is shown and armed as another card."""
@@ -163,7 +166,17 @@ class RequestView(ArmedScreen[None]):
             block_pressed=self._block_confirm_open(self._state.clock()),
             notice=self._notice or self._state.notice,
             keys=self._state.keys,
+            offer=self._offer(self._ask),
         )
+
+    def _offer(self, ask: Ask) -> AllowanceOffer | None:
+        """The allowance that the card offers first."""
+        # Drawn ten times a second, and worked out only where the queue or the request has changed.
+        asks, known = self._state.asks, self._offered
+        if known is None or known[0] is not asks or known[1] is not ask.request:
+            known = (asks, ask.request, allowance_offer(ask.request, asks, self._state.now()))
+            self._offered = known
+        return known[2]
 
     def _block_confirm_open(self, now: float) -> bool:
         """Whether a second `b` would block the tool."""
@@ -247,7 +260,8 @@ class RequestScreen(RequestView):
                 self.app.push_screen(DenyReasonScreen(ask.request.tool), self._deny_callback(ask))
             case "l" if Choice.LEASE in offered and self._card_read():
                 self.app.push_screen(
-                    LeaseScreen(self._state, ask.request, self._sender(ask)), self._terms_callback(ask)
+                    LeaseScreen(self._state, ask.request, self._sender(ask), self._offer(ask)),
+                    self._terms_callback(ask),
                 )
             case "u" if Choice.RULE in offered and self._card_read():
                 self.app.push_screen(

@@ -4,11 +4,12 @@ Pure."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from flycore.approval.allowance_offer import pinnable_keys, pinned_condition
 from flycore.model.approval import ApprovalRequest
-from flycore.model.json import Json, JsonObject, pointer_keys
+from flycore.model.json import Json
 from flysafe.text import strict_text
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, wrap, wrapped
 
@@ -91,25 +92,15 @@ def form_after_key(form: TermsForm, key: str) -> TermsForm | None:
 
 def pin_fields(request: ApprovalRequest) -> tuple[TermsField, ...]:
     """A field for each key of the input whose value is not masked."""
-    # A rule is written to a file as text, so a pinned secret would stand there for everybody to read.
-    masked = {pointer_keys(pointer)[0] for pointer in _pointers(request)}
     return tuple(
-        TermsField(f"{PIN}{key}", key, ("anything", f"exactly {_json_line(value)}"))
-        for key, value in sorted(request.subject.input.items())
-        if key not in masked
+        TermsField(f"{PIN}{key}", key, ("anything", f"exactly {_json_line(request.subject.input[key])}"))
+        for key in pinnable_keys(request)
     )
-
-
-def condition(request: ApprovalRequest, keys: Iterable[str]) -> JsonObject | None:
-    """The JSON Schema that pins those keys to the request's values; None where there is no key."""
-    given = request.subject.input
-    properties: JsonObject = {key: {"const": given[key]} for key in keys}
-    return {"properties": properties, "required": list(properties)} if properties else None
 
 
 def condition_lines(request: ApprovalRequest, keys: Sequence[str]) -> list[StyledLine]:
     """The lines that give the condition in words, then as the JSON Schema that is written."""
-    schema = condition(request, keys)
+    schema = pinned_condition(request, keys)
     if schema is None:
         return [line(StyledText("Input     ", Tone.DIM), span("any input", Tone.WARN))]
     rows = [
@@ -158,10 +149,6 @@ def _field(field: TermsField) -> StyledLine:
         )
         parts.append(StyledText(" "))
     return (label, *parts)
-
-
-def _pointers(request: ApprovalRequest) -> tuple[str, ...]:
-    return tuple(pointer for pointer in request.masked if pointer.startswith("/"))
 
 
 def _json_line(value: Json) -> str:

@@ -8,6 +8,7 @@ Where the kernel refuses the answer, the form stays open and says why.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import ClassVar
 
@@ -16,6 +17,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from flycore.approval.allowance_offer import AllowanceOffer, pinned_condition
 from flycore.approval.leases import MAX_CALLS, lease_durations, lease_fault
 from flycore.model.approval import (
     Answer,
@@ -33,7 +35,6 @@ from flytui.console.approvals.card_lines import readiness
 from flytui.console.approvals.terms_form import (
     TermsField,
     TermsForm,
-    condition,
     condition_lines,
     form_after_key,
     form_lines,
@@ -43,8 +44,8 @@ from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.arming import ArmingState, KeyEffect
 from flytui.console.state import ConsoleState
 from flytui.console.widgets.lines import LineBar
-from flytui.text.labels import plural
-from flytui.text.lines import StyledLine, StyledText, Tone, keys_line, line, span, wrapped
+from flytui.text.labels import age, plural
+from flytui.text.lines import StyledLine, StyledText, Tone, keys_line, line, span, truncated, wrapped
 
 SendAnswer = Callable[[Answer], Awaitable[Outcome]]
 """Sends an answer for the request of the form, and gives the kernel's outcome. Raises FlyError where the
@@ -260,7 +261,15 @@ class LeaseScreen(TermsScreen):
     TITLES = ("Lease for the same caller", "Lease, to be approved")
     APPROVE_LABEL = "approve this lease"
 
-    def __init__(self, state: ConsoleState, request: ApprovalRequest, send: SendAnswer) -> None:
+    def __init__(
+        self,
+        state: ConsoleState,
+        request: ApprovalRequest,
+        send: SendAnswer,
+        offer: AllowanceOffer | None = None,
+    ) -> None:
+        """Build the form. Where there is an offer, its terms are chosen first."""
+        self._offer = offer
         self._durations = lease_durations(request)
         self._scopes = (
             LeaseScope.TOOL,
@@ -281,7 +290,21 @@ class LeaseScreen(TermsScreen):
             ),
             *pin_fields(request),
         )
+        if offer is not None:
+            fields = tuple(self._offered(field, offer.terms) for field in fields)
         super().__init__(state, request, TermsForm(fields), send)
+
+    def _offered(self, field: TermsField, terms: LeaseTerms) -> TermsField:
+        """The field with the option that the offer takes."""
+        if field.pin is not None:
+            properties = (terms.condition or {}).get("properties")
+            return replace(field, at=int(isinstance(properties, dict) and field.pin in properties))
+        options = {
+            "minutes": self._durations.index(terms.minutes),
+            "calls": terms.calls - 1,
+            "scope": self._scopes.index(terms.scope),
+        }
+        return replace(field, at=options[field.id])
 
     @property
     def terms(self) -> LeaseTerms:
@@ -291,7 +314,7 @@ class LeaseScreen(TermsScreen):
             minutes=self._durations[form.option_index("minutes")],
             calls=form.option_index("calls") + 1,
             scope=self._scopes[form.option_index("scope")],
-            condition=condition(self._request, form.pinned),
+            condition=pinned_condition(self._request, form.pinned),
         )
 
     def answer(self) -> Answer:
@@ -324,7 +347,22 @@ class LeaseScreen(TermsScreen):
             line(span("It ends earlier when the program, its entry or its level changes.", Tone.DIM)),
             *([line(span(_PARTIAL_NOTE.format(request.partial), Tone.WARN))] if request.partial else []),
         ]
-        return [*wrapped(facts, width, 10), (), *wrapped(notes, width)]
+        return [*wrapped(facts, width, 10), (), *wrapped(notes, width), *self._covered_lines(width)]
+
+    def _covered_lines(self, width: int) -> list[StyledLine]:
+        """The list of what the offered terms would have covered; no lines for other terms."""
+        offer = self._offer
+        if offer is None or self.terms != offer.terms:
+            return []
+        count = plural(len(offer.covered), "call")
+        rows = [line(span(f"It would have covered these {count} that you approved one by one:", Tone.STRONG))]
+        now = self._state.now()
+        for ask in offer.covered:
+            when = f"{age(now - (ask.decided_at or now))} ago"
+            given = ask.request.input_json[:width]
+            rows.append(line(span(f"  {when:>7}  ", Tone.DIM), span(ask.request.effect)))
+            rows.append(truncated(line(span(f"           {given}", Tone.QUOTE)), width))
+        return [(), *wrapped(rows, width, 11)]
 
 
 def _scope_words(request: ApprovalRequest, scopes: Sequence[LeaseScope]) -> tuple[str, ...]:
@@ -371,7 +409,7 @@ class RuleScreen(TermsScreen):
             tool=self._tools[form.option_index("tool")],
             because=" ".join(self._because.value.split()),
             caller=self._callers[form.option_index("caller")],
-            when=condition(self._request, form.pinned),
+            when=pinned_condition(self._request, form.pinned),
             expires=_expiry_day(self._state.now(), DAYS[form.option_index("expires")]),
         )
 
