@@ -162,7 +162,7 @@ class BatchScreen(ArmedTable[None]):
         caller = ask.request.caller
         asks = tuple(one for one in self._asks if one.request.caller.key == caller.key)
         title = f"Deny {plural(len(asks), 'request')} of {caller}"
-        note = "All of them are denied, whatever their risk. The caller receives what you write."
+        note = "Each of them, whatever its risk. The caller gets what you write."
         prompt = TextPromptScreen(title, note, "deny all and send", "back to the table")
         self.app.push_screen(prompt, self._denial_callback(asks))
 
