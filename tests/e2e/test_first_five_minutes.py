@@ -130,7 +130,7 @@ def press_until(
             return True
         if pattern is not None and re.search(pattern, tmux.screen()):
             return True
-        if scroll and "read to the last line" in tmux.screen():
+        if scroll and re.search(r"read to the last line|more pages? before", tmux.screen()):
             tmux.keys("PageDown")
         elif "keys ready" in tmux.screen():
             tmux.keys(key)

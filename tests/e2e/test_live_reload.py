@@ -59,6 +59,8 @@ def test_the_console_follows_the_file(root: Root) -> None:
 
         write_registry(root, entries(root, "first", "other"))
         tmux.sees("trust nothing now")
+        tmux.sees(r"other +!this folder")
+        tmux.keys("Enter")
         tmux.sees("bin-other/run")
         tmux.sees("keys ready ●")
         tmux.keys("Escape")

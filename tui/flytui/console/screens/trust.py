@@ -138,11 +138,11 @@ class TrustScreen(ArmedTable[bool]):
         folded = self._cursor not in self._unfolded
         ticked = len(self._ticked)
         pairs = [
-            (self._state.keys.label("card.approve"), f"trust {ticked} ticked"),
+            (self._state.keys.label("card.approve"), f"trust {ticked}"),
             ("Enter", "unfold" if folded else "fold"),
             ("Space", "tick" if self._cursor in self._left_out else "leave out"),
-            ("↑↓ PgDn", "move"),
-            ("Esc", "not now"),
+            ("↑↓", "move"),
+            ("Esc", "trust nothing now"),
         ]
         return key_lines_with_state(state, pairs if ticked else pairs[1:], width)
 
