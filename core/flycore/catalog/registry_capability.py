@@ -18,6 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from flycore.catalog.builtin import KNOWN, family_of
+from flycore.catalog.risk import undescribed
 from flycore.catalog.schemas import check_input
 from flycore.model.catalog import Capability, RiskRule
 from flycore.model.diagnostics import Diagnostic, Severity
@@ -148,7 +149,7 @@ def capability_from_spec(claim: ToolClaim, sidecar: str) -> Capability:
 
 
 def _new(name: str, spec: _Spec, sidecar: str) -> Capability:
-    description = spec.description or f"{name}, offered by the sidecar {sidecar}."
+    description = spec.description or undescribed(name, sidecar)
     return Capability(
         name=name,
         layer=Layer.ATOMIC,

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.risk import effect_sentence, quoted_value, risk_of
+from flycore.model.catalog import Capability
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import Risk
 from flycore.model.json import Json, JsonObject
@@ -47,11 +48,41 @@ def test_action_chooses_the_template() -> None:
     assert pressed == 'press "ctrl+s" in the window that has the focus'
 
 
-def test_tool_without_template_names_its_fields() -> None:
-    plain = msgspec.structs.replace(BLANK, effect="", name="notes.add")
-    assert effect_sentence(plain, {"a": 1, 'b"': 2}) == 'run notes.add with "a", "b\\""'
-    assert effect_sentence(plain, {}) == "run notes.add without input"
-    assert "1,000 fields in all" in effect_sentence(plain, {f"field{i}": i for i in range(1000)})
+MAIL: JsonObject = {
+    "type": "object",
+    "required": ["to", "subject"],
+    "properties": {"body": {}, "cc": {}, "to": {}, "subject": {}},
+}
+
+
+def described(description: str) -> Capability:
+    return msgspec.structs.replace(
+        BLANK, effect="", name="notes.send", sidecar="notes", description=description, input_schema=MAIL
+    )
+
+
+def test_a_tool_without_template_is_told_in_its_server_s_words_with_its_values() -> None:
+    given: JsonObject = {"body": "x" * 5000, "aux": [1] * 90, "cc": None, "subject": "hi", "to": "eve@x.y"}
+    assert effect_sentence(described("Sends a mail to e.g. a friend. Use it."), given) == (
+        'server says: "Sends a mail to e.g. a friend" with to "eve@x.y", subject "hi", body '
+        f'"{"x" * 48}"… (5,000 characters), cc null, aux of 90 items'
+    )
+    assert effect_sentence(described("\n Sends\nmore"), {}) == 'server says: "Sends" without input'
+
+
+@pytest.mark.parametrize("description", ["", "notes.send, offered by the sidecar notes."])
+def test_a_tool_that_says_nothing_is_named(description: str) -> None:
+    given: JsonObject = {"a": 1, 'b"': 2}
+    assert effect_sentence(described(description), given) == 'run notes.send with a 1, "b\\"" 2'
+    assert effect_sentence(described(description), {}) == "run notes.send without input"
+    many: JsonObject = {f"field{i}": i for i in range(1000)}
+    assert effect_sentence(described(description), many).endswith("field104 104, and 992 more fields")
+
+
+def test_a_server_s_sentence_cannot_end_its_own_quotes() -> None:
+    said = effect_sentence(described('Reads" with to "you@x'), {"to": "eve@x.y", 'x", to': 1})
+    assert said == 'server says: "Reads\\" with to \\"you@x" with to "eve@x.y", "x\\", to" 1'
+    assert len(effect_sentence(described("y" * 9000), {})) < 200
 
 
 @pytest.mark.parametrize(
