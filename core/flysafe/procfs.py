@@ -168,6 +168,15 @@ def executable_of(pid: int, proc: ProcFolder = PROC) -> str:
     return _text(path.removesuffix(_DELETED))
 
 
+def folder_of(pid: int, proc: ProcFolder = PROC) -> str:
+    """Return the working folder of the process; empty where it cannot be read or was removed."""
+    try:
+        path = os.fsencode(os.readlink(f"{os.fspath(proc)}/{pid}/cwd"))
+    except OSError:
+        return ""
+    return "" if path.endswith(_DELETED) else _text(path)
+
+
 def command_line(pid: int, proc: ProcFolder = PROC) -> tuple[str, ...]:
     """Return the arguments that the process shows; empty for a kernel thread and for an ended process."""
     raw = _read_file(f"{os.fspath(proc)}/{pid}/cmdline").rstrip(b"\0")

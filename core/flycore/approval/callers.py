@@ -9,18 +9,36 @@ from __future__ import annotations
 import os
 import re
 
-from flycore.model.caller import UNKNOWN_PROGRAM, Caller
-from flysafe.procfs import PROC, ProcFolder, ancestors, command_line, executable_of, read_process
+from flycore.approval.caller_names import name_of
+from flycore.model.caller import IN_MEMORY, UNKNOWN_PROGRAM, Caller
+from flysafe.procfs import (
+    PROC,
+    ProcFolder,
+    ancestor_names,
+    ancestors,
+    command_line,
+    environment_value,
+    executable_of,
+    folder_of,
+    read_process,
+    terminal_of,
+)
 
 SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "csh", "busybox", "ash"})
+WRAPPERS = frozenset(
+    {"env", "timeout", "sudo", "doas", "xargs", "nice", "ionice", "nohup", "setsid", "stdbuf", "time"}
+)
+"""Programs that only start another one. A call that comes through one is the call of the program above."""
 OWN_COMMAND = "flytui"
+_IN_MEMORY_PATH = "/memfd:"
+_PANE = re.compile(r"%[0-9]{1,9}")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*t?")
 _OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
 
 
 def identify_peer(pid: int, door: str, *, proc: ProcFolder = PROC) -> Caller:
     """Return the caller behind the process `pid`: the process itself or its nearest ancestor that is neither
-    a shell nor flytui, or the process itself where all of them are.
+    a shell, a wrapper such as `timeout`, nor flytui, or the process itself where all of them are.
 
     A process that has ended gives a caller with the program `unknown`. Never raises.
     """
@@ -34,7 +52,7 @@ def _is_intermediary(pid: int, proc: ProcFolder) -> bool:
     """Return whether the process only passes the call on for the program that started it."""
     executable = executable_of(pid, proc)
     name = os.path.basename(executable) or _process_name(pid, proc)
-    return name in SHELLS or is_own_command(name, command_line(pid, proc))
+    return name in SHELLS or name in WRAPPERS or is_own_command(name, command_line(pid, proc))
 
 
 def distinguish_callers(pid: int, caller: Caller, *, proc: ProcFolder = PROC) -> str:
@@ -77,7 +95,43 @@ def _caller(pid: int, door: str, proc: ProcFolder) -> Caller:
     if before is None or after is None or before.started != after.started:
         return Caller(door=door, program=UNKNOWN_PROGRAM, pid=pid)
     program = os.path.basename(executable) or before.name or UNKNOWN_PROGRAM
-    return Caller(door=door, program=program, executable=executable, pid=pid, started=before.started)
+    if executable.startswith(_IN_MEMORY_PATH):
+        program, executable = IN_MEMORY, ""
+    return Caller(
+        door=door,
+        program=program,
+        executable=executable,
+        pid=pid,
+        started=before.started,
+        name=_name(pid, proc),
+        folder=folder_of(pid, proc),
+        terminal=_terminal(pid, proc),
+        ancestors=ancestor_names(pid, proc),
+    )
+
+
+def _name(pid: int, proc: ProcFolder) -> str:
+    """Return what a person calls the program. An interpreter that runs no script file has the name of the
+    nearest program above it that has one."""
+    for candidate in (pid, *ancestors(pid, proc)):
+        if candidate != pid and _is_intermediary(candidate, proc):
+            continue
+        executable = executable_of(candidate, proc)
+        if executable.startswith(_IN_MEMORY_PATH):
+            executable = ""
+        name = name_of(executable or _process_name(candidate, proc), command_line(candidate, proc))
+        if name:
+            return name
+    return ""
+
+
+def _terminal(pid: int, proc: ProcFolder) -> str:
+    """Return the terminal of the process: its device, and its pane where it is one of tmux."""
+    device = terminal_of(pid, proc)
+    pane = environment_value(pid, "TMUX_PANE", proc)
+    if not _PANE.fullmatch(pane):
+        return device
+    return f"tmux pane {pane} ({device})" if device else f"tmux pane {pane}"
 
 
 def _process_name(pid: int, proc: ProcFolder) -> str:

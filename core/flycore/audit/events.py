@@ -417,7 +417,11 @@ def _parent_fields(request: CallRequest) -> dict[str, str]:
 
 
 def _caller_fields(caller: Caller) -> dict[str, Json]:
-    return {"caller": _bounded(str(caller)), "callerKey": _bounded(caller.key)}
+    return {
+        "caller": _bounded(str(caller)),
+        "callerKey": _bounded(caller.key),
+        **_non_empty(callerName=_bounded(caller.name)),
+    }
 
 
 def _input_fields(masked: Json) -> dict[str, Json]:

@@ -26,6 +26,7 @@ from flycore.audit.record import ALL_TIME, LONGEST_NAME, LogRecord, TimeRange, p
 from flycore.model.approval import Checks
 from flycore.model.audit import ApprovalReport, Metrics
 from flycore.model.base import Value
+from flycore.model.caller import Caller
 from flycore.model.enums import RequestState
 
 MOST_RECORDS = 1_000
@@ -106,9 +107,9 @@ class Projection:
         """Report how often a person was asked, in total and per caller and tool."""
         return ApprovalReport(total=self._fatigue.all(), pairs=self._fatigue.pairs())
 
-    def past_decisions(self, caller_key: str, tool: str, input_digest: str, since: str) -> Checks:
+    def past_decisions(self, caller: Caller, tool: str, input_digest: str, since: str) -> Checks:
         """Count a person's decisions on that very call of that program since a time of the log."""
-        return self._decisions.decisions(program_of(caller_key), tool, input_digest, since)
+        return self._decisions.decisions(_caller_of(caller.key, caller.name), tool, input_digest, since)
 
     def _reset(self) -> None:
         self.seq = 0
@@ -311,7 +312,7 @@ def _finished_record(record: CallRecord, line: LogRecord) -> CallRecord:
     )
 
 
-# Past decisions on equal calls: the same program, tool and input.
+# Past decisions on equal calls: the same caller, tool and input.
 
 
 MOST_DECIDED_CALLS = 10_000
@@ -321,8 +322,14 @@ MOST_DECISIONS = 100
 _CallKey = tuple[str, str, str]
 
 
+def _caller_of(key: str, name: str) -> str:
+    """The caller as its decisions are counted: its program and its own name, without the process."""
+    # One interpreter runs many scripts, and the decision on one of them says nothing about another.
+    return f"{program_of(key)} {name[:LONGEST_NAME]}"
+
+
 class PastDecisions:
-    """A person's decisions, by program, tool and input digest."""
+    """A person's decisions, by caller, tool and input digest."""
 
     def __init__(self) -> None:
         self._by_call: OrderedDict[_CallKey, deque[tuple[str, bool]]] = OrderedDict()
@@ -331,15 +338,15 @@ class PastDecisions:
         """Take the line of a decided request. Only an answer by a person has a choice; others are skipped."""
         if not line.choice or line.decision not in (RequestState.APPROVED, RequestState.DENIED):
             return
-        key = line.program, line.tool[:LONGEST_NAME], line.input_digest
+        key = _caller_of(line.caller_key, line.caller_name), line.tool[:LONGEST_NAME], line.input_digest
         decisions = self._by_call.pop(key, None) or deque(maxlen=MOST_DECISIONS)
         decisions.append((line.time, line.decision == RequestState.APPROVED))
         self._by_call[key] = decisions  # put back at the end: the first key is the one decided longest ago
         if len(self._by_call) > MOST_DECIDED_CALLS:
             self._by_call.popitem(last=False)
 
-    def decisions(self, program: str, tool: str, input_digest: str, since: str) -> Checks:
+    def decisions(self, caller: str, tool: str, input_digest: str, since: str) -> Checks:
         """Count the approvals and denials of that call since a time, written as in the log."""
-        decisions = self._by_call.get((program, tool[:LONGEST_NAME], input_digest), ())
+        decisions = self._by_call.get((caller, tool[:LONGEST_NAME], input_digest), ())
         approved = [approved for time, approved in decisions if time >= since]
         return Checks(approved=approved.count(True), denied=approved.count(False))

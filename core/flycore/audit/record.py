@@ -30,6 +30,7 @@ class LogRecord(msgspec.Struct, frozen=True, rename="camel"):
     tool: str = ""
     caller: str = ""
     caller_key: str = ""
+    caller_name: str = ""
     sidecar: str = ""
     status: str = ""
     code: str = ""

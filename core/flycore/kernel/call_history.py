@@ -16,7 +16,7 @@ from flycore.audit.projection import MOST_VALUE_CHARS, CallRecord, Projection
 from flycore.model.approval import Checks, Subject
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Artifact, CallDecision, CallError, Picture, ToolResult
-from flycore.model.caller import parse_caller_key
+from flycore.model.caller import Caller, parse_caller_key
 from flycore.model.clock import Clock
 from flycore.model.enums import Code, Level, Phase, RequestState, Status
 from flycore.model.events import Event, EventClass, Publish
@@ -185,12 +185,12 @@ class CallHistory:
         """Return the metrics per tool, over all calls or those of one caller."""
         return self._projection.metrics_of(caller_key) if caller_key else self._projection.metrics()
 
-    def checks(self, subject: Subject) -> Checks:
-        """Count a person's decisions on the same call of the same program today, in the local time zone."""
+    def checks(self, subject: Subject, caller: Caller) -> Checks:
+        """Count a person's decisions on the same call of the same caller today, in the local time zone."""
         today = datetime.fromtimestamp(self._clock.now(), UTC).astimezone()
         day = today.replace(hour=0, minute=0, second=0, microsecond=0)
         since = f"{day.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
-        return self._projection.past_decisions(subject.caller, subject.tool, digest(subject.input), since)
+        return self._projection.past_decisions(caller, subject.tool, digest(subject.input), since)
 
 
 # The reader of images that calls made, for clients that may see the call.

@@ -8,6 +8,10 @@ from flycore.model.base import Value
 
 UNKNOWN_PROGRAM = "unknown"
 """The program's name where the program behind a connection cannot be identified."""
+IN_MEMORY = "program in memory"
+"""The program's name where it has no file: its path would be another one at each start."""
+UNIDENTIFIED = frozenset({UNKNOWN_PROGRAM, IN_MEMORY})
+"""The names under which programs call that cannot be told from each other."""
 _MOST_DIGITS = 20
 """Digits of a process id or a start time; a longer number is not part of a key."""
 SIDECAR_PREFIX = "sidecar "
@@ -36,6 +40,20 @@ class Caller(Value, frozen=True, kw_only=True):
     """For a sidecar: the call that it makes this one in, and that call's caller, in words."""
     parent_call_id: str = ""
     """For a sidecar: the id of that call; empty where it is not known."""
+    name: str = ""
+    """What a person calls the program: the agent's own name, or the package or file name of the script that
+    an interpreter runs. Like everything a process shows, it may be forged, and no rule matches it."""
+    folder: str = ""
+    """The program's working folder when it connected; empty where it cannot be read."""
+    terminal: str = ""
+    """The program's terminal, such as `tmux pane %3 (pts/4)`; empty where it has none."""
+    ancestors: tuple[str, ...] = ()
+    """The processes above it, nearest first, each as its name and process id."""
+
+    @property
+    def title(self) -> str:
+        """The caller's name in a person's words."""
+        return self.name or self.program
 
     @property
     def is_sidecar(self) -> bool:
@@ -46,7 +64,7 @@ class Caller(Value, frozen=True, kw_only=True):
     @property
     def is_program(self) -> bool:
         """Whether the caller is an identified program that no kernel started."""
-        return self.program != UNKNOWN_PROGRAM and not self.is_sidecar
+        return self.program not in UNIDENTIFIED and not self.is_sidecar
 
     @property
     def key(self) -> str:

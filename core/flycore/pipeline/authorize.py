@@ -260,7 +260,7 @@ async def make_request(
         seal=prepared.seal,
         delegates=prepared.delegates,
         why=prepared.verdict.rules,
-        checks=context.past_calls.checks(prepared.subject),
+        checks=context.past_calls.checks(prepared.subject, request.caller),
         said=prepared.masks.text(request.said),
         asked_at=0.0,
         expires_at=0.0,

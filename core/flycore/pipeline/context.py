@@ -26,6 +26,7 @@ from flycore.approval.quota import Quota
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.audit.log import AuditLog
 from flycore.model.approval import Checks, MatchedRule, Subject
+from flycore.model.caller import Caller
 from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.clock import Clock
 from flycore.model.enums import Risk
@@ -253,7 +254,7 @@ class PastCalls(Protocol):
         """Wait until the log has been read."""
         ...
 
-    def checks(self, subject: Subject) -> Checks:
+    def checks(self, subject: Subject, caller: Caller) -> Checks:
         """How a person answered the same call earlier today."""
         ...
 

@@ -21,7 +21,7 @@ from flycore.catalog.schemas import (
 )
 from flycore.model.base import Value
 from flycore.model.call import Caller
-from flycore.model.caller import UNKNOWN_PROGRAM
+from flycore.model.caller import UNIDENTIFIED
 from flycore.model.diagnostics import nearest
 from flycore.model.json import Json, JsonObject, pointer_join
 
@@ -142,7 +142,7 @@ def match_caller(pattern: str, caller: Caller | None) -> Match:
     if matches(pattern, identity):
         return Match.YES
     # A caller that could not be identified is not a caller that differs: a deny for it must not fall away.
-    return Match.UNKNOWN if not identity or caller.program == UNKNOWN_PROGRAM else Match.NO
+    return Match.UNKNOWN if not identity or caller.program in UNIDENTIFIED else Match.NO
 
 
 def match_input(when: JsonObject | None, input: JsonObject | None) -> Match:

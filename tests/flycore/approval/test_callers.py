@@ -208,3 +208,55 @@ def test_a_real_tmux_is_asked(tmp_path: Path) -> None:
         assert said == [""]
     finally:
         subprocess.run(["tmux", "-S", socket, "kill-server"], check=True, env=environ)
+
+
+@pytest.mark.parametrize("wrapper", ["timeout", "env", "sudo", "xargs", "nice", "setsid"])
+def test_a_wrapper_is_not_the_caller(tree: Tree, wrapper: str) -> None:
+    tree.add(20, 1, "/opt/claude/claude", started=77)
+    tree.add(30, 20, f"/usr/bin/{wrapper}", argv=(wrapper, "60", "flytui", "call"))
+    tree.add(40, 30, "/usr/bin/python3.11", argv=("python3.11", "/x/bin/flytui", "call", "file.hash"))
+    caller = identify_peer(40, "socket", proc=tree.root)
+    assert (caller.program, caller.pid, caller.title) == ("claude", 20, "Claude Code")
+
+
+def test_two_sessions_differ_by_terminal_or_folder(tree: Tree, tmp_path: Path) -> None:
+    pane = "HOME=/root\0TMUX_PANE=%7\0"
+    tree.add(10, 1, "/usr/bin/tmux", comm="tmux: server")
+    tree.add(20, 10, "/opt/claude/claude", environ=pane)
+    tree.add(21, 10, "/opt/claude/claude", environ="TMUX_PANE=evil\x1b[2J\0")
+    for pid in (20, 21):
+        (tree.root / str(pid) / "cwd").symlink_to(tmp_path / f"shop{pid}")
+    first, second = (identify_peer(pid, "socket", proc=tree.root) for pid in (20, 21))
+    assert (first.folder, first.terminal) == (str(tmp_path / "shop20"), "tmux pane %7")
+    assert (second.folder, second.terminal) == (str(tmp_path / "shop21"), "")
+    assert first.ancestors == ("tmux: server 10",)
+
+
+def test_a_program_without_a_file_is_named_by_what_it_runs(tree: Tree) -> None:
+    tree.add(20, 1, "/memfd:sealed-ab12 (deleted)", comm="worker")
+    caller = identify_peer(20, "socket", proc=tree.root)
+    assert "memfd" not in f"{caller} {caller.key} {caller.title}"
+    assert caller.title == "worker"
+    assert not caller.is_sidecar
+
+
+def test_python_code_has_the_name_of_the_program_above_and_an_identity_of_its_own(tree: Tree) -> None:
+    tree.add(20, 1, "/usr/bin/node", argv=("node", "/usr/lib/node_modules/@google/gemini-cli/dist/index.js"))
+    tree.add(30, 20, "/usr/bin/bash")
+    tree.add(40, 30, "/usr/bin/python3", argv=("python3", "-c", "import os"))
+    caller = identify_peer(40, "socket", proc=tree.root)
+    assert (caller.pid, caller.program, caller.title) == (40, "python3", "Gemini CLI")
+
+
+def test_a_real_process_shows_its_folder_and_its_script(tmp_path: Path) -> None:
+    script = tmp_path / "notes_agent.py"
+    script.write_text("print('up', flush=True)\ninput()\n")
+    with subprocess.Popen(
+        [sys.executable, str(script)], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline()
+        caller = identify_peer(child.pid, "socket")
+        child.communicate(b"\n")
+    assert (caller.title, caller.folder) == ("notes_agent.py", str(tmp_path))
+    assert caller.ancestors

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import statistics
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from flycore.audit.projection import Projection, approvals, history, metrics
 from flycore.audit.query import tail
 from flycore.audit.record import TimeRange
 from flycore.model.audit import ToolMetrics
+from flycore.model.call import Caller
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 LOGS = 200 if FULL else 12
@@ -366,3 +369,31 @@ def test_a_projection_fed_line_by_line_is_the_one_read_anew(site: Any, seed: int
     assert live.seq == anew.seq == writer.log.seq
     for name in CALLERS:
         assert live.metrics_of(f"{name}:7:99") == anew.metrics_of(f"{name}:7:99")
+
+
+def test_decisions_are_counted_by_caller_not_by_its_interpreter(tmp_path: Path) -> None:
+    """One interpreter runs many scripts; a wrapper's process is not the caller's."""
+    projection = Projection(tmp_path)
+    for seq, (name, pid) in enumerate((("notes.py", 5), ("notes.py", 6), ("other.py", 7)), 1):
+        line = {
+            "seq": seq,
+            "time": "2026-06-01T10:00:00.000000Z",
+            "event": "APPROVAL_DECIDED",
+            "tool": "t",
+            "callerKey": f"socket:/usr/bin/python3:{pid}:1",
+            "callerName": name,
+            "inputDigest": "d",
+            "decision": "approved",
+            "choice": "approve-once",
+        }
+        projection.add_line(json.dumps(line).encode())
+    counts = {
+        name: projection.past_decisions(
+            Caller(door="socket", program="python3", executable="/usr/bin/python3", pid=9, name=name),
+            "t",
+            "d",
+            "2026-06-01",
+        ).approved
+        for name in ("notes.py", "other.py", "")
+    }
+    assert counts == {"notes.py": 2, "other.py": 1, "": 0}

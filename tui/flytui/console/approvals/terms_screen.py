@@ -26,6 +26,7 @@ from flycore.model.approval import (
     Outcome,
     RuleTerms,
 )
+from flycore.model.caller import UNIDENTIFIED
 from flycore.model.enums import Choice, Decision, LeaseScope, Risk
 from flycore.model.errors import FlyError
 from flycore.model.json import JsonObject
@@ -470,7 +471,7 @@ def _program_pattern(request: ApprovalRequest) -> tuple[str, ...]:
     """A pattern that matches the caller's program and nothing else; empty where there is no such pattern."""
     caller = request.caller
     name = caller.executable or caller.program
-    sure = bool(name) and "*" not in name and len(name) <= MAX_PATTERN and caller.program != "unknown"
+    sure = bool(name) and "*" not in name and len(name) <= MAX_PATTERN and caller.program not in UNIDENTIFIED
     sure = sure and not caller.is_sidecar
     return (name,) if sure else ()
 
