@@ -15,7 +15,7 @@ import msgspec
 
 from flycore.audit.redact import names_secret, redact, redact_text
 from flycore.catalog.diff import DIAGNOSTICS, SIDECAR_PREFIX, SOURCE_PREFIXES
-from flycore.model.approval import Answer, ApprovalRequest, Lease, LeaseTerms
+from flycore.model.approval import Answer, ApprovalRequest, Lease, LeaseTerms, NamedPlaces
 from flycore.model.call import Caller, CallError, CallRequest, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Code, Level, RequestState, Status
@@ -62,6 +62,7 @@ MOST_NAMES = 256
 MOST_TEXT = 4_096
 """Characters that are logged of a text from outside, such as an error message."""
 
+NO_PLACES = NamedPlaces()
 _compact = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -137,11 +138,18 @@ def tool_started(
     level: Level,
     seal: str,
     authority: str,
+    named: NamedPlaces = NO_PLACES,
+    input_bytes: int = 0,
 ) -> JsonObject:
     """Fields for the start of a call, the last line before its effect.
 
-    `authority` is what permitted the call: the id of a request or a lease, or a rule.
+    `authority` is what permitted the call: the id of a request or a lease, or a rule. `named` and
+    `input_bytes` are what later cards compare their calls with.
     """
+    places: dict[str, list[Json]] = {
+        "hosts": [redact_text(_bounded(name)) for name in named.hosts],
+        "folders": [redact_text(_bounded(name)) for name in named.folders],
+    }
     return {
         "callId": request.call_id,
         "tool": _bounded(request.tool),
@@ -153,6 +161,8 @@ def tool_started(
         "seal": seal,
         "authority": authority,
         **_non_empty(**_parent_fields(request)),
+        **{name: value for name, value in places.items() if value},
+        **({"inputBytes": input_bytes} if input_bytes else {}),
     }
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from pathlib import Path
+from statistics import median
 
 import msgspec
 
@@ -23,7 +24,7 @@ from flycore.audit.events import (
 from flycore.audit.metrics import ApprovalFatigue, ToolTallies
 from flycore.audit.query import Follower
 from flycore.audit.record import ALL_TIME, LONGEST_NAME, LogRecord, TimeRange, program_of, read_line
-from flycore.model.approval import Checks
+from flycore.model.approval import Checks, NamedPlaces, PastUse
 from flycore.model.audit import ApprovalReport, Metrics
 from flycore.model.base import Value
 from flycore.model.caller import Caller
@@ -111,8 +112,13 @@ class Projection:
         """Count a person's decisions on that very call of that program since a time of the log."""
         return self._decisions.decisions(_caller_of(caller.key, caller.name), tool, input_digest, since)
 
+    def past_use(self, tool: str, named: NamedPlaces) -> PastUse:
+        """Compare places that a call names, and its tool, with the calls that have started."""
+        return self._places.past_use(tool, named)
+
     def _reset(self) -> None:
         self.seq = 0
+        self._places = PastPlaces()
         self._decisions = PastDecisions()
         self._follower = Follower(self._folder)
         self._history = History(self._max_calls, self._tool, self._caller)
@@ -131,6 +137,8 @@ class Projection:
         elif line.event == APPROVAL_DECIDED:
             self._fatigue.add_decision(line)
             self._decisions.add(line)
+        elif line.event == TOOL_STARTED:
+            self._places.add(line)
         elif line.event in _ENDS:
             self._tools.add(line)
             self._tallies_of(line.caller_key[:LONGEST_NAME]).add(line)
@@ -350,3 +358,64 @@ class PastDecisions:
         decisions = self._by_call.get((caller, tool[:LONGEST_NAME], input_digest), ())
         approved = [approved for time, approved in decisions if time >= since]
         return Checks(approved=approved.count(True), denied=approved.count(False))
+
+
+# What calls from this root have named before, and how large the inputs of a tool are.
+
+
+MOST_PLACES = 5_000
+"""Hosts, and folders, that are kept; beyond this the one that was named longest ago is dropped."""
+MOST_SIZES = 25
+"""Sizes of inputs that are kept for one tool."""
+LEAST_SIZES = 5
+"""From so many sizes on, a tool has a usual one."""
+
+
+class _ToolUse:
+    """The seal that was approved last for a tool, and the sizes of its latest inputs."""
+
+    def __init__(self) -> None:
+        self.approved_seal = ""
+        self.sizes: deque[int] = deque(maxlen=MOST_SIZES)
+
+
+class PastPlaces:
+    """Hosts and folders that calls have named, and the latest use of each tool."""
+
+    def __init__(self) -> None:
+        self._hosts: OrderedDict[str, None] = OrderedDict()
+        self._folders: OrderedDict[str, None] = OrderedDict()
+        self._tools: OrderedDict[str, _ToolUse] = OrderedDict()
+
+    def add(self, line: LogRecord) -> None:
+        """Take the line of a started call. A call that was denied has none, and makes nothing familiar."""
+        for known, names in ((self._hosts, line.hosts), (self._folders, line.folders)):
+            for name in names:
+                known.pop(name, None)
+                known[name[:LONGEST_NAME]] = None
+                if len(known) > MOST_PLACES:
+                    known.popitem(last=False)
+        key = line.tool[:LONGEST_NAME]
+        use = self._tools.pop(key, None) or _ToolUse()
+        self._tools[key] = use
+        if len(self._tools) > MOST_DECIDED_CALLS:
+            self._tools.popitem(last=False)
+        if line.seal and line.authority.startswith(_BY_PERSON):
+            use.approved_seal = line.seal
+        if line.input_bytes > 0:
+            use.sizes.append(line.input_bytes)
+
+    def past_use(self, tool: str, named: NamedPlaces) -> PastUse:
+        """Compare a call with those that have started."""
+        use = self._tools.get(tool[:LONGEST_NAME]) or _ToolUse()
+        usual = int(median(use.sizes)) if len(use.sizes) >= LEAST_SIZES else 0
+        return PastUse(
+            new_hosts=tuple(name for name in named.hosts if name not in self._hosts),
+            new_folders=tuple(name for name in named.folders if name not in self._folders),
+            approved_seal=use.approved_seal,
+            usual_bytes=usual,
+        )
+
+
+_BY_PERSON = "request "
+"""What `authority` begins with where a person approved the very call."""

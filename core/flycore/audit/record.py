@@ -45,6 +45,10 @@ class LogRecord(msgspec.Struct, frozen=True, rename="camel"):
     waited_ms: int = 0
     level: str = ""
     authority: str = ""
+    seal: str = ""
+    hosts: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    input_bytes: int = 0
     parent_call_id: str = ""
     input_digest: str = ""
     input: msgspec.Raw = _NO_VALUE

@@ -13,7 +13,7 @@ import anyio.to_thread
 import msgspec
 
 from flycore.audit.projection import MOST_VALUE_CHARS, CallRecord, Projection
-from flycore.model.approval import Checks, Subject
+from flycore.model.approval import Checks, NamedPlaces, PastUse, Subject
 from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Artifact, CallDecision, CallError, Picture, ToolResult
 from flycore.model.caller import Caller, parse_caller_key
@@ -191,6 +191,10 @@ class CallHistory:
         day = today.replace(hour=0, minute=0, second=0, microsecond=0)
         since = f"{day.astimezone(UTC).replace(tzinfo=None).isoformat(timespec='microseconds')}Z"
         return self._projection.past_decisions(caller, subject.tool, digest(subject.input), since)
+
+    def past_use(self, tool: str, named: NamedPlaces) -> PastUse:
+        """What the log knows of these places, and of earlier calls of the tool."""
+        return self._projection.past_use(tool, named)
 
 
 # The reader of images that calls made, for clients that may see the call.

@@ -8,7 +8,7 @@ import msgspec
 
 from flycore.model.base import Value
 from flycore.model.call import Caller, Picture, PlanStep
-from flycore.model.enums import Choice, Code, Decision, LeaseScope, Level, RequestState, Risk
+from flycore.model.enums import AttentionCode, Choice, Code, Decision, LeaseScope, Level, RequestState, Risk
 from flycore.model.json import JsonObject, digest
 from flycore.model.program import Seal, SealedDelegate, first_partial
 from flycore.model.stability import PermissionReport
@@ -122,6 +122,33 @@ class Checks(Value, frozen=True, kw_only=True):
     denied: int = 0
 
 
+class Attention(Value, frozen=True, kw_only=True):
+    """Something about a call that a person should look at."""
+
+    code: AttentionCode
+    text: str
+
+
+class NamedPlaces(Value, frozen=True, kw_only=True):
+    """The places that a call's input names."""
+
+    hosts: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    """Folders outside the project."""
+
+
+class PastUse(Value, frozen=True, kw_only=True):
+    """What the log knows of the places that a call names, and of earlier calls of its tool."""
+
+    new_hosts: tuple[str, ...] = ()
+    """Those of its hosts that no call from this root has named before."""
+    new_folders: tuple[str, ...] = ()
+    approved_seal: str = ""
+    """The seal of the program that a person approved last for this tool; empty where none is known."""
+    usual_bytes: int = 0
+    """The median size of the tool's inputs; 0 where too few are known."""
+
+
 class ApprovalRequest(Value, frozen=True, kw_only=True):
     """One approval request. The card is drawn from this value alone, never from a text that the caller sent
     for it."""
@@ -139,6 +166,13 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     """The capability's sentence with the input's values in it."""
     input_json: str
     """Canonical JSON of the input, with secrets masked."""
+    fields: tuple[str, ...] = ()
+    """The names of the input's fields in the order in which a person reads them: those that the tool's schema
+    requires, then the others."""
+    required: tuple[str, ...] = ()
+    """The names of the fields that the schema requires."""
+    attention: tuple[Attention, ...] = ()
+    """What a person should look at, the most important first."""
     masked: tuple[str, ...] = ()
     """JSON pointers of the masked fields. For high risk, they count as not read."""
     subject: Subject

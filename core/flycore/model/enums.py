@@ -179,6 +179,28 @@ class Effective(StrEnum):
         return self in (Effective.AVAILABLE, Effective.DEGRADED)
 
 
+class AttentionCode(StrEnum):
+    """What a person should look at on a card, the most seldom harmless first. `docs/approvals.md` has a
+    section for each."""
+
+    HIDDEN_CHARACTERS = "hidden-characters"
+    LOOK_ALIKES = "look-alikes"
+    PIPE_TO_SHELL = "pipe-to-shell"
+    RECURSIVE_DELETE = "recursive-delete"
+    SUDO = "sudo"
+    PRESSES_ENTER = "presses-enter"
+    CREDENTIAL = "credential"
+    PUNYCODE = "punycode-host"
+    RAW_ADDRESS = "raw-address"
+    WRITES_OUTSIDE = "writes-outside"
+    DOT_FILE = "dot-file"
+    PROGRAM_CHANGED = "program-changed"
+    DENIED_TODAY = "denied-today"
+    NEW_HOST = "new-host"
+    NEW_PATH = "new-path"
+    UNUSUAL_SIZE = "unusual-size"
+
+
 class ReasonCode(StrEnum):
     """Why a tool is unavailable, degraded or disabled."""
 

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import msgspec
 
+from flycore.approval.attention import AttentionFacts, attention, named_places
 from flycore.approval.leases import page_host
 from flycore.approval.quota import QuotaRefusal
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
-from flycore.catalog.risk import effect_sentence
-from flycore.model.approval import ApprovalRequest, Ask, QueueFull
+from flycore.catalog.risk import effect_sentence, ordered_fields, required_fields
+from flycore.model.approval import ApprovalRequest, Ask, Attention, NamedPlaces, QueueFull
 from flycore.model.base import Value
 from flycore.model.enums import Code, Decision, Phase, RequestState, Status
 from flycore.model.json import JsonObject, canonical_json
@@ -239,7 +240,19 @@ async def make_request(
 ) -> ApprovalRequest:
     """The content of the card, with secrets masked. The queue sets its times and its confirmation letters."""
     request, entry = call.request, prepared.target.entry
-    effect, text = await run_aside(is_large(prepared.input), _shown_input, prepared)
+    effect, text, named = await run_aside(is_large(prepared.input), _shown_input, prepared, context.app_root)
+    schema = prepared.target.capability.input_schema
+    checks = context.past_calls.checks(prepared.subject, request.caller)
+    facts = AttentionFacts(
+        tool=request.tool,
+        input=prepared.input,
+        app_root=str(context.app_root),
+        read_only=prepared.target.capability.read_only,
+        seal=prepared.seal.digest,
+        denied_today=checks.denied,
+        past=context.past_calls.past_use(request.tool, named),
+    )
+    found = await run_aside(is_large(prepared.input), attention, facts)
     return ApprovalRequest(
         id=secrets.token_hex(8),
         call_id=request.call_id,
@@ -251,6 +264,9 @@ async def make_request(
         risk=prepared.risk,
         effect=effect,
         input_json=text,
+        fields=ordered_fields(schema, prepared.input),
+        required=required_fields(schema),
+        attention=tuple(Attention(code=one.code, text=prepared.masks.text(one.text)) for one in found),
         subject=prepared.subject,
         subject_digest=prepared.subject_digest,
         reach=prepared.sandbox.permissions,
@@ -260,7 +276,7 @@ async def make_request(
         seal=prepared.seal,
         delegates=prepared.delegates,
         why=prepared.verdict.rules,
-        checks=context.past_calls.checks(prepared.subject, request.caller),
+        checks=checks,
         said=prepared.masks.text(request.said),
         asked_at=0.0,
         expires_at=0.0,
@@ -275,7 +291,9 @@ async def make_request(
     )
 
 
-def _shown_input(prepared: Prepared) -> tuple[str, str]:
-    """The sentence about the call's effect and the input's canonical JSON, both with secrets masked."""
+def _shown_input(prepared: Prepared, app_root: Path) -> tuple[str, str, NamedPlaces]:
+    """The sentence about the call's effect and the input's canonical JSON, both with secrets masked, and the
+    places that the input names."""
     shown = prepared.masks.json(prepared.input)
-    return effect_sentence(prepared.target.capability, shown), canonical_json(shown)
+    named = named_places(prepared.input, str(app_root))
+    return effect_sentence(prepared.target.capability, shown), canonical_json(shown), named

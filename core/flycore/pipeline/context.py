@@ -25,7 +25,7 @@ from flycore.approval.queue import ApprovalQueue
 from flycore.approval.quota import Quota
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.audit.log import AuditLog
-from flycore.model.approval import Checks, MatchedRule, Subject
+from flycore.model.approval import Checks, MatchedRule, NamedPlaces, PastUse, Subject
 from flycore.model.caller import Caller
 from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.clock import Clock
@@ -256,6 +256,10 @@ class PastCalls(Protocol):
 
     def checks(self, subject: Subject, caller: Caller) -> Checks:
         """How a person answered the same call earlier today."""
+        ...
+
+    def past_use(self, tool: str, named: NamedPlaces) -> PastUse:
+        """What the log knows of these places, and of earlier calls of the tool."""
         ...
 
 

@@ -9,15 +9,16 @@ from functools import partial
 
 import anyio.to_thread
 
+from flycore.approval.attention import named_places
 from flycore.approval.desktop_control import controls_desktop
 from flycore.audit import events as audit_events
 from flycore.catalog.executable_tools import executable_call
 from flycore.catalog.registry_capability import allowed_paths
 from flycore.catalog.schemas import check_output, needs_process
-from flycore.model.approval import Preview
+from flycore.model.approval import NamedPlaces, Preview
 from flycore.model.call import CallRequest
 from flycore.model.enums import Code, Kind, Phase, SealKind, Status
-from flycore.model.json import JsonObject
+from flycore.model.json import JsonObject, canonical_json
 from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import ResolvedProgram
 from flycore.pipeline.authorize import Authorization
@@ -324,6 +325,9 @@ def _controls_desktop(prepared: Prepared) -> bool:
 
 
 def _record_start(run: RunContext, call: Call, prepared: Prepared, permit: Authorization) -> None:
+    # This runs on the event loop, which a large input must not hold: its places stay unknown.
+    small = not is_large(prepared.input)
+    named = named_places(prepared.input, str(run.root.places.app_root)) if small else NamedPlaces()
     fields = audit_events.tool_started(
         call.request,
         sidecar=prepared.target.entry.id,
@@ -332,6 +336,8 @@ def _record_start(run: RunContext, call: Call, prepared: Prepared, permit: Autho
         level=prepared.sandbox.level,
         seal=prepared.seal.digest,
         authority=permit.authority,
+        named=named,
+        input_bytes=len(canonical_json(prepared.input)) if small else 0,
     )
     run.audit.append(audit_events.TOOL_STARTED, fields, sync=True)
     call.report(Phase.RUNNING)

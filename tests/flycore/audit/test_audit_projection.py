@@ -17,6 +17,7 @@ from flycore.audit.metrics import MOST_PAIRS, MOST_TOOLS, NO_SUCH_TOOL, OTHERS, 
 from flycore.audit.projection import Projection, approvals, history, metrics
 from flycore.audit.query import tail
 from flycore.audit.record import TimeRange
+from flycore.model.approval import NamedPlaces, PastUse
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Caller
 
@@ -397,3 +398,33 @@ def test_decisions_are_counted_by_caller_not_by_its_interpreter(tmp_path: Path) 
         for name in ("notes.py", "other.py", "")
     }
     assert counts == {"notes.py": 2, "other.py": 1, "": 0}
+
+
+def started(seq: int, tool: str, **more: object) -> bytes:
+    line = {"seq": seq, "time": "2026-06-01T10:00:00.000000Z", "event": "TOOL_STARTED", "tool": tool, **more}
+    return json.dumps(line).encode()
+
+
+def test_only_calls_that_started_make_a_place_familiar(tmp_path: Path) -> None:
+    projection = Projection(tmp_path)
+    named = NamedPlaces(hosts=("a.example", "b.example"), folders=("/etc",))
+    projection.add_line(
+        started(1, "t", hosts=["a.example"], inputBytes=10, seal="one", authority="request r")
+    )
+    for seq in range(2, 5):
+        projection.add_line(started(seq, "t", inputBytes=10 * seq, seal="two", authority="lease l"))
+    assert projection.past_use("t", named) == PastUse(
+        new_hosts=("b.example",), new_folders=("/etc",), approved_seal="one"
+    )
+    projection.add_line(started(5, "t", inputBytes=1_000))
+    assert projection.past_use("t", named).usual_bytes == 30
+    assert projection.past_use("other", named) == PastUse(new_hosts=("b.example",), new_folders=("/etc",))
+
+
+def test_the_places_that_are_kept_are_bounded(tmp_path: Path) -> None:
+    projection = Projection(tmp_path)
+    for seq in range(1, 202):
+        projection.add_line(started(seq, "t", hosts=[f"h{seq}-{number}" for number in range(32)]))
+    old, new = NamedPlaces(hosts=("h1-0",)), NamedPlaces(hosts=("h201-31",))
+    assert projection.past_use("t", old).new_hosts == ("h1-0",)
+    assert projection.past_use("t", new).new_hosts == ()
