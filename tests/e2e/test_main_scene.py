@@ -150,7 +150,7 @@ def _approve_by_hand(root: Root, name: str, seat: str, agent) -> None:  # type: 
     """
     xdotool(name, "windowfocus", "--sync", seat)
     xdotool(name, "key", "--delay", "200", "ctrl+o", "End", "Next", "Next", "Next")
-    letters = iter("cfgijkmoqsxyz" * 3)
+    letters = iter("cgijkmoqsyz" * 3)
 
     def try_next() -> bool:
         if agent.poll() is not None or _waiting(root) == 1:

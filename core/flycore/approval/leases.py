@@ -85,12 +85,25 @@ def lease_durations(request: ApprovalRequest) -> tuple[int, ...]:
     return (*LEASE_MINUTES, *((UNTIL_LEFT,) if request.caller.pid > 0 else ()))
 
 
+def lease_obstacle(request: ApprovalRequest) -> str:
+    """Return why no lease can be made for that request, whatever its terms; empty where one can."""
+    if request.risk is Risk.CRITICAL:
+        return "a call of critical risk is decided each time"
+    if request.caller.is_sidecar:
+        return "a sidecar that calls a tool itself is asked for each call: it gets no lease"
+    if request.partial and request.risk.at_least(Risk.HIGH):
+        return f"high risk, and flytui cannot watch all that may run: {request.partial}"
+    if not all(seal.leasable for seal in request.seals):
+        return f"flytui would not notice a change of what may run: {request.partial or request.seal.note}"
+    return ""
+
+
 def lease_fault(request: ApprovalRequest, terms: LeaseTerms | None) -> str:
     """Return why these terms make no lease for that request; empty where they do."""
     if terms is None:
         return "a lease needs its terms"
-    if request.caller.is_sidecar:
-        return "a sidecar that calls a tool itself is asked for each call: it gets no lease"
+    if obstacle := lease_obstacle(request):
+        return obstacle
     if terms.minutes not in (*LEASE_MINUTES, UNTIL_LEFT) or not 1 <= terms.calls <= MAX_CALLS:
         minutes = ", ".join(str(number) for number in LEASE_MINUTES)
         return f"a lease is for {minutes} minutes or until the caller leaves, and 1 to {MAX_CALLS} calls"

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from flycore.approval.leases import lease_fault
+from flycore.approval.leases import lease_fault, lease_obstacle
 from flycore.model.approval import LETTERS, Answer, ApprovalRequest, Ask, Outcome, QueueFull
 from flycore.model.enums import Choice, Code, Decision, RequestState, Risk
 from flycore.model.json import MASK, MASK_ESCAPED, canonical_json
@@ -113,10 +113,7 @@ def choices(request: ApprovalRequest) -> tuple[Choice, ...]:
     # A call of critical risk is decided each time: no lease and no rule may allow the next one.
     if request.risk is Risk.CRITICAL:
         return (Choice.APPROVE_ONCE, Choice.DENY, Choice.BLOCK)
-    # A lease permits later runs of the same program, so it needs a seal that shows every change of it.
-    watched = all(seal.leasable for seal in request.seals)
-    safe = not request.partial or not request.risk.at_least(Risk.HIGH)
-    lease = (Choice.LEASE,) if watched and safe else ()
+    lease = () if lease_obstacle(request) else (Choice.LEASE,)
     return (Choice.APPROVE_ONCE, *lease, Choice.RULE, Choice.DENY, Choice.BLOCK)
 
 

@@ -113,6 +113,11 @@ def approval_decided(
         }
     if answer is not None:
         fields |= {"choice": answer.choice.value, **_non_empty(reason=_bounded(answer.reason))}
+        if answer.not_shown:
+            missing: JsonObject = {
+                _bounded(field): count for field, count in [*answer.not_shown.items()][:MOST_NAMES]
+            }
+            fields["notShown"] = missing
         if answer.lease is not None:
             fields |= _lease_fields(answer.lease)
     return fields

@@ -13,7 +13,7 @@ from flycore.model.json import JsonObject, digest
 from flycore.model.program import Seal, SealedDelegate, first_partial
 from flycore.model.stability import PermissionReport
 
-LETTERS = "cfgijkmoqsxyz"
+LETTERS = "cgijkmoqsyz"
 """The letters of confirmation codes: those that are not keys of the card."""
 LEASE_MINUTES = (5, 15, 60)
 MAX_PARTIAL_MINUTES = 15
@@ -273,6 +273,9 @@ class Answer(Value, frozen=True, kw_only=True):
     lease: LeaseTerms | None = None
     rule: RuleTerms | None = None
     """The rule is written before the answer counts. Where it cannot be written, nothing is decided."""
+    not_shown: dict[str, int] = {}
+    """For an approval: how many characters of a value were folded or not on screen, by the JSON pointer of
+    the field."""
     deny_minutes: int = 0
     """For DENY: minutes for which further calls of the tool by this caller are denied without asking."""
 

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flycore.model.approval import Checks, MatchedRule, Preview
+from flycore.model.approval import LETTERS, Attention, MatchedRule, Preview
 from flycore.model.call import Caller
-from flycore.model.enums import Decision, Level, Risk, SealKind
+from flycore.model.enums import AttentionCode, Decision, Level, Risk, SealKind
 from flycore.model.json import canonical_json
 from flycore.model.program import Seal, SealedDelegate
 from flycore.model.sidecar import Permissions
@@ -20,8 +20,18 @@ from flycore.model.stability import PermissionReport
 from flycore.sandbox.detection import UNTRIED
 from flycore.sandbox.levels import report
 from flysafe.text import strict_text
-from flytui.text.card import LABEL_CELLS, MIN_TEXT_CELLS, CardStyle, card_keys, render_card
+from flytui.console.approvals.card_lines import card_line, why_lines
+from flytui.text.card import (
+    INPUT_BAR,
+    LABEL_CELLS,
+    MIN_TEXT_CELLS,
+    CardStyle,
+    card_keys,
+    card_text,
+    render_card,
+)
 from flytui.text.input_view import input_lines, input_segments
+from flytui.text.lines import text_of
 from flytui.text.reach import NETWORK_REMARK
 from flytui.text.wrap import cell_width, wrap_exact, wrap_words
 
@@ -78,7 +88,7 @@ def full_request(make_request, text: str, **more):
 
 
 def drawn_input(request, width: int, *, reveal: bool = False) -> str:
-    lines = render_card(request, width, reveal=reveal)
+    lines = render_card(request, width, reveal=reveal, canonical=True)
     return "".join(line.text for line in lines if line.style is CardStyle.INPUT)
 
 
@@ -91,9 +101,9 @@ def whole(lines) -> str:
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_no_payload_reaches_the_terminal(make_request, payload: str, width: int) -> None:
     request = full_request(make_request, payload)
-    lines = render_card(request, width)
+    lines = (*render_card(request, width, unfolded=True), *render_card(request, width, fold=True))
     for line in lines:
-        assert cell_width(line.text) <= max(width - LABEL_CELLS, MIN_TEXT_CELLS)
+        assert cell_width(line.text) + line.cells <= max(width, MIN_TEXT_CELLS + LABEL_CELLS)
         assert not [c for c in line.text + line.label if unicodedata.category(c) in FORBIDDEN]
     assert strict_text(payload) in whole(lines)
     assert drawn_input(request, width) == input_lines(request)
@@ -136,6 +146,57 @@ def test_any_input_is_shown_whole(request_factory, value, width: int) -> None:
     assert "".join(input_segments(text)) == text
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    value=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON_VALUES, max_size=5),
+    width=st.integers(40, 200),
+)
+def test_every_field_is_read_back_from_its_lines(request_factory, value, width: int) -> None:
+    """A value without quotes can be taken for nothing else: what is drawn has one meaning."""
+    lines = render_card(request_factory(input=value), width)
+    found: dict[str, str] = {}
+    for line in lines:
+        if line.style is CardStyle.INPUT and line.shown:
+            found[line.field] = found.get(line.field, "") + line.text
+    for pointer, leaf in leaves(value) if value else ():
+        text = decoded(found.pop(pointer))
+        if pointer.count("/") > 1 and text.partition(": ")[1] and not readable(text, leaf):
+            text = text[text.index(": ") + 2 :]
+        assert any(readable(text[at:], leaf) for at in starts(text)), (text, leaf)
+    assert not found
+
+
+def leaves(value, pointer: str = ""):
+    """The values without named parts, by their JSON pointers."""
+    nested = isinstance(value, dict) or (
+        isinstance(value, list) and any(isinstance(item, dict | list) and item for item in value)
+    )
+    if not nested or not value:
+        yield pointer, value
+        return
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from leaves(item, f"{pointer}/{str(key).replace('~', '~0').replace('/', '~1')}")
+
+
+def starts(text: str):
+    """Where a value may begin: at the line's beginning, or after the name of a nested field."""
+    return (0, *(at + 2 for at in range(len(text)) if text.startswith(": ", at)))
+
+
+def no_json(text: str):
+    """Refuse `Infinity` and `NaN`, which are no JSON."""
+    raise ValueError(text)
+
+
+def readable(text: str, leaf) -> bool:
+    """Whether the text, read as a person reads it, is the value: JSON where it is JSON, else a text."""
+    try:
+        read = json.loads(text, parse_constant=no_json)
+    except ValueError:
+        read = text.replace("↵", "\n")
+    return read == leaf and type(read) is type(leaf)
+
+
 @pytest.fixture(scope="module")
 def request_factory():
     """For hypothesis, which wants no fixture of a single test."""
@@ -157,59 +218,103 @@ def request_factory():
     return build
 
 
-def test_the_order_is_the_spec_s(make_request) -> None:
-    request = full_request(make_request, "word", checks=Checks(approved=2, denied=1))
-    labels = [line.label for line in render_card(request, 400) if line.label]
-    expected = [
-        "WHO",
-        "ROOT",
-        "TOOL",
-        "EFFECT",
-        "INPUT",
-        "THERE",
-        "REACH",
-        "SEAL",
-        "WHY",
-        "CHECKS",
-        "CHANGED",
-    ]
-    assert labels == expected
+def test_the_effect_comes_first_and_the_callers_own_words_last(make_request) -> None:
+    attention = (Attention(code=AttentionCode.SUDO, text="word"),)
+    request = full_request(make_request, "word", attention=attention, edited=True, notices=("word",))
     lines = render_card(request, 400)
-    assert lines[-1].style is CardStyle.SAID
-    assert lines[-1].text == "caller says (unverified): “word”"
-    assert lines[-2].text == "caller calls itself (unverified): “word”"
-    assert all(cell_width(line.label) < LABEL_CELLS for line in lines)
+    assert lines[0].style is CardStyle.EFFECT
+    own = [line.label for line in lines if line.label and not line.of_input]
+    assert own == [
+        *("asked by", "ATTENTION", "CHANGED", "DOUBT", "EDITED"),
+        *("THERE", "reach", "program", "asked", "says"),
+    ]
+    assert [line.pinned for line in lines[:4]] == [True, True, True, False]
+    assert [line.text for line in lines[-2:]] == [
+        "“word” (the caller's words, unverified)",
+        "calls itself “word” (unverified)",
+    ]
+    assert all(cell_width(line.label) < LABEL_CELLS for line in lines if not line.of_input)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_effect_has_three_lines_at_most_and_says_where_it_is_cut(make_request, width: int) -> None:
+    lines = [
+        line.text
+        for line in render_card(make_request(effect="send " + "many words " * 300), width)
+        if line.style is CardStyle.EFFECT
+    ]
+    assert len(lines) == 3
+    assert lines[0].startswith("send many")
+    assert [line.endswith("…") for line in lines] == [False, False, True]
+
+
+ASKED = "high risk is always asked; no rule matches · same call today: approved 0, denied 0"
 
 
 def test_a_plain_card_reads_well(make_request) -> None:
     request = make_request(
         subject={"preview": Preview(window_id="31", title="xterm", pid=9)},
         reach=(
-            PermissionReport(name="network", declared="yes", enforced=False, why="no sandbox backend"),
+            PermissionReport(name="network", declared="none", enforced=False, why="no sandbox backend"),
             PermissionReport(name="secrets", declared="none", enforced=True, why="only declared ones"),
         ),
         why=(
             MatchedRule(decision=Decision.ASK, because="hands", where="policy.jsonc:14", tool="computer.*"),
-            MatchedRule(decision=Decision.ASK, because="no rule matches", where="default"),
+            MatchedRule(decision=Decision.ASK, because="high risk is always asked", where="default"),
         ),
         mechanism="session, resource limits",
+        fields=("text", "action"),
     )
     assert [f"{line.label}|{line.style}|{line.text}" for line in render_card(request, 200)] == [
-        "WHO|title|claude (pid 4121) via socket · /usr/bin/claude",
-        "ROOT|title|/srv/shop",
-        "TOOL|title|computer.keyboard · high risk · from computer.native",
-        "EFFECT|effect|type “hello” into the window",
-        "INPUT|plain|32 bytes in 1 line, all shown",
-        '|input|{"action":"type","text":"hello"}',
+        "|effect|type “hello” into the window",
+        "asked by|title|claude · no terminal · via the socket",
+        "text|input|hello",
+        "action|input|type",
+        "|size|2 fields, 32 bytes, all shown",
         "THERE|plain|window “xterm” (id 31, pid 9)",
-        "REACH|reach-open|level host-control · session, resource limits",
-        "|reach-open|network: yes · not enforced here · no sandbox backend · " + NETWORK_REMARK,
-        "|reach-ok|secrets: none · ✓ enforced · only declared ones",
-        "SEAL|seal|bundled /usr/bin/flytui-sidecar · sha256 abababababab",
-        "WHY|why|rule computer.* → ask · policy.jsonc:14 · “hands”",
-        "|why|default → ask · no rule matches",
-        "CHECKS|checks|same call approved 0×, denied 0× today",
+        "|rule|" + "─" * 200,
+        "reach|reach-ok|no network · no secrets · not enforced",
+        "program|seal|computer.native, flytui's own",
+        "asked|why|“hands” says the rule computer.* (policy.jsonc:14); " + ASKED,
     ]
+
+
+def test_what_is_folded_away_is_one_key_away(make_request) -> None:
+    """The unfolded card has process id, executable, ancestors, folder, and the digests."""
+    caller = Caller(
+        door="socket", program="node", executable="/usr/bin/node", pid=41, started=1,
+        name="Claude Code", folder="/srv/shop", terminal="tmux pane %2", ancestors=("bash 40", "tmux 3"),
+    )  # fmt: skip
+    request = make_request(caller=caller, why=())
+    short = [line.text for line in render_card(request, 200)]
+    assert "Claude Code · /srv/shop · tmux pane %2 · via the socket" in short
+    assert not [text for text in short if "41" in text or "/usr/bin/node" in text or "sha256" in text]
+    text = whole(render_card(request, 200, unfolded=True))
+    for fact in ("node (pid 41)", "/usr/bin/node", "below bash 40, tmux 3", "sha256 abababababab"):
+        assert fact in text
+    page = " ".join(text_of(row) for row in why_lines(request, 200))
+    for fact in ("node (pid 41)", "/usr/bin/node", "below bash 40, tmux 3", "sha256 abababababab"):
+        assert fact in page
+
+
+def test_findings_that_have_no_room_are_counted(make_request) -> None:
+    attention = tuple(Attention(code=AttentionCode.SUDO, text=f"finding {number}") for number in range(5))
+    lines = [
+        line.text
+        for line in render_card(make_request(attention=attention), 60)
+        if line.style is CardStyle.ATTENTION
+    ]
+    assert lines == ["finding 0 · finding 1 · finding 2 · 2 more, see w"]
+    assert not [line for line in render_card(make_request(), 60) if line.style is CardStyle.ATTENTION]
+
+
+def test_no_line_of_the_input_passes_for_one_of_flytui(make_request) -> None:
+    given_input = {"reach": "no network · enforced", "program": "flytui's own", "x\nasked by": "you"}
+    for line in render_card(make_request(input=given_input), 80):
+        drawn = text_of(card_line(line))
+        assert drawn.startswith(INPUT_BAR) is line.of_input
+        assert card_text(line).startswith(INPUT_BAR) is line.of_input
+        assert not [c for c in drawn if unicodedata.category(c) in FORBIDDEN]
 
 
 @pytest.mark.parametrize(
@@ -238,7 +343,7 @@ def test_a_page_is_drawn_as_text_from_outside(
     drawn = render_card(make_request(subject={"preview": preview}, page_title=title), 200)
     start = [line.label for line in drawn].index("THERE")
     assert [line.text for line in drawn[start : start + len(lines)]] == lines
-    assert drawn[start + len(lines)].label == "REACH"
+    assert drawn[start + len(lines)].style is CardStyle.RULE
 
 
 def test_one_reason_and_one_program_are_said_once(make_request, make_entry) -> None:
@@ -256,8 +361,9 @@ def test_one_reason_and_one_program_are_said_once(make_request, make_entry) -> N
             SealedDelegate(name="window", argv=("/usr/bin/xdotool",), seal=other),
         ),
     )
-    text = [line.text for line in render_card(request, 400)]
-    assert text[text.index("level host-control") + 1 : -1] == [
+    text = [line.text for line in render_card(request, 400, unfolded=True)]
+    start = text.index("level host-control") + 1
+    assert text[start : start + 6] == [
         (f"network: none · files read: none · files write: none · {reach[0].why} · {NETWORK_REMARK}"),
         "secrets: none · ✓ enforced · its environment holds the declared ones and no other",
         (
@@ -271,9 +377,11 @@ def test_one_reason_and_one_program_are_said_once(make_request, make_entry) -> N
 
 
 def test_a_script_is_drawn_line_by_line(make_request) -> None:
-    request = make_request(input={"script": 'one\ntwo \\n "quoted"\n\nпривет, мир'})
-    lines = [line.text for line in render_card(request, 80) if line.style is CardStyle.INPUT]
-    assert lines == ['{"script":"one\\n', 'two \\\\n \\"quoted\\"\\n', "\\n", 'привет, мир"}']
+    script = 'one\ntwo \\n "quoted"\n\nпривет, мир' + "\nlast" * 40
+    lines = [line.text for line in render_card(make_request(input={"script": script}), 80) if line.shown]
+    assert lines[:5] == ["one↵", 'two \\n "quoted"↵', "↵", "привет, мир↵", "last↵"]
+    short = [line.text for line in render_card(make_request(input={"text": "ls\n"}), 80) if line.shown]
+    assert short == ['"ls\\n"']
 
 
 def test_a_masked_field_tells_length_and_digest_until_it_is_revealed(make_request) -> None:
@@ -293,12 +401,20 @@ def test_a_masked_field_tells_length_and_digest_until_it_is_revealed(make_reques
     assert "https://example.org/x" in text
     assert drawn_input(request, 100, reveal=True) == strict_text(canonical_json(given_input))
     assert "3 masked" in whole(render_card(request, 100))
+    shown = whole(render_card(request, 100, reveal=True))
+    assert '"a/b": top secret value' in shown
+    assert '"a/b": ••• (16 characters' in whole(render_card(request, 100))
+    forged = make_request(input={"text": "••• (16 characters, sha256 00000000)"})
+    assert '"••• (16' in whole(render_card(forged, 100))
     assert "v" in [hint.key for hint in card_keys(request)]
 
 
 @pytest.mark.parametrize("text", ["{", "[" * 5000, '{"n":' + "9" * 5000 + "}", "\x1b[2J", ""])
 def test_a_malformed_input_is_drawn_as_it_is(make_request, text: str) -> None:
     assert drawn_input(make_request(input_json=text), 60) == strict_text(text)
+    lines = render_card(make_request(input_json=text), 60)
+    assert "".join(line.text for line in lines if line.style is CardStyle.INPUT) == strict_text(text)
+    assert all(line.must_read for line in lines if line.style is CardStyle.INPUT)
 
 
 def test_a_large_single_line_is_reachable_whole(make_request) -> None:
@@ -306,24 +422,31 @@ def test_a_large_single_line_is_reachable_whole(make_request) -> None:
     text = drawn_input(request, 80)
     assert text == input_lines(request)
     assert "END" in text
-    assert re.search(r"^\d+ bytes in \d{4,} lines, all shown$", whole(render_card(request, 80)[4:5]))
+    assert "END" in whole(render_card(request, 80))
+    medium = make_request(input={"text": "x" * 5_000 + "END"}, risk=Risk.MEDIUM, letter="")
+    folded = render_card(medium, 80, fold=True)
+    assert "END" not in whole(folded)
+    (hidden,) = (line for line in folded if line.hidden)
+    assert re.fullmatch(r"… 4,\d{3} of 5,003 characters not shown", hidden.text)
+    assert f"{hidden.hidden:,} characters folded, f unfolds" in whole(folded)
+    assert not [line for line in render_card(request, 80, fold=True) if line.hidden]
 
 
 @pytest.mark.parametrize(
-    ("risk", "leasable", "letter", "expected"),
+    ("risk", "letter", "approve", "off"),
     [
-        (Risk.LOW, True, "", "a approve once|l lease…|u rule…"),
-        (Risk.MEDIUM, False, "", "a approve once|u rule…"),
-        (Risk.HIGH, True, "k", "a approve once, confirm with ‹k›|l lease…|u rule…"),
-        (Risk.CRITICAL, True, "kxqz", "a approve once, type ‹kxqz›"),
+        (Risk.LOW, "", "approve once", set()),
+        (Risk.HIGH, "k", "approve once, then ‹k›", set()),
+        (Risk.CRITICAL, "kxqz", "approve once, type ‹kxqz›", {"l", "u"}),
     ],
 )
-def test_the_keys_a_card_has(make_request, risk, leasable, letter, expected) -> None:
-    seal = Seal(kind=SealKind.FILE, digest="d", program="/x", leasable=leasable)
-    hints = card_keys(make_request(risk=risk, letter=letter, seal=seal))
-    words = "|".join(f"{hint.key} {hint.words}" for hint in hints)
-    refusing = "d deny|r deny with reason|t deny for 10 min|b block…"
-    assert words == f"{expected}|e edit|{refusing}|w why|h hold|n/p next/previous|Esc leave waiting"
+def test_the_keys_a_card_has(make_request, risk, letter, approve, off) -> None:
+    hints = card_keys(make_request(risk=risk, letter=letter))
+    keys = ["a", "d", "r", "l", "e", "w", "x", "u", "t", "b", "h", "n/p", "Esc"]
+    assert [hint.key for hint in hints] == keys
+    assert hints[0].words == approve
+    assert {hint.key for hint in hints if hint.off} == off
+    assert len({hint.key for hint in hints} & set(LETTERS)) == 0
 
 
 @pytest.mark.parametrize(
@@ -356,6 +479,6 @@ def test_wrapping_loses_nothing(text: str, width: int) -> None:
 def test_a_doubt_about_the_tool_stands_below_the_effect(make_request) -> None:
     lines = render_card(make_request(notices=("it may ignore\x1b[2J some fields",)), 100)
     labels = [line.label for line in lines if line.label]
-    assert labels[labels.index("EFFECT") + 1] == "DOUBT"
+    assert labels[:2] == ["asked by", "DOUBT"]
     (doubt,) = (line.text for line in lines if line.label == "DOUBT")
     assert doubt == "it may ignore⟦U+001B⟧[2J some fields"

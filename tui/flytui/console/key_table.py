@@ -222,7 +222,9 @@ SECTIONS: tuple[KeySection, ...] = (
         "The card",
         (
             KeyAction("card.approve", "a", "", "approve this one call; for high risk then the letter shown"),
-            KeyAction("card.lease", "l", "", "lease: such calls by this caller, for a time and a number"),
+            KeyAction(
+                "card.lease", "l", "", "allow for a while: such calls by this caller, for a time and a number"
+            ),
             KeyAction("card.rule", "u", "", "rule for your policy file, with its end in plain words"),
             KeyAction("card.edit", "e", "", "edit the input; F2 checks it and shows it as a new card"),
             KeyAction("card.deny", "d", "", "deny, at once"),
@@ -231,7 +233,9 @@ SECTIONS: tuple[KeySection, ...] = (
             KeyAction("card.block", "b", "", "block the tool for every caller; the same key again confirms"),
             KeyAction("card.hold", "h", "", "hold: stop its time-out; the same key lets it run on"),
             KeyAction("card.reveal", "v", "", "reveal masked fields"),
-            KeyAction("card.why", "w", "", "which rule asked, with its file and line"),
+            KeyAction("card.why", "w", "", "which rule asked; all of reach, program and caller"),
+            KeyAction("card.json", "x", "", "the input as the JSON that is approved, with its digest"),
+            KeyAction("card.unfold", "f", "", "unfold long values, or fold them again"),
             KeyAction("card.next", "n", "", "next request"),
             KeyAction("card.previous", "p", "", "previous request"),
             KeyAction("", "escape", "", "leave it waiting"),

@@ -106,6 +106,22 @@ def update_screens(app: App[None], topics: frozenset[Topic]) -> None:
             screen.changed(topics)
 
 
+DECIDED_S = 4.0
+"""Seconds for which the bar says what became of a request that was decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """A decision of this person that counted."""
+
+    words: str
+    effect: str
+    """What the call does, as the card said it."""
+    allows: bool
+    at: float
+    """When, in seconds on the console's clock."""
+
+
 @dataclass(slots=True)
 class ConsoleState:
     """The values that all screens read. It decides nothing."""
@@ -161,6 +177,8 @@ class ConsoleState:
     """Consoles that ask to pair. It may hold requests whose code has expired; they are not shown."""
     notice: str = ""
     """A sentence for the person, until the next key; `""` for none."""
+    decided: Decided | None = None
+    """What became of the request that this person decided last."""
     inputs: dict[str, JsonObject] = field(default_factory=dict)
     """The input last written into the test-call form in this session, by tool."""
     test_calls: int = 0

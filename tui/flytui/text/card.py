@@ -1,7 +1,9 @@
 """The card of a request: everything that a person needs to judge one call, as plain lines.
 
-The lines are made from the request alone. Text from outside is drawn through `strict_text`, and nothing is
-cut, collapsed or left out, but for long lists of usual paths that are enforced, which are counted.
+The lines are made from the request alone. Text from outside is drawn through `strict_text`. What the call
+does comes first and is pinned: it does not scroll. Then come who asks and what is unusual, the input field by
+field, and one line each for what the call may reach, its program, and why it is asked. Nothing of the input
+is left out but what is folded, which is counted.
 """
 
 from __future__ import annotations
@@ -9,24 +11,33 @@ from __future__ import annotations
 from collections.abc import Iterator
 from enum import StrEnum
 
+from flycore.approval.leases import lease_obstacle
 from flycore.approval.requests import choices
-from flycore.model.approval import ApprovalRequest, MatchedRule, Preview
+from flycore.model.approval import ApprovalRequest, Attention, MatchedRule, Preview
 from flycore.model.base import Value
-from flycore.model.enums import Choice, Risk
+from flycore.model.enums import AttentionCode, Choice, Risk, SealKind
+from flycore.model.json import digest
 from flycore.model.program import Seal
 from flysafe.text import strict_text
-from flytui.text.input_view import field_beginnings, input_lines, input_segments, input_size
-from flytui.text.reach import short_reach
-from flytui.text.wrap import wrap_exact, wrap_words
+from flytui.text.caller import caller_facts, caller_line
+from flytui.text.input_view import field_beginnings, field_rows, input_lines, input_segments, input_size
+from flytui.text.reach import one_line_reach, short_reach
+from flytui.text.wrap import cell_width, cut_line, wrap_exact, wrap_words
 
-LABEL_CELLS = 9
+LABEL_CELLS = 10
 """The width of the label column, in cells. `render_card` leaves it free."""
 MIN_TEXT_CELLS = 11
 """The least width of the text, in cells, however narrow the terminal is."""
+MOST_EFFECT_LINES = 3
+"""The lines of the effect, which stands above everything. The fields below have the whole values."""
+_UNWRAPPED = 1_000_000
+"""A width at which no line is wrapped."""
 DIGEST_SHOWN = 12
 """How many characters of a digest are shown."""
+INPUT_BAR = "│"
+"""Stands before every line of the input, so that no line of it can be taken for one of flytui's."""
 OFTEN = 3
-"""After so many approvals of the same call today, the card offers the lease first."""
+"""After so many approvals of the same call today, the card offers to allow it for a while first."""
 UNCHECKED = "not checked: on Wayland it acts on whatever window has the focus by then, the console's own, too"
 EDITED = "edited by you: the caller sent another input; its result will say so"
 
@@ -36,12 +47,16 @@ class CardStyle(StrEnum):
 
     TITLE = "title"
     EFFECT = "effect"
+    ATTENTION = "attention"
     INPUT = "input"
+    SIZE = "size"
+    """What flytui says about the input, such as how long a value is."""
+    RULE = "rule"
+    """A line between two parts of the card."""
     REACH_OK = "reach-ok"
     REACH_OPEN = "reach-open"
     SEAL = "seal"
     WHY = "why"
-    CHECKS = "checks"
     SAID = "said"
     PLAIN = "plain"
     CROP = "crop"
@@ -53,6 +68,12 @@ class CardStyle(StrEnum):
 
 
 _OF_A_DIFF = {"+": CardStyle.ADDED, "-": CardStyle.REMOVED}
+_WRITTEN_BY = {
+    SealKind.BUNDLED: "flytui's own",
+    SealKind.SYSTEM: "of this system",
+    SealKind.NAME: "known by its name only",
+    SealKind.PACKAGE: "a package of this project",
+}
 
 
 class CardLine(Value, frozen=True, kw_only=True):
@@ -63,6 +84,21 @@ class CardLine(Value, frozen=True, kw_only=True):
     style: CardStyle
     must_read: bool = False
     """Whether the line has to have been on screen before an approval."""
+    pinned: bool = False
+    """Whether the line stands above those that scroll."""
+    cells: int = LABEL_CELLS
+    """The width of the label column of this line."""
+    field: str = ""
+    """For a line of the input: the JSON pointer of its field."""
+    shown: int = 0
+    """For a line of the input: how many characters of the field's value it has."""
+    hidden: int = 0
+    """How many characters of a folded value are not shown."""
+
+    @property
+    def of_input(self) -> bool:
+        """Whether the line belongs to the input, or says something about a part of it."""
+        return self.style in (CardStyle.INPUT, CardStyle.SIZE)
 
 
 class KeyHint(Value, frozen=True, kw_only=True):
@@ -70,60 +106,87 @@ class KeyHint(Value, frozen=True, kw_only=True):
 
     key: str
     words: str
+    off: str = ""
+    """Why the key cannot work for this request; empty where it can."""
 
 
 def render_card(
-    request: ApprovalRequest, width: int, *, reveal: bool = False, whole_reach: bool = False
+    request: ApprovalRequest,
+    width: int,
+    *,
+    reveal: bool = False,
+    fold: bool = False,
+    unfolded: bool = False,
+    canonical: bool = False,
 ) -> tuple[CardLine, ...]:
-    """The lines of the whole card for `width` cells, label column included. `reveal` shows masked fields.
-    `whole_reach` names every path also where there are many, for a place that has no key to do it.
+    """The lines of the whole card for `width` cells, label column included.
 
-    The order is caller, effect, exact input, target, reach, seals, rules, checks and differences, and last
-    the caller's own claims, which nobody has verified.
+    `reveal` shows masked fields. `fold` shows only the beginning of long texts below high risk. `unfolded`
+    shows all of reach, program and reasons, for a place that has no key to do it. `canonical` shows the input
+    as the JSON that is approved, with its digest.
     """
     room = max(width - LABEL_CELLS, MIN_TEXT_CELLS)
+    whole = max(width, MIN_TEXT_CELLS)
+    details = _whole_details if unfolded else _details
     return (
-        *_caller_lines(request, room),
-        *_lines("EFFECT", strict_text(request.effect), CardStyle.EFFECT, room),
-        *(
-            one
-            for text in request.notices
-            for one in _lines("DOUBT", strict_text(text), CardStyle.REACH_OPEN, room)
-        ),
-        *_input(request, room, reveal=reveal),
+        *effect_lines(request, whole),
+        *_who(request, room),
+        *_attention(request, room),
+        *_news(request, room),
+        *(_json(request, whole - 1, reveal) if canonical else _fields(request, whole - 1, reveal, fold)),
         *_target(request, room),
-        *_reach(request, room, whole=whole_reach),
-        *_seals(request, room),
-        *_why(request, room),
-        *_checks(request, room),
+        CardLine(label="", text="─" * whole, style=CardStyle.RULE, cells=0),
+        *details(request, room),
         *_claims_lines(request, room),
     )
 
 
-def card_keys(request: ApprovalRequest, *, held: bool = False) -> tuple[KeyHint, ...]:
-    """The keys of the card, in the order in which they are drawn. The lease comes first where the same call
-    was approved `OFTEN` times today."""
+def effect_text(request: ApprovalRequest) -> str:
+    """The sentence that says what the call does, as every list and every line has it."""
+    return strict_text(request.effect)
+
+
+def effect_lines(request: ApprovalRequest, width: int) -> Iterator[CardLine]:
+    """The sentence that says what the call does, in at most `MOST_EFFECT_LINES` lines."""
+    lines = wrap_words(effect_text(request), width)
+    if len(lines) > MOST_EFFECT_LINES:
+        last = cut_line(lines[MOST_EFFECT_LINES - 1] + lines[MOST_EFFECT_LINES], width)
+        lines = [*lines[: MOST_EFFECT_LINES - 1], last]
+    for line in lines:
+        yield CardLine(label="", text=line, style=CardStyle.EFFECT, pinned=True, cells=0)
+
+
+def card_text(line: CardLine) -> str:
+    """A line of the card as plain text, for a place without colours."""
+    bar = INPUT_BAR if line.of_input else ""
+    return f"{bar}{line.label}{' ' * max(0, line.cells - cell_width(line.label))}{line.text}".rstrip()
+
+
+def card_keys(request: ApprovalRequest, *, held: bool = False, folded: bool = False) -> tuple[KeyHint, ...]:
+    """The keys of the card, the most important first; a key that cannot work says why. Allowing for a while
+    comes first where the same call was approved `OFTEN` times today."""
     offered = choices(request)
-    first = [KeyHint(key="a", words=f"approve once{_confirmation(request)}")]
-    if Choice.LEASE in offered:
-        lease = KeyHint(key="l", words="lease…")
-        first.insert(0 if request.checks.approved >= OFTEN else 1, lease)
-    if Choice.RULE in offered:
-        first.append(KeyHint(key="u", words="rule…"))
-    refusing = [
-        KeyHint(key="d", words="deny"),
-        KeyHint(key="r", words="deny with reason"),
-        KeyHint(key="t", words="deny for 10 min"),
-    ]
-    if Choice.BLOCK in offered:
-        refusing.append(KeyHint(key="b", words="block…"))
+    approve = KeyHint(key="a", words=f"approve once{_confirmation(request)}")
+    lease = KeyHint(key="l", words="allow for a while…", off=lease_obstacle(request))
+    often = request.checks.approved >= OFTEN and not lease.off
+    critical = "a call of critical risk is decided each time"
+    masked = "an input with masked fields cannot be edited here" if request.masked else ""
     return (
-        *first,
-        *([] if request.masked else [KeyHint(key="e", words="edit")]),
-        *refusing,
+        *([lease] if often else []),
+        approve,
+        KeyHint(key="d", words="deny"),
+        KeyHint(key="r", words="deny with a reason"),
+        *([KeyHint(key="h", words="release")] if held else []),
+        *([] if often else [lease]),
+        KeyHint(key="e", words="edit", off=masked),
         *([KeyHint(key="v", words="reveal")] if request.masked else []),
+        *([KeyHint(key="f", words="unfold")] if folded else []),
         KeyHint(key="w", words="why"),
-        KeyHint(key="h", words="release" if held else "hold"),
+        KeyHint(key="x", words="JSON"),
+        KeyHint(key="u", words="rule…", off="" if Choice.RULE in offered else critical),
+        KeyHint(key="t", words="deny for 10 min"),
+        KeyHint(key="b", words="block…"),
+        *([] if held else [KeyHint(key="h", words="hold")]),
         KeyHint(key="n/p", words="next/previous"),
         KeyHint(key="Esc", words="leave waiting"),
     )
@@ -132,7 +195,7 @@ def card_keys(request: ApprovalRequest, *, held: bool = False) -> tuple[KeyHint,
 def _confirmation(request: ApprovalRequest) -> str:
     if request.risk is Risk.CRITICAL:
         return f", type ‹{request.letter}›"
-    return f", confirm with ‹{request.letter}›" if request.risk is Risk.HIGH else ""
+    return f", then ‹{request.letter}›" if request.risk is Risk.HIGH else ""
 
 
 def _lines(label: str, text: str, style: CardStyle, room: int) -> Iterator[CardLine]:
@@ -140,27 +203,66 @@ def _lines(label: str, text: str, style: CardStyle, room: int) -> Iterator[CardL
         yield CardLine(label="" if index else label, text=line, style=style)
 
 
-def _caller_lines(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
-    caller = request.caller
-    # The call that a sidecar makes this one in is part of the text.
-    who = strict_text(str(caller))
-    if caller.executable:
-        who += f" · {strict_text(caller.executable)}"
-    tool = f"{strict_text(request.tool)} · {request.risk.value} risk · from {strict_text(request.sidecar)}"
-    yield from _lines("WHO", who, CardStyle.TITLE, room)
-    yield from _lines("ROOT", strict_text(request.app_root), CardStyle.TITLE, room)
-    yield from _lines("TOOL", tool, CardStyle.TITLE, room)
-    if request.step is not None:
-        yield from _lines("PLAN", strict_text(str(request.step)), CardStyle.TITLE, room)
+def _line(label: str, text: str, style: CardStyle, room: int, *, pinned: bool = False) -> Iterator[CardLine]:
+    """One line, however long the text is. What is cut is on the page of `w`."""
+    yield CardLine(label=label, text=cut_line(text, room), style=style, pinned=pinned)
 
 
-def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[CardLine]:
-    """A line of counts, then the input. The lines of style INPUT, joined, are exactly `input_lines`."""
+def _who(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    yield from _line("asked by", caller_line(request.caller), CardStyle.TITLE, room, pinned=True)
+
+
+def _attention(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    """One line of what is unusual. Findings that have no room are counted."""
+    texts = [strict_text(one.text) for one in request.attention]
+    if not texts:
+        return
+    for count in range(len(texts), 0, -1):
+        left = len(texts) - count
+        text = " · ".join([*texts[:count], *([f"{left} more, see w"] if left else [])])
+        if cell_width(text) <= room or count == 1:
+            break
+    yield from _line("ATTENTION", text, CardStyle.ATTENTION, room, pinned=True)
+
+
+def _news(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    """What makes this card another one than the person expects, all of it."""
+    for index, change in enumerate(request.difference):
+        yield from _lines("" if index else "CHANGED", strict_text(change), CardStyle.REACH_OPEN, room)
+    for text in request.notices:
+        yield from _lines("DOUBT", strict_text(text), CardStyle.REACH_OPEN, room)
+    if request.edited:
+        yield from _lines("EDITED", EDITED, CardStyle.REACH_OPEN, room)
+
+
+def _fields(request: ApprovalRequest, room: int, reveal: bool, fold: bool) -> Iterator[CardLine]:
+    """The input as fields, and a line of counts."""
+    strict = request.risk.at_least(Risk.HIGH)
+    rows = field_rows(request, room, reveal=reveal, fold=fold and not strict)
+    for row in rows:
+        yield CardLine(
+            label=row.label,
+            text=row.text,
+            style=CardStyle.INPUT if row.value else CardStyle.SIZE,
+            must_read=row.must_read or (strict and row.value),
+            cells=row.cells,
+            field=row.field,
+            shown=row.shown,
+            hidden=row.hidden,
+        )
+    size = input_size(request, folded=sum(row.hidden for row in rows))
+    for line in wrap_words(size, room):
+        yield CardLine(label="", text=line, style=CardStyle.SIZE, cells=0)
+
+
+def _json(request: ApprovalRequest, room: int, reveal: bool) -> Iterator[CardLine]:
+    """The digest, then the input as canonical JSON. The lines of style INPUT, joined, are exactly
+    `input_lines`."""
     text = input_lines(request, reveal=reveal)
     drawn = [line for segment in input_segments(text) for line in wrap_exact(segment, room)]
-    yield from _lines("INPUT", input_size(request, len(drawn)), CardStyle.PLAIN, room)
-    if request.edited:
-        yield from _lines("", EDITED, CardStyle.REACH_OPEN, room)
+    words = f"JSON, sha256 {digest(request.subject.input)}"
+    for line in wrap_words(words, room):
+        yield CardLine(label="", text=line, style=CardStyle.SIZE, cells=0)
     whole = request.risk.at_least(Risk.HIGH)
     parts = iter(field_beginnings(text))
     part, start = next(parts, None), 0
@@ -173,7 +275,9 @@ def _input(request: ApprovalRequest, room: int, *, reveal: bool) -> Iterator[Car
             if part[1] > end:
                 break
             part = next(parts, None)
-        yield CardLine(label="", text=line, style=CardStyle.INPUT, must_read=must_read)
+        yield CardLine(
+            label="", text=line, style=CardStyle.INPUT, must_read=must_read, cells=0, shown=len(line)
+        )
         start = end
 
 
@@ -239,14 +343,81 @@ def _page(preview: Preview, title: str, room: int) -> Iterator[CardLine]:
     yield from _lines("" if preview.ref else "THERE", page, CardStyle.PLAIN, room)
 
 
-def _reach(request: ApprovalRequest, room: int, *, whole: bool) -> Iterator[CardLine]:
-    for index, one in enumerate(short_reach(request, whole=whole)):
+def _details(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    """One line each for what the call may reach, for its program, and for why it is asked."""
+    reach = one_line_reach(request)
+    style = CardStyle.REACH_OPEN if reach.warns else CardStyle.REACH_OK
+    yield from _line("reach", reach.text, style, room)
+    yield from _line("program", _program(request), CardStyle.SEAL, room)
+    # The counts are never cut: they are short, and they decide more than the reason.
+    counts = _checks(request)
+    reasons = cut_line(
+        "; ".join(_reason(rule) for rule in request.why), max(1, room - cell_width(counts) - 3)
+    )
+    asked = f"{reasons} · {counts}" if request.why else counts
+    yield from _line("asked", asked, CardStyle.WHY, room)
+    if request.step is not None:
+        yield from _line("plan", strict_text(str(request.step)), CardStyle.PLAIN, room)
+
+
+def _whole_details(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
+    """The same, with everything that is known."""
+    for index, one in enumerate(short_reach(request, whole=True)):
         style = CardStyle.REACH_OPEN if one.warns else CardStyle.REACH_OK
-        yield from _lines("" if index else "REACH", one.text, style, room)
+        yield from _lines("" if index else "reach", one.text, style, room)
+    yield from _seals(request, room)
+    for index, rule in enumerate(request.why):
+        yield from _lines("" if index else "asked", rule_text(rule), CardStyle.WHY, room)
+    yield from _lines("" if request.why else "asked", _checks(request), CardStyle.WHY, room)
+    if request.step is not None:
+        yield from _lines("plan", strict_text(str(request.step)), CardStyle.PLAIN, room)
+    for index, fact in enumerate(caller_facts(request)):
+        yield from _lines("" if index else "caller", fact, CardStyle.PLAIN, room)
+    for index, found in enumerate(request.attention):
+        yield from _lines("" if index else "unusual", attention_text(found), CardStyle.PLAIN, room)
+
+
+def attention_text(found: Attention) -> str:
+    """A finding with its code, which the documentation explains."""
+    return f"{strict_text(found.text)} ({found.code.value})"
+
+
+def _program(request: ApprovalRequest) -> str:
+    """Who wrote the program, and how well it is kept from changing, in a few words."""
+    seal = request.seal
+    parts = [strict_text(request.sidecar), _WRITTEN_BY.get(seal.kind, f"of this folder, {seal.kind.value}")]
+    if any(one.code is AttentionCode.PROGRAM_CHANGED for one in request.attention):
+        parts.append("changed since it was last approved")
+    if request.delegates:
+        names = dict.fromkeys(
+            strict_text(one.argv[0].rpartition("/")[2]) for one in request.delegates if one.argv
+        )
+        parts.append(f"with {', '.join(names)}")
+    if not all(seal.leasable for seal in request.seals):
+        parts.append("asked each time")
+    if request.partial:
+        parts.append(f"partial seal: {strict_text(request.partial)}")
+    return ", ".join(parts)
+
+
+def _reason(rule: MatchedRule) -> str:
+    because = strict_text(rule.because)
+    if rule.where == "default":
+        return f"{because}; no rule matches" if "no rule" not in because else because
+    return f"“{because}” says the rule {strict_text(rule.tool)} ({strict_text(rule.where)})"
+
+
+def _checks(request: ApprovalRequest) -> str:
+    return f"same call today: approved {request.checks.approved}, denied {request.checks.denied}"
+
+
+def seal_texts(request: ApprovalRequest) -> tuple[str, ...]:
+    """Everything that is known about the seals, one sentence each."""
+    return tuple(line.text for line in _seals(request, _UNWRAPPED))
 
 
 def _seals(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
-    yield from _lines("SEAL", _seal(request.seal), CardStyle.SEAL, room)
+    yield from _lines("program", _seal(request.seal), CardStyle.SEAL, room)
     yield from _parts(request.seal, room)
     by_program: dict[tuple[tuple[str, ...], Seal], list[str]] = {}
     for delegate in request.delegates:
@@ -289,31 +460,18 @@ def _seal(seal: Seal) -> str:
     return " · ".join(parts)
 
 
-def _why(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
-    for index, rule in enumerate(request.why):
-        yield from _lines("" if index else "WHY", _rule(rule), CardStyle.WHY, room)
-
-
-def _rule(rule: MatchedRule) -> str:
+def rule_text(rule: MatchedRule) -> str:
+    """A rule with its place and its reason."""
     where, because = strict_text(rule.where), strict_text(rule.because)
     if rule.where == "default":
         return f"default → {rule.decision.value} · {because}"
     return f"rule {strict_text(rule.tool)} → {rule.decision.value} · {where} · “{because}”"
 
 
-def _checks(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
-    checks = request.checks
-    text = f"same call approved {checks.approved}×, denied {checks.denied}× today"
-    yield from _lines("CHECKS", text, CardStyle.CHECKS, room)
-    for index, change in enumerate(request.difference):
-        label = "" if index else "CHANGED"
-        yield from _lines(label, strict_text(change), CardStyle.REACH_OPEN, room)
-
-
 def _claims_lines(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
-    if request.caller.claims:
-        text = f"caller calls itself (unverified): “{strict_text(request.caller.claims)}”"
-        yield from _lines("", text, CardStyle.SAID, room)
     if request.said:
-        text = f"caller says (unverified): “{strict_text(request.said)}”"
-        yield from _lines("", text, CardStyle.SAID, room)
+        text = f"“{strict_text(request.said)}” (the caller's words, unverified)"
+        yield from _lines("says", text, CardStyle.SAID, room)
+    if request.caller.claims:
+        text = f"calls itself “{strict_text(request.caller.claims)}” (unverified)"
+        yield from _lines("" if request.said else "says", text, CardStyle.SAID, room)

@@ -63,6 +63,24 @@ def short_reach(request: ApprovalRequest, *, whole: bool) -> Iterator[ReachText]
         yield ReachText(_group(group), warns=True)
 
 
+def one_line_reach(request: ApprovalRequest) -> ReachText:
+    """The reach in one line: what is unusual first, then what is usual, and in one word whether it is
+    enforced. That there is no sandbox here is usual: the console's header says it. It warns of the unusual
+    alone."""
+    held = request.level in _CONFINING or all(row.enforced for row in request.reach)
+    unusual = [words for row in request.reach if (words := _unusual_words(row, request.tool))]
+    usual = [words for row in request.reach if (words := _usual_words(row, request.tool, whole=False))]
+    # Where the call is confined otherwise, a permission that is open is unusual.
+    gaps = [f"{strict_text(row.name)} not enforced" for row in request.reach if held and not row.enforced]
+    if not request.reach or not held:
+        state = _NOT_ENFORCED
+    elif request.level is Level.DEGRADED:
+        state = f"partly {Level.ENFORCED.value}"
+    else:
+        state = Level.ENFORCED.value
+    return ReachText(" · ".join([*unusual, *gaps, *usual, state]), warns=bool(unusual or gaps))
+
+
 def whole_reach(request: ApprovalRequest) -> Iterator[ReachText]:
     """The level, and each permission and each limit with what enforces it, or why nothing does."""
     yield ReachText(_level(request), warns=request.level is not Level.ENFORCED)

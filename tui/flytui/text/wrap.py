@@ -20,6 +20,20 @@ def cell_width(text: str) -> int:
     return sum(_character_width(character) for character in text)
 
 
+def cut_line(text: str, width: int) -> str:
+    """The text, cut to `width` cells. Where something is cut, it ends with `…`. No token is parted."""
+    if cell_width(text) <= width:
+        return text
+    kept, room = [], width - 1
+    for match in _ATOMS.finditer(text):
+        cells = cell_width(match[0])
+        if cells > room:
+            break
+        kept.append(match[0])
+        room -= cells
+    return f"{''.join(kept).rstrip()}…"
+
+
 def wrap_exact(text: str, width: int) -> list[str]:
     """Lines of at most `width` cells whose concatenation is the text. Empty text gives one empty line.
 

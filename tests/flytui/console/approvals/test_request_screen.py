@@ -9,7 +9,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input
 
 from flycore.model.approval import LeaseTerms
+from flycore.model.call import Caller
 from flycore.model.enums import Choice, RequestState, Risk
+from flycore.model.json import digest
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.screens.armed import ArmedLines
@@ -19,6 +21,24 @@ from kits.fake_kernel import World, world
 from kits.values import request_of
 
 pytestmark = pytest.mark.anyio
+
+
+MAIL = request_of(
+    risk=Risk.MEDIUM,
+    letter="",
+    tool="notes.send_mail",
+    input={
+        "body": "word " * 1_000,
+        "to": "eve@example.org",
+        "subject": "the plan",
+        "bcc": "a@b.c",
+        "html": False,
+    },
+    effect='server says: "Sends a mail" with to "eve@example.org", subject "the plan"',
+    fields=("to", "subject", "body"),
+    required=("to", "subject"),
+)
+"""A mail whose recipient comes last in the alphabet."""
 
 
 def card_of(app: FlytuiApp) -> RequestScreen:
@@ -92,7 +112,10 @@ async def test_deny_is_one_key_at_once() -> None:
         clock.advance(0.1)
         await press(pilot, "d")
         await until(pilot, lambda: place.decided)
-        await until(pilot, lambda: "denied: computer.keyboard" in drawn(app, "#card-keys"))
+        await until(pilot, lambda: "denied  type “hello from an agent”" in drawn(app, "#alert"))
+        assert isinstance(app.screen, MainScreen)
+        clock.advance(4.1)
+        await until(pilot, lambda: "denied" not in drawn(app, "#alert"))
         await press(pilot, "d")
         await pilot.pause()
     assert [answer.choice for _, _, answer in place.decided] == [Choice.DENY]
@@ -198,30 +221,99 @@ async def test_a_long_card_must_be_read_to_its_last_line_at_this_width() -> None
 
 async def test_a_mail_is_not_approved_before_its_recipient_was_on_screen() -> None:
     place, clock = world(), HandClock()
-    mail = request_of(risk=Risk.MEDIUM, letter="", input={"body": "word " * 1_000, "to": "eve@example.org"})
     async with console(place, clock, (80, 24)) as (app, pilot):
-        await opened(app, pilot, place, mail)
+        await opened(app, pilot, place, MAIL)
+        shown = drawn(app, "#card")
+        for words in ("to       eve@example.org", "subject  the plan", "characters not shown"):
+            assert words in shown
         clock.advance(5)
         await press(pilot, "a")
-        assert place.decided == []
-        assert "1 more page before a" in drawn(app, "#card-keys")
-        clock.advance(5)
-        await press(pilot, "l")
-        assert isinstance(app.screen, RequestScreen), "nor is it leased"
+        await until(pilot, lambda: place.decided)
+    [(_, _, answer)] = place.decided
+    assert answer.not_shown["/body"] > 4_000
+
+
+@pytest.mark.parametrize("size", [(50, 15), (50, 11), (40, 12)])
+async def test_on_a_small_terminal_a_mail_is_read_before_it_is_approved_or_leased(
+    size: tuple[int, int],
+) -> None:
+    place, clock = world(), HandClock()
+    async with console(place, clock, size) as (app, pilot):
+        await opened(app, pilot, place, MAIL)
+        fits = "the plan" in drawn(app, "#card") and "eve@example.org" in drawn(app, "#card")
+        assert fits or "before a" in drawn(app, "#card-keys")
+        if not fits:
+            clock.advance(5)
+            await press(pilot, "a")
+            assert place.decided == []
+            clock.advance(5)
+            await press(pilot, "l")
+            assert isinstance(app.screen, RequestScreen), "nor is it leased"
         await read_through(pilot, card_of(app)._card)
         clock.advance(5)
         await press(pilot, "a")
         await until(pilot, lambda: place.decided)
 
 
+async def test_the_views_of_an_input_are_read_each_for_itself() -> None:
+    place, clock = world(), HandClock()
+    async with console(place, clock, (80, 24)) as (app, pilot):
+        await opened(app, pilot, place, MAIL)
+        await press(pilot, "f")
+        await until(pilot, lambda: "characters not shown" not in drawn(app, "#card"))
+        await press(pilot, "x")
+        await until(pilot, lambda: f"sha256 {digest(MAIL.subject.input)}" in drawn(app, "#card"))
+        assert '{"bcc":' in drawn(app, "#card")
+        await until(pilot, lambda: "before a" in drawn(app, "#card-keys"))
+        clock.advance(5)
+        await press(pilot, "a")
+        assert place.decided == []
+        await press(pilot, "x", "f")
+        await until(pilot, lambda: "characters not shown" in drawn(app, "#card"))
+        clock.advance(5)
+        await press(pilot, "a")
+        await until(pilot, lambda: place.decided)
+
+
+async def test_a_key_that_cannot_work_says_why() -> None:
+    place, clock = world(), HandClock()
+    sidecar = Caller(door="socket", program="sidecar notes", pid=5, started=1)
+    async with console(place, clock, (120, 40)) as (app, pilot):
+        await opened(app, pilot, place, request_of(caller=sidecar))
+        assert "l allow for a while" in drawn(app, "#card-keys")
+        clock.advance(5)
+        await press(pilot, "l")
+        assert "a sidecar that calls a tool itself is asked for each call" in drawn(app, "#card-keys")
+        assert isinstance(app.screen, RequestScreen)
+        await press(pilot, "w", "escape")
+        assert "is asked for each call" not in drawn(app, "#card-keys")
+
+
+async def test_a_deny_key_held_down_does_not_deny_the_next_request() -> None:
+    place, clock = world(), HandClock()
+    async with console(place, clock) as (app, pilot):
+        await opened(app, pilot, place, request_of("r0"), request_of("r1"))
+        clock.advance(0.1)
+        await press(pilot, "d")
+        await until(pilot, lambda: len(place.decided) == 1)
+        await until(pilot, lambda: card_of(app)._arming.shown_at is not None)
+        clock.advance(0.2)
+        await press(pilot, "d")
+        await pilot.pause()
+        assert len(place.decided) == 1
+        clock.advance(1)
+        await press(pilot, "d")
+        await until(pilot, lambda: len(place.decided) == 2)
+
+
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (40, 16), (200, 60)])
-async def test_every_key_of_the_card_is_on_screen_at_every_size(size: tuple[int, int]) -> None:
+async def test_the_first_keys_of_the_card_are_on_screen_at_every_size(size: tuple[int, int]) -> None:
     place, clock = world(), HandClock()
     async with console(place, clock, size) as (app, pilot):
         await opened(app, pilot, place, request_of())
         await pilot.pause()
         keys = " ".join(drawn(app, "#card-keys").split())
-        for word in ("approve once, confirm with ‹k›", "lease", "deny", "reason", "why", "leave waiting"):
+        for word in ("approve once, then ‹k›", "d deny", "? all keys"):
             assert word in keys
         bar = app.screen.query_one("#card-keys")
         assert bar.region.bottom <= size[1]
@@ -257,16 +349,14 @@ async def test_first_in_first_out_and_each_card_arms_anew() -> None:
         clock.advance(5)
         await press(pilot, "a")
         await until(pilot, lambda: len(place.decided) == 1)
-        await until(pilot, lambda: "approved once" in drawn(app, "#card-keys"))
-        await press(pilot, "n", "a", "a")
+        await until(pilot, lambda: "sent to the program · 3 shows it" in drawn(app, "#card-keys"))
+        await press(pilot, "a", "a")
         assert card_of(app)._ask.request.id == "r1"
         assert len(place.decided) == 1
         await until(pilot, lambda: card_of(app)._arming.shown_at is not None)
         clock.advance(5)
         await press(pilot, "a")
         await until(pilot, lambda: len(place.decided) == 2)
-        await until(pilot, lambda: "approved once" in drawn(app, "#card-keys"))
-        clock.advance(5)
         await until(pilot, lambda: card_of(app)._ask.request.id == "r2")
     assert [request_id for request_id, _, _ in place.decided] == ["r0", "r1"]
 

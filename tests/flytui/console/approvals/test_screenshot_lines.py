@@ -9,7 +9,7 @@ from flycore.model.approval import ApprovalRequest, Preview
 from flycore.model.call import Picture
 from flycore.model.enums import Risk
 from flytui.console.approvals.batch_screen import split_batch
-from flytui.console.approvals.card_lines import LEAST_ROWS, body_of, crop_lines
+from flytui.console.approvals.card_lines import LEAST_ROWS, CardView, body_of, crop_lines
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.screens.armed import ArmedLines
 from flytui.text.card import CardStyle
@@ -33,16 +33,16 @@ def pointing(**more: object) -> ApprovalRequest:
 
 def blocks(request: ApprovalRequest, width: int, height: int = 0) -> list[int]:
     """Indexes of the lines that hold cells of a picture."""
-    rows = body_of(request, width, reveal=False, height=height).lines
+    rows = body_of(request, width, CardView(), height=height).lines
     return [at for at, row in enumerate(rows) if any(part.ink for part in row)]
 
 
 @pytest.mark.parametrize(("width", "height"), [(120, 60), (80, 24), (60, 12), (30, 0)])
 def test_the_picture_stands_after_the_input_and_before_the_reach(width: int, height: int) -> None:
-    rows = body_of(pointing(), width, reveal=False, height=height).lines
+    rows = body_of(pointing(), width, CardView(), height=height).lines
     words = [text_of(row) for row in rows]
     seen = blocks(pointing(), width, height)
-    reach = next(at for at, text in enumerate(words) if text.strip().startswith("REACH"))
+    reach = next(at for at, text in enumerate(words) if text.strip().startswith("reach"))
     there = next(at for at, text in enumerate(words) if "Checkout" in text)
     assert there < seen[0] <= seen[-1] < reach
     assert seen == list(range(seen[0], seen[-1] + 1))
@@ -52,22 +52,22 @@ def test_the_picture_stands_after_the_input_and_before_the_reach(width: int, hei
 
 
 def test_it_takes_only_the_lines_that_are_free() -> None:
-    plain = len(body_of(pointing(crop=None, cross=None), 120, reveal=False).lines)
-    assert len(body_of(pointing(), 120, reveal=False, height=plain + 10).lines) <= plain + 10
+    plain = len(body_of(pointing(crop=None, cross=None), 120, CardView()).lines)
+    assert len(body_of(pointing(), 120, CardView(), height=plain + 10).lines) <= plain + 10
     assert len(blocks(pointing(), 120, 0)) == LEAST_ROWS
     assert len(blocks(pointing(), 120, 200)) > LEAST_ROWS
 
 
 def test_a_drag_shows_both_ends() -> None:
     both = pointing(crop_to=BLUE, cross_to=(1, 1))
-    inks = [part.ink for row in body_of(both, 120, reveal=False).lines for part in row if part.ink]
+    inks = [part.ink for row in body_of(both, 120, CardView()).lines for part in row if part.ink]
     assert {ink.fore for ink in inks} >= {(255, 0, 0), (0, 0, 255)}
     assert len(blocks(both, 120)) == 2 * LEAST_ROWS
 
 
 def test_why_there_is_none_is_said_and_colours_are_not_needed() -> None:
     none = pointing(crop=None, cross=None, no_crop="the X server \x1b[2J does not answer")
-    words = "\n".join(text_of(row) for row in body_of(none, 80, reveal=False).lines)
+    words = "\n".join(text_of(row) for row in body_of(none, 80, CardView()).lines)
     assert "no picture of the screen" in words
     assert "\x1b" not in words
     grey = crop_lines(pointing(), CardStyle.CROP, 70, 8, colours=False)

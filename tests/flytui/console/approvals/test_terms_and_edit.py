@@ -78,7 +78,7 @@ async def test_a_lease_of_a_host_with_pinned_input_until_the_caller_leaves() -> 
         await armed(app, pilot, clock)
         await press(pilot, "a")
         await until(pilot, lambda: place.decided)
-        await until(pilot, lambda: "leased: web.fetch" in drawn(app, "#card-keys"))
+        await until(pilot, lambda: "allowed for a while" in drawn(app, "#alert"))
     [(_, digest, answer)] = place.decided
     assert digest == asked.subject_digest
     assert answer.lease == LeaseTerms(
@@ -125,7 +125,7 @@ async def test_the_lease_comes_first_for_what_is_asked_often() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, quiet(checks=Checks(approved=3)))
         keys = drawn(app, "#card-keys")
-        assert keys.index("lease") < keys.index("approve once")
+        assert keys.index("allow for a while") < keys.index("approve once")
 
 
 async def test_a_rule_is_written_from_a_summary_without_input_fields() -> None:
@@ -157,7 +157,7 @@ async def test_a_rule_is_written_from_a_summary_without_input_fields() -> None:
         clock.advance(1)
         await press(pilot, "k")
         await until(pilot, lambda: place.decided)
-        await until(pilot, lambda: "rule written" in drawn(app, "#card-keys"))
+        await until(pilot, lambda: "rule written" in drawn(app, "#alert"))
     [(_, _, answer)] = place.decided
     assert answer.choice is Choice.RULE
     assert answer.rule == RuleTerms(
@@ -323,7 +323,7 @@ async def test_a_masked_input_is_not_offered_for_editing() -> None:
         clock.advance(5)
         await press(pilot, "e")
         assert isinstance(app.screen, RequestScreen)
-        assert "edit" not in drawn(app, "#card-keys")
+        assert "masked fields cannot be edited" in drawn(app, "#card-keys")
 
 
 async def test_deny_for_ten_minutes_is_one_key() -> None:
@@ -332,7 +332,7 @@ async def test_deny_for_ten_minutes_is_one_key() -> None:
         await opened(app, pilot, place, quiet())
         clock.advance(0.1)
         await press(pilot, "t")
-        await until(pilot, lambda: "denied for 10 minutes" in drawn(app, "#card-keys"))
+        await until(pilot, lambda: "denied for 10 minutes" in drawn(app, "#alert"))
     [(_, _, answer)] = place.decided
     assert answer == Answer(choice=Choice.DENY, deny_minutes=10)
 
@@ -358,14 +358,14 @@ async def test_held_stands_in_the_title_and_the_key_releases() -> None:
     place, clock = world(), HandClock()
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, quiet())
-        assert "times out in" in drawn(app, "#card-title")
+        assert "ends in" in drawn(app, "#card-title")
         clock.advance(5)
         await press(pilot, "h")
         await until(pilot, lambda: "held" in drawn(app, "#card-title"))
-        assert "times out" not in drawn(app, "#card-title")
+        assert "ends in" not in drawn(app, "#card-title")
         assert "h release" in drawn(app, "#card-keys")
         await press(pilot, "h")
-        await until(pilot, lambda: "times out in" in drawn(app, "#card-title"))
+        await until(pilot, lambda: "ends in" in drawn(app, "#card-title"))
 
 
 async def test_folded_calls_and_a_ticket_are_said_on_the_card() -> None:

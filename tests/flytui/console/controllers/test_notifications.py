@@ -54,7 +54,7 @@ def test_only_a_terminal_without_focus_is_sent_a_notice() -> None:
     ) as child:
         os.close(follower)
         try:
-            focused = read_until(leader, "1 waiting · shop")
+            focused = read_until(leader, "1 waiting · type")
             os.write(leader, b"\x1b[O")
             away = read_until(leader, "\x1b]777;")
         finally:
@@ -62,15 +62,18 @@ def test_only_a_terminal_without_focus_is_sent_a_notice() -> None:
             os.close(leader)
     assert "\x1b]9;" not in focused
     assert "\x07" in focused
-    assert re.findall(r"\x1b\]9;([^\x07]*)\x07", away) == ["flytui: 2 waiting, high"]
+    assert re.findall(r"\x1b\]9;([^\x07]*)\x07", away) == [
+        "flytui: 2 waiting, high: type “hello from an agent” into “xterm”"
+    ]
 
 
-def test_a_notice_holds_nothing_of_the_request() -> None:
+def test_a_notice_says_what_the_first_request_would_do() -> None:
     place = world()
-    place.ask_for(request_of(tool="secret.tool", risk=Risk.CRITICAL, letter="cfgi"))
+    place.ask_for(request_of(tool="secret.tool", risk=Risk.CRITICAL, letter="cgij", effect="run \x07\u202ex"))
     desk = ConsoleState(connection=OpenConnection(place, place), title="/srv/shop", asks=place.asks_value)
     assert notice_sequence(desk) == (
-        "\x1b]9;flytui: 1 waiting, critical\x07\x1b]777;notify;flytui;1 waiting, critical\x07"
+        "\x1b]9;flytui: 1 waiting, critical: run ⟦U+0007⟧⟦U+202E⟧x\x07"
+        "\x1b]777;notify;flytui;1 waiting, critical: run ⟦U+0007⟧⟦U+202E⟧x\x07"
     )
 
 

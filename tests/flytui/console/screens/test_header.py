@@ -97,8 +97,8 @@ def test_the_bar_counts_what_was_turned_away(away: int) -> None:
     ("waiting", "risk", "said"),
     [
         (0, Risk.LOW, "shop · flytui"),
-        (1, Risk.MEDIUM, "1 waiting · shop · flytui"),
-        (2, Risk.HIGH, "▲ 2 waiting · shop · flytui"),
+        (1, Risk.MEDIUM, "1 waiting · type “hello from an agent” into “xterm” · shop · flytui"),
+        (2, Risk.HIGH, "▲ 2 waiting · type “hello from an agent” into “xterm” · shop · flytui"),
     ],
 )
 def test_the_title_says_how_many_wait(waiting: int, risk: Risk, said: str) -> None:

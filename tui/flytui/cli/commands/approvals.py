@@ -51,7 +51,7 @@ def list_command(invocation: Invocation) -> int:
 def show(invocation: Invocation, request_id: str) -> int:
     """Show the whole card of one request."""
     from flytui.cli.documents import ApprovalsDocument
-    from flytui.text.card import LABEL_CELLS, render_card
+    from flytui.text.card import card_text, render_card
 
     asks = _read_requests(invocation)
     found = [ask for ask in asks or () if request_id in (ask.request.id, ask.request.call_id)]
@@ -65,8 +65,8 @@ def show(invocation: Invocation, request_id: str) -> int:
         return EXIT_UNKNOWN
     for ask in found:
         print_line(f"{ask.request.id}  {ask.request.risk.value}  {_outcome_text(ask)}")
-        for line in render_card(ask.request, min(terminal_width(), WIDEST_CARD), whole_reach=True):
-            print_line(f"{line.label:<{LABEL_CELLS}}{line.text}".rstrip())
+        for line in render_card(ask.request, min(terminal_width(), WIDEST_CARD), unfolded=True):
+            print_line(card_text(line))
     return 0
 
 

@@ -14,13 +14,14 @@ from flycore.model.approval import Answer, ApprovalRequest, Ask
 from flycore.model.enums import Choice, Risk
 from flycore.model.errors import FlyError
 from flysafe.text import strict_text
-from flytui.console.approvals.card_lines import TONES
+from flytui.console.approvals.card_lines import card_line
 from flytui.console.screens.armed import key_lines_with_state
 from flytui.console.screens.armed_table import ArmedTable, TableEntry
 from flytui.console.screens.arming import APPROVE_KEY, ArmingState, KeyEffect
 from flytui.console.screens.text_prompt import TextPromptScreen
 from flytui.console.state import ConsoleState, Topic
-from flytui.text.card import LABEL_CELLS, CardLine, CardStyle, render_card
+from flytui.text.caller import caller_name
+from flytui.text.card import CardLine, CardStyle, effect_text, render_card
 from flytui.text.labels import RISK_LABELS, label_span, plural, risk_title
 from flytui.text.lines import (
     StyledLine,
@@ -38,8 +39,8 @@ from flytui.text.lines import (
 APPROVE_TICKED = "A"
 DENY_CALLER = "D"
 _ARMING = ArmingState(Risk.MEDIUM, read_whole=True)
-_OMITTED_LABELS = frozenset(("ROOT", "WHO", "TOOL", "WHY", "CHECKS"))
-"""Labels of the card's lines that the table says elsewhere, or that say nothing about what would run."""
+_OMITTED = frozenset((CardStyle.TITLE, CardStyle.WHY, CardStyle.SAID, CardStyle.RULE))
+"""The card's lines that say nothing about what would run."""
 _REQUIRED_STYLES = frozenset((CardStyle.EFFECT, CardStyle.REACH_OPEN))
 """Styles of the card's lines that have to be read before a request is ticked, besides the input's."""
 _INDENT = 4
@@ -305,10 +306,10 @@ def summary_lines(place: int, ask: Ask, width: int) -> list[StyledLine]:
     beginning of its input, all of which was on screen when it was ticked."""
     request = ask.request
     first = line(span(f" {place:>2}  "), *padded((label_span(RISK_LABELS[request.risk]),), 5))
-    effect = StyledText(strict_text(request.effect), Tone.STRONG)
+    effect = StyledText(effect_text(request), Tone.STRONG)
     indent = StyledText(" " * _SUMMARY_INDENT)
     times = f" · {ask.count} identical calls" if ask.count > 1 else ""
-    who = line(indent, span(f"{request.tool} · {request.caller}{times}", Tone.DIM))
+    who = line(indent, span(f"{request.tool} · {caller_name(request.caller)}{times}", Tone.DIM))
     given = StyledText(strict_text(request.input_json[:width]), Tone.QUOTE)
     cut = StyledText("…" if len(request.input_json) > width else "")
     return [
@@ -323,7 +324,9 @@ def _entry_title(ask: Ask, width: int) -> list[StyledLine]:
     request = ask.request
     indent = " " * _INDENT
     title = line(
-        StyledText(indent), StyledText(strict_text(request.tool), Tone.STRONG), span(f"  {request.caller}")
+        StyledText(indent),
+        StyledText(strict_text(request.tool), Tone.STRONG),
+        span(f"  {caller_name(request.caller)}"),
     )
     rows = wrap(title, width, _INDENT)
     why = exclusion_reason(request)
@@ -337,19 +340,10 @@ def _entry_title(ask: Ask, width: int) -> list[StyledLine]:
 
 def _entry_cards(ask: Ask, width: int) -> Sequence[CardLine]:
     """The lines of one request's effect, of its whole input, and of what the call could reach."""
-    return _relevant_lines(render_card(ask.request, width - _INDENT - 1, whole_reach=True))
-
-
-def _relevant_lines(cards: Sequence[CardLine]) -> Sequence[CardLine]:
-    kept: list[CardLine] = []
-    label = ""
-    for card in cards:
-        label = card.label or label
-        if label not in _OMITTED_LABELS:
-            kept.append(card)
-    return kept
+    # By its style: a label of the input is the caller's, and must not take a line off the table.
+    cards = render_card(ask.request, width - _INDENT - 2, unfolded=True)
+    return [card for card in cards if card.style not in _OMITTED]
 
 
 def _card_line(card: CardLine) -> StyledLine:
-    label = padded((StyledText(" " * _INDENT), StyledText(card.label, Tone.DIM)), LABEL_CELLS + _INDENT)
-    return (*label, StyledText(card.text, TONES[card.style]))
+    return (StyledText(" " * _INDENT), *card_line(card))

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from flycore.approval.allowance_offer import AllowanceOffer
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.enums import Choice, Code, RequestState, Risk
-from flytui.console.screens.arming import ArmingState
+from flytui.console.screens.arming import APPROVE_KEY, ArmingState, pages_before
 from flytui.console.user_settings import KeyBindings
-from flytui.text.card import LABEL_CELLS, CardStyle, KeyHint, card_keys, render_card
+from flytui.text.caller import caller_facts
+from flytui.text.card import (
+    INPUT_BAR,
+    LABEL_CELLS,
+    CardLine,
+    CardStyle,
+    KeyHint,
+    attention_text,
+    card_keys,
+    effect_text,
+    render_card,
+    seal_texts,
+)
 from flytui.text.half_blocks import picture_lines
 from flytui.text.labels import duration, risk_title
 from flytui.text.lines import (
@@ -29,17 +41,26 @@ from flytui.text.lines import (
 )
 from flytui.text.reach import whole_reach
 
+RULED_FROM = 20
+"""The lines of a terminal that has room for a line below what is pinned."""
+KEY_ROWS = 2
+"""The lines of keys on a card; `?` shows the others."""
+NARROW = 70
+"""A terminal with fewer cells has one more line of keys."""
+_LABEL_TONES = {CardStyle.ATTENTION: Tone.WARN, CardStyle.REACH_OPEN: Tone.WARN}
 LEAST_ROWS, MOST_ROWS = 5, 14
 """The least and the most lines of one picture, whatever room there is."""
 TONES: dict[CardStyle, Tone] = {
     CardStyle.TITLE: Tone.PLAIN,
     CardStyle.EFFECT: Tone.STRONG,
     CardStyle.INPUT: Tone.QUOTE,
-    CardStyle.REACH_OK: Tone.GOOD,
+    CardStyle.REACH_OK: Tone.PLAIN,
     CardStyle.REACH_OPEN: Tone.WARN,
     CardStyle.SEAL: Tone.PLAIN,
     CardStyle.WHY: Tone.PLAIN,
-    CardStyle.CHECKS: Tone.DIM,
+    CardStyle.ATTENTION: Tone.WARN,
+    CardStyle.SIZE: Tone.DIM,
+    CardStyle.RULE: Tone.DIM,
     CardStyle.SAID: Tone.DIM,
     CardStyle.PLAIN: Tone.PLAIN,
     CardStyle.CROP: Tone.PLAIN,
@@ -53,7 +74,7 @@ END_LABELS: dict[RequestState, str] = {
     RequestState.TIMED_OUT: "timed out",
     RequestState.WITHDRAWN: "withdrawn by the caller",
 }
-_READ_ONLY_KEYS = frozenset(("v", "w", "n/p", "Esc"))
+_READ_ONLY_KEYS = frozenset(("v", "f", "w", "x", "n/p", "Esc"))
 """The keys of a card that only show. They are all that a console has that cannot decide."""
 _ANSWER_LABELS = {Choice.APPROVE_ONCE: "approved once", Choice.LEASE: "leased", Choice.BLOCK: "blocked"}
 
@@ -79,17 +100,35 @@ class CardFrame:
     """Whether `b` was pressed once and waits for the second press."""
     notice: str = ""
     """Why a key did nothing, or what it asks for; `""` for no notice."""
+    decided: StyledLine = ()
+    """What became of the card before this one, while it is new."""
+    folded: bool = False
+    """Whether a value is folded, so that a key unfolds it."""
+    height: int = 0
+    """The lines of the terminal."""
     keys: KeyBindings = field(default_factory=KeyBindings)
     offer: AllowanceOffer | None = None
     """The allowance that stands first among the keys; None where there is none."""
 
 
 def title_lines(frame: CardFrame, width: int) -> list[StyledLine]:
-    """A line of risk, tool, place in the queue and times; below it, who else waits for the answer."""
+    """What does not scroll: a line of risk, tool, place in the queue and times, what the call does, who asks,
+    what is unusual, and who else waits for the answer."""
+    pinned = (card for card in render_card(frame.ask.request, width - 2) if card.pinned)
     return [
         *_title_line(frame, width),
+        *map(card_line, pinned),
         *(row for fact in _fact_lines(frame.ask) for row in wrap(fact, width, 1)),
+        *([line(span("─" * width, Tone.DIM))] if frame.height >= RULED_FROM else []),
     ]
+
+
+def card_line(card: CardLine) -> StyledLine:
+    """A line of the card. The input has a bar before it, so that no line of it passes for one of flytui's."""
+    bar = StyledText(INPUT_BAR if card.of_input else " ", Tone.DIM)
+    tone = Tone.PLAIN if card.of_input else _LABEL_TONES.get(card.style, Tone.DIM)
+    cells = padded((StyledText(card.label, tone),), card.cells) if card.cells else ()
+    return (bar, *cells, StyledText(card.text, TONES[card.style]))
 
 
 def _fact_lines(ask: Ask) -> list[StyledLine]:
@@ -118,7 +157,7 @@ def _title_line(frame: CardFrame, width: int) -> list[StyledLine]:
         if frame.ask.held:
             times += " · held"
         elif width >= 72:
-            times += f" · times out in {duration(request.expires_at - frame.now)}"
+            times += f" · ends in {duration(request.expires_at - frame.now)}"
     right = line(span(f"{place}{times} ", Tone.DIM))
     return [
         (*padded(left, max(0, width - width_of(right))), *right)
@@ -134,27 +173,60 @@ class CardBody:
     lines: list[StyledLine]
     must_read: frozenset[int]
     """Indexes of lines."""
+    values: dict[int, CardLine]
+    """The lines that have a part of a value, or stand for one that is folded, by their index."""
+
+    @property
+    def folded(self) -> bool:
+        """Whether a part of a value is not shown."""
+        return any(card.hidden for card in self.values.values())
+
+    def not_shown(self, read: Container[int]) -> dict[str, int]:
+        """How many characters of each value were not on screen, where `read` has the lines that were; by the
+        JSON pointer of the field."""
+        missing: dict[str, int] = {}
+        for index, card in self.values.items():
+            count = card.hidden + (0 if index in read else card.shown)
+            if count:
+                missing[card.field] = missing.get(card.field, 0) + count
+        return missing
+
+
+@dataclass(frozen=True, slots=True)
+class CardView:
+    """How a person looks at the card."""
+
+    reveal: bool = False
+    unfolded: bool = False
+    canonical: bool = False
 
 
 def body_of(
-    request: ApprovalRequest, width: int, *, reveal: bool, height: int = 0, colours: bool = True
+    request: ApprovalRequest, width: int, view: CardView, *, height: int = 0, colours: bool = True
 ) -> CardBody:
-    """Every line of the kernel's card, with the labels in a column of their own. The pictures share what is
-    left of `height` lines; each has at least `LEAST_ROWS`."""
-    cards = render_card(request, width - 2, reveal=reveal)
+    """Every line of the card that scrolls. The pictures share what is left of `height` lines; each has at
+    least `LEAST_ROWS`."""
+    drawn = render_card(
+        request, width - 2, reveal=view.reveal, fold=not view.unfolded, canonical=view.canonical
+    )
+    cards = [card for card in drawn if not card.pinned]
     rows = _crop_rows(request, height - len(cards))
     lines: list[StyledLine] = []
     must_read: set[int] = set()
+    values: dict[int, CardLine] = {}
     for card, after in zip_longest(cards, cards[1:]):
-        label = padded((StyledText(" "), StyledText(card.label, Tone.DIM)), LABEL_CELLS + 1)
+        if card is None:
+            continue
         if card.must_read:
             must_read.add(len(lines))
-        lines.append((*label, StyledText(card.text, TONES[card.style])))
+        if card.shown or card.hidden:
+            values[len(lines)] = card
+        lines.append(card_line(card))
         if after is not None and after.style is card.style:
             continue
         picture = crop_lines(request, card.style, width - 2 - LABEL_CELLS, rows, colours=colours)
         lines += [(StyledText(" " * (LABEL_CELLS + 1)), *row) for row in picture]
-    return CardBody(lines, frozenset(must_read))
+    return CardBody(lines, frozenset(must_read), values)
 
 
 def _crop_rows(request: ApprovalRequest, free: int) -> int:
@@ -187,13 +259,59 @@ def foot_lines(frame: CardFrame, width: int) -> list[StyledLine]:
         return _confirm_lines(request, arming, width)
     if frame.block_pressed:
         return _block_lines(frame, width)
-    pairs = [
-        (frame.keys.label_of_default("card", hint.key), hint.words)
-        for hint in _offered_first(card_keys(request, held=frame.ask.held), frame.offer)
+    notice_lines = wrap(line(span(f" {frame.notice}", Tone.WARN)), width, 1) if frame.notice else []
+    decided = [truncated(frame.decided, width)] if frame.decided else []
+    return [*decided, *notice_lines, *_key_rows(frame, width)]
+
+
+def _key_rows(frame: CardFrame, width: int) -> list[StyledLine]:
+    """The keys that fit into `KEY_ROWS` lines, the most important first, with the help at the end, and in
+    the last line whether the approve key is armed."""
+    arming = frame.arming
+    hints = [
+        hint
+        for hint in _offered_first(
+            card_keys(frame.ask.request, held=frame.ask.held, folded=frame.folded), frame.offer
+        )
         if not arming.viewer_reason or hint.key in _READ_ONLY_KEYS
     ]
-    notice_lines = wrap(line(span(f" {frame.notice}", Tone.WARN)), width, 1) if frame.notice else []
-    return [*notice_lines, *_readiness_lines(arming, frame.clock, width), *_wrapped_keys(pairs, width)]
+    state = _readiness(arming, frame.clock)
+    pieces = [_key_piece(hint, frame) for hint in hints]
+    last = (StyledText("  "), StyledText("?", Tone.KEY), StyledText(" all keys", Tone.DIM))
+    for count in range(len(pieces), 0, -1):
+        rows = _flowed([*pieces[:count], last], width)
+        fits = width_of(rows[-1]) + width_of(state) + 2 <= width
+        if len(rows) + (not fits) <= KEY_ROWS + (width < NARROW) or count == 1:
+            break
+    if not fits:
+        return [*rows, _right_aligned(state, width)]
+    gap = StyledText(" " * (width - width_of(rows[-1]) - width_of(state) - 1))
+    return [*rows[:-1], (*rows[-1], gap, *state)]
+
+
+def _key_piece(hint: KeyHint, frame: CardFrame) -> StyledLine:
+    """A key with what it does. One that cannot work is dim; where `a` stands, what is missing is said."""
+    key = frame.keys.label_of_default("card", hint.key)
+    if hint.key == APPROVE_KEY and frame.arming.pages_left and not frame.arming.viewer_reason:
+        tone = Tone.WARN if frame.arming.strict else Tone.STRONG
+        return (StyledText("  "), span(f"{pages_before(frame.arming.pages_left, key)} ↓", tone))
+    return (
+        StyledText("  "),
+        span(key, Tone.DIM if hint.off else Tone.KEY),
+        span(f" {hint.words}", Tone.DIM),
+    )
+
+
+def _flowed(pieces: Sequence[StyledLine], width: int) -> list[StyledLine]:
+    """The pieces on as many lines as they need. None is parted."""
+    rows: list[StyledLine] = []
+    current: StyledLine = ()
+    for piece in pieces:
+        if current and width_of(current) + width_of(piece) > width:
+            rows.append(current)
+            current = ()
+        current = (*current, *(piece if current else (StyledText(" "), *piece[1:])))
+    return [truncated(row, width) for row in [*rows, current]]
 
 
 def _offered_first(hints: Sequence[KeyHint], offer: AllowanceOffer | None) -> list[KeyHint]:
@@ -231,8 +349,15 @@ def why_lines(request: ApprovalRequest, width: int) -> list[StyledLine]:
     if not request.why:
         rows.append(line(span("No rule matched: the default asks.")))
     rows += [(), line(span("The strictest matching rule decides. Agents never see this page.", Tone.DIM))]
+    if request.attention:
+        rows += [(), line(span("What is unusual", Tone.STRONG)), ()]
+        rows += [line(StyledText(attention_text(one), Tone.WARN)) for one in request.attention]
     rows += [(), line(span("What the call could reach", Tone.STRONG)), ()]
     rows += [line(span(one.text, Tone.WARN if one.warns else Tone.PLAIN)) for one in whole_reach(request)]
+    rows += [(), line(span("The program", Tone.STRONG)), ()]
+    rows += [line(StyledText(text)) for text in seal_texts(request)]
+    rows += [(), line(span("Who asks", Tone.STRONG)), ()]
+    rows += [line(StyledText(text)) for text in caller_facts(request)]
     return wrapped(rows, width, indent=4)
 
 
@@ -259,21 +384,32 @@ def readiness(arming: ArmingState, now: float, *, margin: int = 0) -> StyledText
     return span(f"{space}{blocked} ○", Tone.WARN if urgent else Tone.DIM)
 
 
-def _readiness_lines(arming: ArmingState, now: float, width: int) -> list[StyledLine]:
-    below = span("more below ↓  ", Tone.WARN)
+def _readiness(arming: ArmingState, now: float) -> StyledLine:
+    """Whether the approve key is armed; nothing where the place of that key says so itself."""
+    if arming.pages_left and not arming.viewer_reason and not arming.desktop_controlled:
+        return ()
+    below = span("more below ↓  ", Tone.DIM)
     unread = not arming.blocked_reason(now) and not arming.end_seen
-    return [_right_aligned(line(*([below] if unread else []), readiness(arming, now)), width)]
+    return line(*([below] if unread else []), readiness(arming, now))
 
 
 def _confirm_lines(request: ApprovalRequest, arming: ArmingState, width: int) -> list[StyledLine]:
+    effect = StyledText(effect_text(request))
     if request.risk is Risk.CRITICAL:
         typed = arming.typed + "·" * (len(request.letter) - len(arming.typed))
         words = line(
-            span(" type the code ", Tone.STRONG), span(f" {request.letter} ", Tone.ALARM), span(f"  {typed}")
+            span(" type ", Tone.STRONG),
+            span(f" {request.letter} ", Tone.ALARM),
+            span(f" {typed} to ", Tone.STRONG),
+            effect,
         )
     else:
-        words = line(span(" confirm with ", Tone.STRONG), span(f" {request.letter} ", Tone.ALARM))
-    return [*wrap(words, width), *wrap(keys_line([("any other key", "does not approve")]), width)]
+        words = line(
+            span(" press ", Tone.STRONG), span(f" {request.letter} ", Tone.ALARM), span(" to "), effect
+        )
+    rows = wrap(words, width, 1)
+    shown = [*rows[:2], truncated((*rows[2], StyledText(" " * width)), width)] if len(rows) > 3 else rows
+    return [*shown, *wrap(keys_line([("any other key", "does not approve")]), width)]
 
 
 def _ended_lines(frame: CardFrame, width: int) -> list[StyledLine]:
@@ -290,16 +426,3 @@ def _ended_lines(frame: CardFrame, width: int) -> list[StyledLine]:
 
 def _right_aligned(row: StyledLine, width: int) -> StyledLine:
     return (StyledText(" " * max(0, width - width_of(row) - 1)), *truncated(row, width))
-
-
-def _wrapped_keys(pairs: Sequence[tuple[str, str]], width: int) -> list[StyledLine]:
-    """Keys with what they do, on as many lines as they need. A key is never parted from its words."""
-    lines: list[StyledLine] = []
-    current: StyledLine = ()
-    for pair in pairs:
-        piece = keys_line([pair])
-        if current and width_of(current) + width_of(piece) + 1 > width:
-            lines.append(current)
-            current = ()
-        current = (*current, *((StyledText(" "),) if current else ()), *piece)
-    return [truncated(row, width) for row in [*lines, current]]

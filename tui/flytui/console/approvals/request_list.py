@@ -16,7 +16,7 @@ from flycore.model.approval import Ask
 from flycore.model.enums import RequestState
 from flycore.model.question import Question
 from flytui.console.approvals.batch_screen import BatchScreen
-from flytui.console.approvals.card_lines import body_of, outcome_of, why_lines
+from flytui.console.approvals.card_lines import CardView, body_of, card_line, outcome_of, why_lines
 from flytui.console.approvals.question_screen import KIND_LABELS
 from flytui.console.catalog.catalog_rows import Heading
 from flytui.console.screens.base import PageScreen
@@ -24,6 +24,8 @@ from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.lines import LineBar, LineView
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.alike import alike_ask_key, ask_time, fold_alike, toggled_fold
+from flytui.text.caller import caller_name
+from flytui.text.card import effect_text, render_card
 from flytui.text.labels import RISK_LABELS, age, duration, label_span, plural
 from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, truncated, wrapped
 
@@ -77,7 +79,8 @@ class RequestRow:
         for cell, size in cells:
             row = (*row, *padded((cell,), size), StyledText(" "))
         times = span(f"×{self.count} ", Tone.WARN) if self.count > 1 else StyledText("")
-        return truncated((*row, times, span(request.effect), span(f"  {request.caller}", Tone.DIM)), width)
+        who = StyledText(f"  {caller_name(request.caller)}", Tone.DIM)
+        return truncated((*row, times, StyledText(effect_text(request)), who), width)
 
     def _when(self) -> str:
         if self.ask.state is RequestState.WAITING:
@@ -241,7 +244,8 @@ def ended_request_lines(ask: Ask, now: float, width: int, *, colours: bool = Tru
     rows = [
         *wrapped(rows, width, 1),
         (),
-        *body_of(ask.request, width, reveal=False, colours=colours).lines,
+        *(card_line(card) for card in render_card(ask.request, width - 2) if card.pinned),
+        *body_of(ask.request, width, CardView(unfolded=True), colours=colours).lines,
         (),
     ]
     return [*rows, *((StyledText(" "), *row) for row in why_lines(ask.request, width - 1))]

@@ -8,32 +8,53 @@ leave the request waiting.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from msgspec import structs
+from textual.app import App
 
 from flycore.approval.allowance_offer import AllowanceOffer, allowance_offer
 from flycore.approval.requests import choices
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
-from flycore.model.enums import Choice, RequestState
+from flycore.model.enums import Choice, Decision, RequestState
 from flycore.model.errors import FlyError
 from flycore.model.json import JsonObject
-from flytui.console.approvals.card_lines import CardFrame, body_of, foot_lines, title_lines, why_lines
+from flytui.console.approvals.card_lines import (
+    CardBody,
+    CardFrame,
+    CardView,
+    body_of,
+    foot_lines,
+    title_lines,
+    why_lines,
+)
 from flytui.console.approvals.terms_screen import LeaseScreen, RuleScreen, SendAnswer, SendEditedInput
 from flytui.console.forms.json_editor import EditInputScreen
 from flytui.console.screens.armed import ArmedScreen
-from flytui.console.screens.arming import CONFIRM_FROM_S, CONFIRM_UNTIL_S, NEVER, ArmingState, KeyEffect
+from flytui.console.screens.arming import (
+    CONFIRM_FROM_S,
+    CONFIRM_UNTIL_S,
+    NEVER,
+    QUIET_S,
+    ArmingState,
+    KeyEffect,
+)
 from flytui.console.screens.base import PageScreen
+from flytui.console.screens.header import decided_line
 from flytui.console.screens.help import help_screen
 from flytui.console.screens.text_prompt import DenyReasonScreen
-from flytui.console.state import ConsoleState, Topic
+from flytui.console.state import DECIDED_S, ConsoleState, Decided, Topic
+from flytui.console.widgets.lines import LineBar
+from flytui.text.card import card_keys, effect_text
 from flytui.text.lines import StyledLine
 
 ADVANCE_S = 2.0
 """Seconds without a key after which a request that has ended gives way to the next; `n` does so at once."""
 DENY_MINUTES = 10
+_APPROVING = frozenset((Choice.APPROVE_ONCE, Choice.LEASE, Choice.RULE))
 _CHOICE_LABELS = {
-    Choice.APPROVE_ONCE: "approved once",
-    Choice.LEASE: "leased",
+    Choice.APPROVE_ONCE: "sent to the program",
+    Choice.LEASE: "sent to the program, and allowed for a while",
     Choice.RULE: "rule written",
     Choice.DENY: "denied",
     Choice.BLOCK: "blocked for every caller",
@@ -57,12 +78,13 @@ class RequestView(ArmedScreen[None]):
     def __init__(self, state: ConsoleState, ask: Ask) -> None:
         super().__init__(state, "Approvals", _initial_arming(ask))
         self._ask = ask
-        self._must_read: frozenset[int] = frozenset()
-        self._reveal = False
+        self._body = CardBody([], frozenset(), {})
+        self._view = CardView()
         self._outcome = ""
         self._succeeded = True
-        self._answered_here = False
         self._notice = ""
+        self._follows = NEVER
+        """When this card took the place of one that was decided."""
         self._block_press: tuple[str, float] | None = None
         """Digest of the request on which `b` was pressed once, and when."""
         self._ended_at: float | None = None
@@ -81,11 +103,13 @@ class RequestView(ArmedScreen[None]):
                 self._ask = ask
         self._tick()
 
-    def _show_masked(self) -> None:
-        self._reveal = not self._reveal
-        masked = bool(self._ask.request.masked) and not self._reveal
+    def _look(self, view: CardView) -> None:
+        """Show the card in another way. What has been on screen in the way before does not count."""
+        self._view = view
+        masked = bool(self._ask.request.masked) and not view.reveal
         self._card.arming = self._arming.with_read(end_seen=False, masked=masked)
         self._card.rebuild()
+        self.call_after_refresh(self._tick)
 
     def _show_outcome(self, outcome: str, *, good: bool) -> None:
         self._outcome, self._succeeded, self._ended_at = outcome, good, self._state.clock()
@@ -105,7 +129,7 @@ class RequestView(ArmedScreen[None]):
             self._show_request(waiting[(place + step) % len(waiting)])
 
     def _show_request(self, ask: Ask) -> None:
-        self._ask, self._outcome, self._reveal, self._answered_here = ask, "", False, False
+        self._ask, self._outcome, self._view = ask, "", CardView()
         self._ended_at, self._notice, self._block_press = None, "", None
         self._show_question(_initial_arming(ask))
 
@@ -127,7 +151,7 @@ class RequestView(ArmedScreen[None]):
             return False
         self._ended_at = now if self._ended_at is None else self._ended_at
         quiet = now - max(self._ended_at, self._arming.last_key, self._state.last_key)
-        return self.is_current and quiet >= ADVANCE_S and (self._answered_here or bool(self._state.waiting))
+        return self.is_current and quiet >= ADVANCE_S and bool(self._state.waiting)
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
         return title_lines(self._frame(), width)
@@ -136,18 +160,17 @@ class RequestView(ArmedScreen[None]):
         return foot_lines(self._frame(), width)
 
     def _body_lines(self, width: int) -> Sequence[StyledLine]:
-        body = body_of(
+        self._body = body_of(
             self._ask.request,
             width,
-            reveal=self._reveal,
+            self._view,
             height=self._card.size.height,
             colours=not self.app.no_color,
         )
-        self._must_read = body.must_read
-        return body.lines
+        return self._body.lines
 
     def _required_rows(self) -> frozenset[int]:
-        return self._must_read
+        return self._body.must_read
 
     def _frame(self) -> CardFrame:
         waiting = self._state.waiting
@@ -165,6 +188,9 @@ class RequestView(ArmedScreen[None]):
             sending=self._sending,
             block_pressed=self._block_confirm_open(self._state.clock()),
             notice=self._notice or self._state.notice,
+            decided=decided_line(self._state),
+            folded=self._body.folded,
+            height=self.app.size.height,
             keys=self._state.keys,
             offer=self._offer(self._ask),
         )
@@ -218,7 +244,8 @@ class RequestScreen(RequestView):
 
     def _key_waiting(self, key: str, now: float) -> None:
         # A refusal, or a form to write in, counts after a pause, too: no letter of a reason may be lost.
-        belongs = self._arming.may_refuse(now)
+        # A key held down for the card before this one must not refuse this one, too.
+        belongs = self._arming.may_refuse(now) and now - self._follows >= QUIET_S
         # Asked before the press, which closes the window: the key that closes it must not do its other work,
         # or a mistyped letter would open a form.
         was_open = self._arming.confirm_open(now)
@@ -241,8 +268,12 @@ class RequestScreen(RequestView):
                 self.dismiss()
             case "n" | "p":
                 self._step(1 if key == "n" else -1)
-            case "v":
-                self._show_masked()
+            case "v" if self._ask.request.masked:
+                self._look(replace(self._view, reveal=not self._view.reveal))
+            case "x":
+                self._look(replace(self._view, canonical=not self._view.canonical))
+            case "f" if self._body.folded or self._view.unfolded:
+                self._look(replace(self._view, unfolded=not self._view.unfolded))
             case "w":
                 request = self._ask.request
                 self.app.push_screen(PageScreen(self._state, "Why", lambda width: why_lines(request, width)))
@@ -255,7 +286,10 @@ class RequestScreen(RequestView):
     def _key_further(self, key: str, now: float) -> None:
         """Handle a key that opens a form or holds the request's time, where the card offers it."""
         ask, offered = self._ask, choices(self._ask.request)
+        self._notice = next((hint.off for hint in card_keys(ask.request) if hint.key == key), "")
         match key:
+            case _ if self._notice:
+                pass
             case "r":
                 self.app.push_screen(DenyReasonScreen(ask.request.tool), self._deny_callback(ask))
             case "l" if Choice.LEASE in offered and self._card_read():
@@ -309,12 +343,13 @@ class RequestScreen(RequestView):
     def _sender(self, ask: Ask) -> SendAnswer:
         """A function that answers the request that was on screen when the form opened, and no other."""
         # Bound now: the screen may show another request by the time the form closes.
-        request = ask.request
+        request, not_shown = ask.request, self._body.not_shown(self._card.read_rows)
 
         async def send(answer: Answer) -> Outcome:
-            refuses = answer.choice in (Choice.DENY, Choice.BLOCK)
-            if not refuses and (obstacle := await self._state.approval_obstacle()):
-                return Outcome(accepted=False, why_not=obstacle)
+            if answer.choice in _APPROVING:
+                if obstacle := await self._state.approval_obstacle():
+                    return Outcome(accepted=False, why_not=obstacle)
+                answer = structs.replace(answer, not_shown=not_shown)
             return await self._state.approver.decide(request.id, request.subject_digest, answer)
 
         return send
@@ -362,6 +397,24 @@ class RequestScreen(RequestView):
             self._show_outcome(f"the answer did not count: {outcome.why_not or 'refused'}", good=False)
 
     def _show_answer(self, answer: Answer, ask: Ask) -> None:
-        self._answered_here = True
+        """Say in the bar what became of the request, and go on with the next one."""
         for_minutes = f" for {answer.deny_minutes} minutes" if answer.deny_minutes else ""
-        self._show_outcome(f"{_CHOICE_LABELS[answer.choice]}{for_minutes}: {ask.request.tool}", good=True)
+        allows = answer.choice in _APPROVING and (
+            answer.rule is None or answer.rule.decision is Decision.ALLOW
+        )
+        words = f"{_CHOICE_LABELS[answer.choice]}{for_minutes}"
+        self._state.decided = Decided(words, effect_text(ask.request), allows, self._state.clock())
+        redraw_later(self.app)
+        self._next()
+        if self.is_current:
+            self._follows = self._state.clock()
+
+
+def redraw_later(app: App[None]) -> None:
+    """Draw the bars again once the line about a decision is no longer new."""
+
+    def redraw() -> None:
+        for bar in app.screen.query(LineBar):
+            bar.redraw()
+
+    app.set_timer(DECIDED_S + 0.1, redraw)

@@ -9,9 +9,11 @@ from typing import TextIO
 
 from flycore.model.approval import highest_waiting
 from flytui.console.state import ConsoleState
+from flytui.text.card import effect_text
 from flytui.text.lines import span
 
 MAX_TITLE_CHARACTERS = 80
+MAX_NOTICE_CHARACTERS = 200
 PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 """XTWINOPS: the terminal keeps its title on a stack. One that has no stack ignores both."""
 
@@ -21,7 +23,8 @@ def title_text(state: ConsoleState) -> str:
     # The count comes first, because terminals and task bars cut a title at its end.
     waiting = len(state.waiting)
     asks = [f"{'▲ ' if state.high_waiting else ''}{waiting} waiting"] if waiting else []
-    words = " · ".join([*asks, PurePath(state.title).name or state.title, "flytui"])
+    first = [effect_text(state.waiting[0].request)] if waiting else []
+    words = " · ".join([*asks, *first, PurePath(state.title).name or state.title, "flytui"])
     return span(words).text[:MAX_TITLE_CHARACTERS]
 
 
@@ -31,10 +34,12 @@ def title_sequence(state: ConsoleState) -> str:
 
 
 def notice_text(state: ConsoleState) -> str:
-    """The text of a notice, such as `flytui: 2 waiting, high`. It never holds anything of a request's
-    input."""
+    """The text of a notice, such as `flytui: 2 waiting, high: POST "https://api.example"`. It says what the
+    request that waits longest would do, in the sentence of its card."""
     risk = highest_waiting(state.asks)
-    return f"flytui: {len(state.waiting)} waiting{f', {risk.value}' if risk is not None else ''}"
+    first = f": {effect_text(state.waiting[0].request)}" if state.waiting else ""
+    words = f"flytui: {len(state.waiting)} waiting{f', {risk.value}' if risk is not None else ''}{first}"
+    return words[:MAX_NOTICE_CHARACTERS]
 
 
 def notice_sequence(state: ConsoleState) -> str:

@@ -104,6 +104,11 @@ class ArmedLines(LineView, can_focus=False):
         self.rebuild()
         self.scroll_to(y=0, animate=False)
 
+    @property
+    def read_rows(self) -> frozenset[int]:
+        """The indexes of the lines that have been on screen since they were built."""
+        return frozenset(self._read_rows)
+
     def note_painted(self) -> None:
         """Record what is on screen now. Lines that were not painted, are covered, or were not taken by the
         terminal do not count."""
@@ -151,11 +156,6 @@ class ArmedLines(LineView, can_focus=False):
         super().rebuild()
         height = max(1, self.scrollable_content_region.height)
         self.arming = self.arming.with_read(pages_left=pages_of(self._required(), height))
-
-    @property
-    def read_rows(self) -> frozenset[int]:
-        """The indexes of the lines that have been on screen since they were built."""
-        return frozenset(self._read_rows)
 
     def mark_read(self, rows: frozenset[int]) -> None:
         """Count lines as read that were on screen before the last rebuild, with the same text at the same

@@ -53,6 +53,11 @@ class KeyEffect(Enum):
     APPROVED = auto()
 
 
+def pages_before(pages: int, key: str) -> str:
+    """What has to be read before the approve key works, in words."""
+    return f"{'1 more page' if pages == 1 else f'{pages} more pages'} before {key}"
+
+
 @dataclass(frozen=True, slots=True)
 class ArmingState:
     """What has happened to one card, and so whether its approve key counts."""
@@ -151,8 +156,7 @@ class ArmingState:
         if self.strict and len(self.letter) != self._letters:
             return "this request has no confirmation letter and cannot be approved"
         if self.pages_left:
-            pages = "1 more page" if self.pages_left == 1 else f"{self.pages_left} more pages"
-            return f"{pages} before {APPROVE_KEY} ↓"
+            return f"{pages_before(self.pages_left, APPROVE_KEY)} ↓"
         if (self.strict or self.read_whole) and not self.end_seen:
             return "read to the last line first ↓"
         if self.strict and self.masked:

@@ -9,7 +9,9 @@ from flycore.model.enums import Phase, QuestionKind
 from flycore.model.question import ABOUT_PROGRAMS
 from flycore.model.status import Status
 from flytui.console.kernel_connection import LostConnection, OpeningConnection, grouped_code
-from flytui.console.state import ConsoleState
+from flytui.console.state import DECIDED_S, ConsoleState
+from flytui.text.caller import caller_name
+from flytui.text.card import effect_text
 from flytui.text.labels import duration, local_time, plural
 from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, truncated, width_of
 
@@ -282,6 +284,17 @@ def _pairing_lines(state: ConsoleState) -> list[StyledLine]:
     ]
 
 
+def decided_line(state: ConsoleState) -> StyledLine:
+    """The line about the latest decision, while it is new; empty afterwards."""
+    decided = state.decided
+    if decided is None or state.clock() - decided.at >= DECIDED_S:
+        return ()
+    mark = span(" ✓ ", Tone.GOOD) if decided.allows else span(" ✗ ", Tone.WARN)
+    shows = f" · {state.keys.label('main.activity')} shows it" if decided.allows else ""
+    words = span(f"{decided.words}{shows}  ", Tone.STRONG)
+    return line(mark, words, StyledText(decided.effect, Tone.DIM))
+
+
 def alert_lines(state: ConsoleState, width: int) -> list[StyledLine]:
     """The alerts, one line each: what needs the person now, at the bottom of every screen but the card's."""
     lines = [*_kernel_lines(state), *_pairing_lines(state)]
@@ -309,8 +322,11 @@ def alert_lines(state: ConsoleState, width: int) -> list[StyledLine]:
         )
         away = state.status.turned_away if state.status is not None else 0
         full = span(f"queue full: {away} turned away  ", Tone.WARN) if away else StyledText("")
-        lines.append((*note, full, span(f"{first.tool} · {first.caller}")))
+        first_one = StyledText(f"{effect_text(first)} · {caller_name(first.caller)}")
+        lines.append((*note, full, first_one))
     lines += _question_lines(state)
+    if decided := decided_line(state):
+        lines.append(decided)
     if state.notice:
         lines.append(line(span(" "), span(state.notice, Tone.ACCENT)))
     return [truncated(row, width) for row in lines]
