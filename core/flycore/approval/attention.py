@@ -73,7 +73,9 @@ class AttentionFacts(Value, frozen=True, kw_only=True):
     past: PastUse = PastUse()
 
 
-class _Text(Value, frozen=True, kw_only=True):
+class InputText(Value, frozen=True, kw_only=True):
+    """A text of the input, and what its field's name says about it."""
+
     where: str
     """The names of the fields that lead to it, with dots."""
     text: str
@@ -84,7 +86,7 @@ class _Text(Value, frozen=True, kw_only=True):
 
 def attention(facts: AttentionFacts) -> tuple[Attention, ...]:
     """Return the findings, those first that are most seldom harmless."""
-    texts = list(_texts(facts.input))
+    texts = list(input_texts(facts.input))
     found = [
         *_characters(texts),
         *_commands(texts),
@@ -100,18 +102,18 @@ def attention(facts: AttentionFacts) -> tuple[Attention, ...]:
 
 def named_places(input: JsonObject, app_root: str) -> NamedPlaces:
     """Return the hosts that the input names, and the folders outside the project."""
-    texts = list(_texts(input))
+    texts = list(input_texts(input))
     hosts = dict.fromkeys(host[:LONGEST_NAME] for one in texts for host in _hosts_of(one))
     outside = dict.fromkeys(
         os.path.dirname(full)[:LONGEST_NAME]
         for one in texts
-        for path in _paths_of(one)
+        for path in paths_of(one)
         if (full := _outside(path, app_root))
     )
     return NamedPlaces(hosts=tuple(hosts)[:MOST_PLACES], folders=tuple(outside)[:MOST_PLACES])
 
 
-def _texts(value: Json, where: tuple[str, ...] = ()) -> Iterator[_Text]:
+def input_texts(value: Json, where: tuple[str, ...] = ()) -> Iterator[InputText]:
     """Yield the texts of the input, each with its place, up to `MOST_TEXTS`."""
     left = MOST_TEXTS
     pending: list[tuple[Json, tuple[str, ...]]] = [(value, where)]
@@ -127,7 +129,7 @@ def _texts(value: Json, where: tuple[str, ...] = ()) -> Iterator[_Text]:
         if isinstance(one, str):
             left -= 1
             name = place[-1].lower() if place else ""
-            yield _Text(
+            yield InputText(
                 where=".".join(place) or "input",
                 text=one,
                 command=name in COMMAND_FIELDS,
@@ -136,7 +138,7 @@ def _texts(value: Json, where: tuple[str, ...] = ()) -> Iterator[_Text]:
             )
 
 
-def _characters(texts: list[_Text]) -> Iterator[Attention]:
+def _characters(texts: list[InputText]) -> Iterator[Attention]:
     for one in texts:
         text = re.sub("[\n\r\t]", "", one.text)
         if text.isascii() and text.isprintable():
@@ -151,7 +153,7 @@ def _characters(texts: list[_Text]) -> Iterator[Attention]:
             yield Attention(code=AttentionCode.LOOK_ALIKES, text=f"{what} of other letters in {one.where}")
 
 
-def _commands(texts: list[_Text]) -> Iterator[Attention]:
+def _commands(texts: list[InputText]) -> Iterator[Attention]:
     found: dict[AttentionCode, str] = {}
     for one in texts:
         if one.command:
@@ -199,7 +201,7 @@ def _words(command: str) -> Iterator[str]:
         yield word[1:-1] if len(word) > 1 and word[0] == word[-1] and word[0] in "\"'" else word
 
 
-def _enter(tool: str, texts: list[_Text]) -> Iterator[Attention]:
+def _enter(tool: str, texts: list[InputText]) -> Iterator[Attention]:
     if not _TYPES_KEYS.search(tool):
         return
     for one in texts:
@@ -209,7 +211,7 @@ def _enter(tool: str, texts: list[_Text]) -> Iterator[Attention]:
             yield Attention(code=AttentionCode.PRESSES_ENTER, text=f"the end of {one.where} presses Enter")
 
 
-def _credentials(texts: list[_Text]) -> Iterator[Attention]:
+def _credentials(texts: list[InputText]) -> Iterator[Attention]:
     for one in texts:
         # One finding for a field: a token in a header is a bearer token, and has its maker's form as well.
         what = next((words for words, shape in _CREDENTIALS if shape.search(one.text)), "")
@@ -217,13 +219,13 @@ def _credentials(texts: list[_Text]) -> Iterator[Attention]:
             yield Attention(code=AttentionCode.CREDENTIAL, text=f"carries {what} ({one.where})")
 
 
-def _writes(facts: AttentionFacts, texts: list[_Text]) -> Iterator[Attention]:
+def _writes(facts: AttentionFacts, texts: list[InputText]) -> Iterator[Attention]:
     if facts.read_only:
         return
     outside: dict[str, None] = {}
     dotted: dict[str, None] = {}
     for one in texts:
-        paths = _redirected(one.text) if one.command else _paths_of(one)
+        paths = _redirected(one.text) if one.command else paths_of(one)
         for path in paths:
             if _outside(path, facts.app_root):
                 outside[path] = None
@@ -245,7 +247,7 @@ def _redirected(command: str) -> Iterator[str]:
         before = word
 
 
-def _hosts(texts: list[_Text]) -> Iterator[Attention]:
+def _hosts(texts: list[InputText]) -> Iterator[Attention]:
     for host in dict.fromkeys(host for one in texts for host in _hosts_of(one)):
         if any(part.startswith("xn--") for part in host.split(".")) or not host.isascii():
             yield Attention(code=AttentionCode.PUNYCODE, text=f"a host that may look like another: {host}")
@@ -270,7 +272,7 @@ def _history(facts: AttentionFacts) -> Iterator[Attention]:
         yield Attention(code=AttentionCode.UNUSUAL_SIZE, text=words)
 
 
-def _hosts_of(one: _Text) -> Iterator[str]:
+def _hosts_of(one: InputText) -> Iterator[str]:
     """Yield the hosts of a text that is an address as a whole, or a command line that has some."""
     whole = _URL.match(one.text.strip()) is not None and not re.search(r"\s", one.text.strip())
     if whole or one.command:
@@ -281,7 +283,8 @@ def _hosts_of(one: _Text) -> Iterator[str]:
         yield _PORT.sub("", one.text.lower()).strip("[]") if one.text.count(":") == 1 else one.text.lower()
 
 
-def _paths_of(one: _Text) -> Iterator[str]:
+def paths_of(one: InputText) -> Iterator[str]:
+    """Yield the paths that a text names."""
     if one.command:
         yield from (word for word in _words(one.text) if _is_path(word))
     elif one.path or _is_path(one.text):

@@ -44,8 +44,8 @@ def identify_peer(pid: int, door: str, *, proc: ProcFolder = PROC) -> Caller:
     """
     for candidate in (pid, *ancestors(pid, proc)):
         if not _is_intermediary(candidate, proc):
-            return _caller(candidate, door, proc)
-    return _caller(pid, door, proc)
+            return _caller(candidate, door, proc, pid)
+    return _caller(pid, door, proc, pid)
 
 
 def _is_intermediary(pid: int, proc: ProcFolder) -> bool:
@@ -86,7 +86,8 @@ def is_own_command(name: str, arguments: tuple[str, ...]) -> bool:
     return False
 
 
-def _caller(pid: int, door: str, proc: ProcFolder) -> Caller:
+def _caller(pid: int, door: str, proc: ProcFolder, peer: int) -> Caller:
+    """Return the caller with this pid. `peer` is the process that is connected, below it or itself."""
     # The process may end, and its pid be given to another, between two reads of /proc. Equal start times
     # before and after mean that the executable belongs to the same process.
     before = read_process(pid, proc)
@@ -97,6 +98,9 @@ def _caller(pid: int, door: str, proc: ProcFolder) -> Caller:
     program = os.path.basename(executable) or before.name or UNKNOWN_PROGRAM
     if executable.startswith(_IN_MEMORY_PATH):
         program, executable = IN_MEMORY, ""
+    # A program without a terminal, such as a multiplexer or an editor, serves several sessions: which of them
+    # calls is seen at the process that it started.
+    session = pid if terminal_of(pid, proc) else peer
     return Caller(
         door=door,
         program=program,
@@ -104,8 +108,8 @@ def _caller(pid: int, door: str, proc: ProcFolder) -> Caller:
         pid=pid,
         started=before.started,
         name=_name(pid, proc),
-        folder=folder_of(pid, proc),
-        terminal=_terminal(pid, proc),
+        folder=folder_of(session, proc),
+        terminal=_terminal(session, proc),
         ancestors=ancestor_names(pid, proc),
     )
 

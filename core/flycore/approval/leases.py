@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import anyio
 import msgspec
 
+from flycore.approval.lease_folder import lies_within, path_fields
 from flycore.approval.waiters import FOREVER, wait_until
 from flycore.catalog.schemas import accepts, needs_process
 from flycore.model.approval import (
@@ -33,6 +34,7 @@ from flycore.model.call import Caller
 from flycore.model.clock import Clock
 from flycore.model.enums import Choice, LeaseScope, RequestState, Risk
 from flycore.model.json import Json, JsonObject, canonical_json, digest
+from flycore.model.large_values import is_large
 from flycore.model.program import surroundings_of
 from flycore.policy.conditions import schema_faults
 from flysafe.procfs import read_process
@@ -98,6 +100,15 @@ def lease_obstacle(request: ApprovalRequest) -> str:
     return ""
 
 
+def lease_weakness(request: ApprovalRequest) -> str:
+    """Return what a lease on that program does not protect from, in words; empty for a complete seal."""
+    if not request.partial:
+        return ""
+    watched = "a change of its working folder ends the lease" if surroundings_of(request.seals) else ""
+    checked = watched or "flytui checks only the file that it starts"
+    return f"this program may change or load other files ({request.partial}); {checked}"
+
+
 def lease_fault(request: ApprovalRequest, terms: LeaseTerms | None) -> str:
     """Return why these terms make no lease for that request; empty where they do."""
     if terms is None:
@@ -115,6 +126,8 @@ def lease_fault(request: ApprovalRequest, terms: LeaseTerms | None) -> str:
         return "this tool belongs to no group: make the lease for the tool"
     if terms.scope is LeaseScope.HOST and not request.host:
         return "the host of this call is not certain: make the lease for the tool"
+    if terms.scope is LeaseScope.FOLDER and not request.folder:
+        return "the folder of this call is not certain: make the lease for the tool"
     return "" if terms.condition is None else _condition_fault(request, terms.condition)
 
 
@@ -152,6 +165,10 @@ class HeldLease(NamedTuple):
     """Monotonic time in seconds; infinite for a lease that lasts until the caller leaves."""
     approved_bytes: int
     approved_risk: Risk
+    app_root: str = ""
+    """The folder against which relative paths are resolved."""
+    path_fields: tuple[str, ...] = ()
+    """The names of the fields that held the paths of the approved call."""
     panic_count: int = 0
     """How often everything had been stopped when the lease was made."""
 
@@ -164,6 +181,8 @@ class HeldLease(NamedTuple):
             and (not wide or group == lease.group)
             and lease.scope_digest == scope_digest(subject, lease.group if wide else "", surroundings)
             and (lease.scope is not LeaseScope.HOST or page_host(subject.tool, subject.input) == lease.host)
+            and (lease.scope is not LeaseScope.INPUT or digest(subject.input) == lease.input_digest)
+            and (lease.scope is not LeaseScope.FOLDER or self._in_folder(subject.input))
             # This runs on the event loop: of a value that is too large for that a person is asked.
             and (
                 lease.condition is None
@@ -175,6 +194,11 @@ class HeldLease(NamedTuple):
             and self.approved_risk.at_least(risk)
             and not outgrows(input_bytes(subject.input), self.approved_bytes)
         )
+
+    def _in_folder(self, input: JsonObject) -> bool:
+        # This looks at files on the event loop: of a large input a person is asked.
+        same = path_fields(input) == self.path_fields and not is_large(input)
+        return same and lies_within(input, self.lease.folder, self.app_root)
 
 
 class LeaseStore:
@@ -212,13 +236,21 @@ class LeaseStore:
             scope=terms.scope,
             group=request.group,
             host=request.host if terms.scope is LeaseScope.HOST else "",
+            folder=request.folder if terms.scope is LeaseScope.FOLDER else "",
+            input_digest=digest(request.subject.input) if terms.scope is LeaseScope.INPUT else "",
             condition=terms.condition,
             used=1,
             last_used=now,
         )
         deadline = FOREVER if forever else self._clock.monotonic() + terms.minutes * 60.0
         self._leases[lease.id] = HeldLease(
-            lease, deadline, input_bytes(request.subject.input), request.risk, self._panic_count
+            lease,
+            deadline,
+            input_bytes(request.subject.input),
+            request.risk,
+            request.app_root,
+            path_fields(request.subject.input),
+            self._panic_count,
         )
         self._publish_change(LeaseChange.MADE, lease)
         return lease

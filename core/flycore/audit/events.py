@@ -316,7 +316,9 @@ def lease_changed(lease: Lease, decision: str, *, by: str = "") -> JsonObject:
         "used": lease.used,
         "callsLeft": lease.calls_left,
     }
-    return fields | _non_empty(group=_bounded(lease.group), host=_bounded(lease.host), decidedBy=by)
+    return fields | _non_empty(
+        group=_bounded(lease.group), host=_bounded(lease.host), folder=_bounded(lease.folder), decidedBy=by
+    )
 
 
 def rule_changed(where: str, rule: JsonObject, decision: str, *, by: str, request: str = "") -> JsonObject:

@@ -201,6 +201,8 @@ class ApprovalRequest(Value, frozen=True, kw_only=True):
     """The tool's exclusive group, for which a lease may be made."""
     host: str = ""
     """The host of a web tool's address, for which a lease may be made."""
+    folder: str = ""
+    """The absolute folder that holds every path of the input, for which a lease may be made."""
     edited: bool = False
     """Whether a person has changed the input on the card. The caller is informed of it."""
     step: PlanStep | None = None
@@ -337,6 +339,10 @@ class Lease(Value, frozen=True, kw_only=True):
     group: str = ""
     """The exclusive group that is reserved for the caller while the lease is active."""
     host: str = ""
+    folder: str = ""
+    """The absolute folder below which the paths of a call must lie."""
+    input_digest: str = ""
+    """The digest of the one input that is covered; empty where more are."""
     condition: JsonObject | None = None
     used: int = 0
     last_used: float | None = None

@@ -381,6 +381,10 @@ class LeaseScope(StrEnum):
     """Every tool of the same exclusive group and sidecar."""
     HOST = "host"
     """The same tool, for addresses of the approved host."""
+    INPUT = "input"
+    """The same tool with exactly the approved input."""
+    FOLDER = "folder"
+    """The same tool, for paths below the folder of the approved ones."""
 
 
 class QuestionKind(StrEnum):

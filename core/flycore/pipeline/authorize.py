@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from flycore.approval.attention import AttentionFacts, attention, named_places
+from flycore.approval.lease_folder import input_folder
 from flycore.approval.leases import page_host
 from flycore.approval.quota import QuotaRefusal
 from flycore.audit import events as audit_events
@@ -284,6 +285,7 @@ async def make_request(
         notices=prepared.target.notices,
         group=prepared.target.capability.exclusive or "",
         host=page_host(request.tool, prepared.input),
+        folder="" if is_large(prepared.input) else input_folder(prepared.input, str(context.app_root)),
         edited=call.edited,
         step=request.step,
         page_title=prepared.page_title,

@@ -232,6 +232,15 @@ def test_two_sessions_differ_by_terminal_or_folder(tree: Tree, tmp_path: Path) -
     assert first.ancestors == ("tmux: server 10",)
 
 
+def test_a_multiplexer_is_told_by_the_session_that_calls(tree: Tree, tmp_path: Path) -> None:
+    tree.add(10, 1, "/usr/bin/tmux", comm="tmux: server")
+    tree.add(20, 10, "/usr/bin/bash", environ="TMUX_PANE=%3\0")
+    (tree.root / "10" / "cwd").symlink_to("/")
+    (tree.root / "20" / "cwd").symlink_to(tmp_path)
+    caller = identify_peer(20, "socket", proc=tree.root)
+    assert (caller.pid, caller.folder, caller.terminal) == (10, str(tmp_path), "tmux pane %3")
+
+
 def test_a_program_without_a_file_is_named_by_what_it_runs(tree: Tree) -> None:
     tree.add(20, 1, "/memfd:sealed-ab12 (deleted)", comm="worker")
     caller = identify_peer(20, "socket", proc=tree.root)

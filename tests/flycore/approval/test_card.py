@@ -248,7 +248,7 @@ def test_the_effect_has_three_lines_at_most_and_says_where_it_is_cut(make_reques
     assert [line.endswith("…") for line in lines] == [False, False, True]
 
 
-ASKED = "high risk is always asked; no rule matches · same call today: approved 0, denied 0"
+ASKED = "high risk is always asked; no rule matches · today: approved 0, denied 0"
 
 
 def test_a_plain_card_reads_well(make_request) -> None:

@@ -47,7 +47,7 @@ def _reach(request: ApprovalRequest, **more: Any) -> list[tuple[str, CardStyle]]
 
 
 CASES: list[tuple[Permissions, list[tuple[str, CardStyle]]]] = [
-    (Permissions(), [("no network · reads no files · writes no files · no secrets · enforced", QUIET)]),
+    (Permissions(), [("no network · no files · no secrets · enforced", QUIET)]),
     (
         Permissions(read=(".",), write=("notes", "out\u202e"), secrets=("KEY",)),
         [("no network · reads this folder · writes notes, out⟦U+202E⟧ · secrets KEY · enforced", QUIET)],
@@ -60,7 +60,7 @@ CASES: list[tuple[Permissions, list[tuple[str, CardStyle]]]] = [
         Permissions(network=True),
         [
             (
-                "network: this machine's whole network · reads no files" + END,
+                "network: this machine's whole network · no files · no secrets · enforced",
                 WARNS,
             )
         ],

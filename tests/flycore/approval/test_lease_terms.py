@@ -6,7 +6,16 @@ import anyio
 import msgspec
 import pytest
 
-from flycore.approval.leases import LeaseChange, LeaseStore, lease_fault, page_host
+from flycore.approval.lease_folder import input_folder
+from flycore.approval.leases import (
+    LeaseChange,
+    LeaseStore,
+    lease_durations,
+    lease_fault,
+    lease_obstacle,
+    lease_weakness,
+    page_host,
+)
 from flycore.approval.requests import choices
 from flycore.model.approval import UNTIL_LEFT, LeaseTerms, RuleTerms
 from flycore.model.enums import Choice, Decision, LeaseScope, Risk, SealKind
@@ -275,7 +284,8 @@ PARTIAL = Seal(kind=SealKind.SYSTEM, digest="cd" * 32, program="/usr/bin/make", 
 @pytest.mark.parametrize("which", ["program", "delegate"])
 def test_a_lease_on_a_partial_seal_is_short(make_request, minutes: int, offered: bool, which: str) -> None:
     delegate = SealedDelegate(name="hand", argv=("/usr/bin/make",), seal=PARTIAL)
-    request = make_request(seal=PARTIAL) if which == "program" else make_request(delegates=(delegate,))
+    parts = {"seal": PARTIAL} if which == "program" else {"delegates": (delegate,)}
+    request = make_request(risk=Risk.MEDIUM, letter="", **parts)
     why_not = lease_fault(request, LeaseTerms(minutes=minutes, calls=5))
     assert (why_not == "") is offered
     assert offered or "its seal is partial (may run files): 15 minutes at most" in why_not
@@ -301,3 +311,66 @@ def test_a_lease_on_a_partial_seal_ends_when_its_working_folder_changes(clock, m
     assert store.match(request.subject, request.risk, "", same) is not None
     assert store.match(request.subject, request.risk, "", other) is None
     assert store.match(request.subject, request.risk, "", "") is None
+
+
+def test_a_lease_for_one_input_covers_that_input_alone(clock, make_request) -> None:
+    store, request = LeaseStore(clock), make_request()
+    store.add(request, LeaseTerms(minutes=5, calls=5, scope=LeaseScope.INPUT))
+    other = msgspec.structs.replace(request.subject, input={"action": "type", "text": "hullo"})
+    assert store.match(request.subject, request.risk) is not None
+    assert store.match(other, request.risk) is None
+
+
+@pytest.mark.parametrize(
+    ("input", "covered"),
+    [
+        ({"path": "notes/b.md", "text": "x"}, True),
+        ({"path": "notes/deep/../b.md", "text": "x"}, True),
+        ({"path": "notes", "text": "x"}, True),
+        ({"path": "other/b.md", "text": "x"}, False),
+        ({"path": "notes/../other/b.md", "text": "x"}, False),
+        ({"path": "/etc/passwd", "text": "x"}, False),
+        ({"path": "link/b.md", "text": "x"}, False),
+        ({"path": "notes/out/b.md", "text": "x"}, False),
+        ({"path": "notes-2/b.md", "text": "x"}, False),
+        ({"text": "x"}, False),
+        ({"path": "notes/b.md", "dest": "notes/c.md", "text": "x"}, False),
+        ({"path": "notes/b.md", "text": "/etc/passwd"}, False),
+        ({"path": "notes/b.md", "text": "x", "command": "cat /etc/passwd"}, False),
+        ({"path": ["notes/b.md", "other/c.md"], "text": "x"}, False),
+    ],
+)
+def test_a_lease_for_a_folder_covers_paths_below_it(clock, make_request, tmp_path, input, covered) -> None:
+    for name in ("notes", "other", "notes-2"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("other")
+    (tmp_path / "notes" / "out").symlink_to(tmp_path / "other")
+    approved = {"path": "notes/a.md", "text": "hi"}
+    folder = input_folder(approved, str(tmp_path))
+    assert folder == str((tmp_path / "notes").resolve())
+    request = make_request(input=approved, folder=folder, app_root=str(tmp_path))
+    store = LeaseStore(clock)
+    store.add(request, LeaseTerms(minutes=5, calls=50, scope=LeaseScope.FOLDER))
+    subject = msgspec.structs.replace(request.subject, input=input)
+    assert (store.match(subject, request.risk) is not None) is covered
+
+
+@pytest.mark.parametrize(
+    "input", [{}, {"text": "a"}, {"command": "ls notes", "cwd": "notes"}, {"path": "/x"}, {"url": "a/b"}]
+)
+def test_no_folder_is_offered_where_none_is_certain(tmp_path, input) -> None:
+    assert input_folder(input, str(tmp_path)) == ""
+
+
+def test_the_weakness_of_a_partial_seal_is_said(make_request) -> None:
+    seal = Seal(kind=SealKind.FOLDER, digest="cd" * 32, program="/x", partial=("runs Makefile",))
+    request = make_request(seal=seal, risk=Risk.MEDIUM, letter="")
+    assert lease_durations(request) == (5, 15)
+    assert lease_weakness(request) == (
+        "this program may change or load other files (runs Makefile);"
+        " flytui checks only the file that it starts"
+    )
+    assert lease_obstacle(request) == ""
+    high = make_request(seal=seal, risk=Risk.HIGH, letter="k")
+    assert lease_obstacle(high) == "high risk, and flytui cannot watch all that may run: runs Makefile"
+    assert lease_weakness(make_request()) == ""

@@ -73,6 +73,8 @@ _WRITTEN_BY = {
     SealKind.SYSTEM: "of this system",
     SealKind.NAME: "known by its name only",
     SealKind.PACKAGE: "a package of this project",
+    SealKind.FILE: "a program of this project",
+    SealKind.FOLDER: "a program of this project",
 }
 
 
@@ -385,7 +387,7 @@ def attention_text(found: Attention) -> str:
 def _program(request: ApprovalRequest) -> str:
     """Who wrote the program, and how well it is kept from changing, in a few words."""
     seal = request.seal
-    parts = [strict_text(request.sidecar), _WRITTEN_BY.get(seal.kind, f"of this folder, {seal.kind.value}")]
+    parts = [strict_text(request.sidecar), _WRITTEN_BY[seal.kind]]
     if any(one.code is AttentionCode.PROGRAM_CHANGED for one in request.attention):
         parts.append("changed since it was last approved")
     if request.delegates:
@@ -408,7 +410,7 @@ def _reason(rule: MatchedRule) -> str:
 
 
 def _checks(request: ApprovalRequest) -> str:
-    return f"same call today: approved {request.checks.approved}, denied {request.checks.denied}"
+    return f"today: approved {request.checks.approved}, denied {request.checks.denied}"
 
 
 def seal_texts(request: ApprovalRequest) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ _NOTHING = "none"
 _NOT_ENFORCED = "not enforced"
 _BETWEEN = ", "
 _THIS_FOLDER = "."
+_NO_FILES = ("reads no files", "writes no files")
 _VERBS = {"files read": "reads", "files write": "writes"}
 _FOLDER_OF_INPUT = re.compile(r"\$\{input\.([A-Za-z0-9_-]+)\}/\.\.")
 """The folder of a file that the call's input names."""
@@ -70,6 +71,9 @@ def one_line_reach(request: ApprovalRequest) -> ReachText:
     held = request.level in _CONFINING or all(row.enforced for row in request.reach)
     unusual = [words for row in request.reach if (words := _unusual_words(row, request.tool))]
     usual = [words for row in request.reach if (words := _usual_words(row, request.tool, whole=False))]
+    if all(words in usual for words in _NO_FILES):
+        usual = [words for words in usual if words != _NO_FILES[1]]
+        usual[usual.index(_NO_FILES[0])] = "no files"
     # Where the call is confined otherwise, a permission that is open is unusual.
     gaps = [f"{strict_text(row.name)} not enforced" for row in request.reach if held and not row.enforced]
     if not request.reach or not held:

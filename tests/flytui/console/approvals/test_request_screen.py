@@ -262,7 +262,7 @@ async def test_the_views_of_an_input_are_read_each_for_itself() -> None:
         await press(pilot, "f")
         await until(pilot, lambda: "characters not shown" not in drawn(app, "#card"))
         await press(pilot, "x")
-        await until(pilot, lambda: f"sha256 {digest(MAIL.subject.input)}" in drawn(app, "#card"))
+        await until(pilot, lambda: digest(MAIL.subject.input)[:30] in drawn(app, "#card"))
         assert '{"bcc":' in drawn(app, "#card")
         await until(pilot, lambda: "before a" in drawn(app, "#card-keys"))
         clock.advance(5)

@@ -168,7 +168,7 @@ def _rows(permissions: _Permissions) -> list[tuple[str, ...]]:
 
 
 def _lease_scope(lease: Lease) -> str:
-    where = f" on {lease.host}" if lease.host else ""
+    where = f" on {lease.host}" if lease.host else f" below {lease.folder}" if lease.folder else ""
     wide = f"group {lease.group}, from " if lease.scope.value == "group" else ""
     return f"{wide}{lease.tool}{where}{', with a condition' if lease.condition is not None else ''}"
 

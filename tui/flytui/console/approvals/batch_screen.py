@@ -295,9 +295,11 @@ def batch_row(ask: Ask, *, ticked: bool, width: int) -> StyledLine:
     who = max(14, min(28, width // 4))
     mark = span("[x]", Tone.STRONG) if ticked else span(" – " if exclusion_reason(request) else "[ ]")
     times = span(f"×{ask.count} ", Tone.WARN) if ask.count > 1 else StyledText("")
-    effect = padded((times, span(request.effect, Tone.STRONG if ticked else Tone.PLAIN)), width - who - 10)
+    effect = padded(
+        (times, span(effect_text(request), Tone.STRONG if ticked else Tone.PLAIN)), width - who - 10
+    )
     risk = padded((label_span(RISK_LABELS[request.risk]),), 4)
-    caller = truncated((span(request.caller, Tone.DIM),), who)
+    caller = truncated((span(caller_name(request.caller), Tone.DIM),), who)
     return (mark, StyledText(" "), *risk, StyledText(" "), *effect, StyledText(" "), *caller)
 
 
@@ -325,6 +327,8 @@ def _entry_title(ask: Ask, width: int) -> list[StyledLine]:
     indent = " " * _INDENT
     title = line(
         StyledText(indent),
+        StyledText(strict_text(request.tool), Tone.STRONG),
+        span(f"  {caller_name(request.caller)}"),
         StyledText(strict_text(request.tool), Tone.STRONG),
         span(f"  {caller_name(request.caller)}"),
     )

@@ -18,7 +18,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from flycore.approval.allowance_offer import AllowanceOffer, pinned_condition
-from flycore.approval.leases import MAX_CALLS, lease_durations, lease_fault
+from flycore.approval.leases import MAX_CALLS, lease_durations, lease_fault, lease_weakness
 from flycore.model.approval import (
     Answer,
     ApprovalRequest,
@@ -45,6 +45,7 @@ from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.arming import ArmingState, KeyEffect
 from flytui.console.state import ConsoleState
 from flytui.console.widgets.lines import LineBar
+from flytui.text.caller import caller_line, short_folder
 from flytui.text.labels import age, plural
 from flytui.text.lines import StyledLine, StyledText, Tone, keys_line, line, span, truncated, wrapped
 
@@ -60,10 +61,6 @@ DECISIONS = (Decision.ALLOW, Decision.DENY)
 DAYS = (1, 7, 30, 0)
 """Days from today until a rule expires, in the order of `_DAY_WORDS`; 0 is never."""
 _DAY_WORDS = ("tomorrow", "in a week", "in a month", "never")
-_PARTIAL_NOTE = (
-    "The seal is partial ({}). The lease ends when a file of the working folder changes; what lies elsewhere"
-    " may change unseen."
-)
 _GROUP_NOTE = "While the lease lasts, other callers' calls wait for the group {}."
 
 
@@ -259,8 +256,8 @@ class LeaseScreen(TermsScreen):
     """The form of a lease: how long, how many calls, of what, with which input. It offers a group, a host or
     the end of the caller's process only where the request has one."""
 
-    TITLES = ("Lease for the same caller", "Lease, to be approved")
-    APPROVE_LABEL = "approve this lease"
+    TITLES = ("Allow for a while, for the same caller", "To be allowed for a while")
+    APPROVE_LABEL = "allow this"
 
     def __init__(
         self,
@@ -276,19 +273,17 @@ class LeaseScreen(TermsScreen):
             LeaseScope.TOOL,
             *((LeaseScope.GROUP,) if request.group else ()),
             *((LeaseScope.HOST,) if request.host else ()),
+            *((LeaseScope.FOLDER,) if request.folder else ()),
+            LeaseScope.INPUT,
         )
         durations = tuple(
-            f"{minutes} min" if minutes else "until the caller leaves" for minutes in self._durations
+            f"{minutes} min" if minutes else "this session of the caller" for minutes in self._durations
         )
         calls = tuple(f"at most {number}" for number in range(1, MAX_CALLS + 1))
         fields = (
             TermsField("minutes", "For", durations),
             TermsField("calls", "Calls", calls, FIRST_CALLS - 1, stride=10),
-            *(
-                (TermsField("scope", "Of", _scope_words(request, self._scopes)),)
-                if len(self._scopes) > 1
-                else ()
-            ),
+            TermsField("scope", "Of", _scope_words(request, self._scopes)),
             *pin_fields(request),
         )
         if offer is not None:
@@ -334,19 +329,23 @@ class LeaseScreen(TermsScreen):
             LeaseScope.TOOL: request.tool,
             LeaseScope.GROUP: f"every tool of {request.sidecar} in the group {request.group}",
             LeaseScope.HOST: f"{request.tool}, for addresses of {request.host}",
+            LeaseScope.FOLDER: f"{request.tool}, for paths below {request.folder}",
+            LeaseScope.INPUT: f"{request.tool}, with exactly this input",
         }[terms.scope]
         facts = [
             line(span("Of        ", Tone.DIM), span(of, Tone.STRONG)),
-            line(span("Caller    ", Tone.DIM), span(request.caller)),
+            line(span("Caller    ", Tone.DIM), StyledText(caller_line(request.caller))),
             line(span("For       ", Tone.DIM), span(f"{until}, at most {plural(terms.calls, 'call')}")),
             *condition_lines(request, self._form.pinned),
         ]
         bound = "any input" if terms.condition is None else "such an input"
+        if terms.scope is LeaseScope.INPUT:
+            bound = "this input"
         notes = [
             line(span(f"Under this lease, calls by this caller run with {bound}, unasked.", Tone.WARN)),
             *([line(span(_GROUP_NOTE.format(request.group), Tone.DIM))] if request.group else []),
             line(span("It ends earlier when the program, its entry or its level changes.", Tone.DIM)),
-            *([line(span(_PARTIAL_NOTE.format(request.partial), Tone.WARN))] if request.partial else []),
+            *([line(span(f"Weak: {weak}.", Tone.WARN))] if (weak := lease_weakness(request)) else []),
         ]
         return [*wrapped(facts, width, 10), (), *wrapped(notes, width), *self._covered_lines(width)]
 
@@ -371,6 +370,8 @@ def _scope_words(request: ApprovalRequest, scopes: Sequence[LeaseScope]) -> tupl
         LeaseScope.TOOL: "this tool",
         LeaseScope.GROUP: f"group {request.group}",
         LeaseScope.HOST: f"host {request.host}",
+        LeaseScope.FOLDER: f"folder {short_folder(request.folder)}",
+        LeaseScope.INPUT: "exactly this input",
     }
     return tuple(span(words[scope]).text for scope in scopes)
 

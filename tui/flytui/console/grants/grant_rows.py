@@ -210,6 +210,10 @@ def _coverage(lease: Lease) -> str:
         return f"group {lease.group} ({lease.tool})"
     if lease.scope is LeaseScope.HOST:
         return f"{lease.tool} on {lease.host}"
+    if lease.scope is LeaseScope.FOLDER:
+        return f"{lease.tool} below {lease.folder}"
+    if lease.scope is LeaseScope.INPUT:
+        return f"{lease.tool}, one input"
     return f"{lease.tool} if…" if lease.condition is not None else lease.tool
 
 
