@@ -290,7 +290,7 @@ def test_nothing_that_it_types_decides_and_no_code_comes_to_it(root: Root, kind:
             for _ in TOOLS:
                 person.keys("C-o")
                 person.sees(READY)
-                person.decide("d" if "confirm with ‹" in person.screen() else "a")
+                person.decide("d" if "then ‹" in person.screen() else "a")
             assert [agent.result(at)["status"] for at in range(2)] == ["success", "denied"]
 
 

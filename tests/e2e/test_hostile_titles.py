@@ -40,13 +40,13 @@ def test_a_windows_title_is_shown_and_not_obeyed(root: Root, tmp_path: Path, tex
         assert faults(listed.stdout.encode(), PLAIN) == []
 
         agent = root.start("call", "computer.keyboard", json.dumps({"action": "type", "text": "x"}), "--json")
-        tmux.sees("confirm with ‹")
+        tmux.sees("then ‹")
         tmux.sees("THERE")
         tmux.read_card()
         tmux.keys("d")
         out, _ = agent.communicate(timeout=60)
         assert json.loads(out)["status"] == "denied"
-        until("the card has gone", lambda: "confirm with ‹" not in tmux.screen())
+        until("the card has gone", lambda: "then ‹" not in tmux.screen())
         raw = sent_by_console(tmux, tmp_path / "raw")
     assert faults(raw, CONSOLE) == []
     assert typed.read_bytes() == b""

@@ -18,7 +18,7 @@ READY = "keys ready ●"
 READING_SECONDS = 0.6
 """What a person takes to find the letter: pressed sooner than 0.3 s it does not count."""
 CONFIRM = "any other key does not approve"
-CARD = r"confirm with ‹(.)›"
+CARD = r"then ‹(.)›"
 
 
 @pytest.fixture

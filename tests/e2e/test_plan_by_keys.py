@@ -19,7 +19,7 @@ READY = "keys ready ●"
 CONFIRM = "any other key does not approve"
 READING_SECONDS = 0.6
 """What a person takes to find the letter: pressed sooner than 0.3 s it does not count."""
-LETTER = r"confirm with +(\w) "
+LETTER = r"press +(\w) +to"
 """What the open window for the letter says."""
 CARD = r"step {} of 3 of computer\.use"
 PLAN = {
@@ -47,7 +47,7 @@ def decide(tmux: Tmux, number: int, key: str) -> None:
     """On the card of that step press the key and, where it asks for it, the letter."""
     card = CARD.format(number)
     tmux.sees(card)
-    letter = tmux.sees(r"confirm with ‹(.)›")[1]
+    letter = tmux.sees(r"then ‹(.)›")[1]
 
     def gone() -> bool:
         if READY in tmux.screen():
@@ -106,9 +106,9 @@ def test_one_lease_and_nothing_more_is_asked(root: Root, tmp_path: Path) -> None
         tmux.sees(CARD.format(1))
         tmux.sees(READY)
         tmux.keys("l")
-        tmux.sees("Lease for the same caller")
+        tmux.sees("Allow for a while, for the same caller")
         tmux.keys("Enter")
-        tmux.sees("Lease, to be approved")
+        tmux.sees("To be allowed for a while")
 
         def approved() -> bool:
             if f"│ {READY}" in tmux.screen():
@@ -118,7 +118,7 @@ def test_one_lease_and_nothing_more_is_asked(root: Root, tmp_path: Path) -> None
                 if letter := re.search(LETTER, tmux.screen()):
                     time.sleep(READING_SECONDS)
                     tmux.keys(letter[1])
-            return "Lease, to be approved" not in tmux.screen()
+            return "To be allowed for a while" not in tmux.screen()
 
         until("the lease is approved", approved)
         result = outcome(agent)

@@ -290,7 +290,7 @@ def _refuse_a_card(root: Root, tmux: Tmux, caller: str, text: str) -> None:
         for words in (("approvals",), ("approvals", "show", _waiting(root)), ("status",)):
             assert _both_ways(root, words) == [], words
         tmux.keys("C-o")
-        tmux.sees("confirm with ‹")
+        tmux.sees("then ‹")
         tmux.keys("NPage", "NPage", "End", "w")
         _reads_and_leaves(tmux)
         until("it is denied", lambda: _pressed_d(tmux))

@@ -12,7 +12,7 @@ from typing import Any
 from kits.command import PYTHON, forked_bin
 from kits.terminals import PATIENCE, READY, Root, Tmux, until
 
-LETTER = r"confirm with ‹(.)›"
+LETTER = r"then ‹(.)›"
 READING_SECONDS = 0.6
 """What a person takes to find the letter: pressed sooner than 0.3 s it does not count."""
 
@@ -96,7 +96,7 @@ def approve_card(tmux: Tmux, shows: str) -> None:
     until("the card of the call", opened)
     tmux.sees(shows)
     tmux.read_card()
-    if "confirm with" not in tmux.screen():
+    if "then ‹" not in tmux.screen():
         tmux.decide()
         return
     letter = tmux.sees(LETTER)[1]
@@ -108,6 +108,6 @@ def approve_card(tmux: Tmux, shows: str) -> None:
             time.sleep(READING_SECONDS)
             tmux.keys(letter)
             time.sleep(READING_SECONDS)
-        return READY not in tmux.screen() and "confirm with" not in tmux.screen()
+        return READY not in tmux.screen() and "any other key" not in tmux.screen()
 
     until("the letter has decided", pressed)

