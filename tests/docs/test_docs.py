@@ -266,7 +266,7 @@ def test_the_keys_of_the_card_are_described(an_approval: Any) -> None:
     )
     keys = {key for hint in card_keys(an_approval) for key in hint.key.split("/")}
     assert keys <= table
-    assert table <= keys | {"v"}
+    assert table <= keys | {"v", "f"}
 
 
 @pytest.fixture

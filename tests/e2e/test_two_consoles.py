@@ -238,7 +238,7 @@ def test_a_test_call_from_an_attached_console_names_who_makes_it(root: Root) -> 
         second.keys("F5")
         second.sees("asks you")
         open_card(first)
-        assert "via socket" in first.screen()
+        assert "via the socket" in first.screen()
         first.decide()
         second.sees("success|✓ ok|from here")
     [called] = [line for line in root.audit() if line["event"] == "TOOL_CALLED"]
