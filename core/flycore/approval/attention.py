@@ -9,7 +9,7 @@ from __future__ import annotations
 import ipaddress
 import os.path
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from flycore.model.approval import Attention, NamedPlaces, PastUse
@@ -22,6 +22,10 @@ MOST_TEXTS = 2_000
 """Texts of an input that are looked at."""
 MOST_PLACES = 32
 """Hosts, and folders, of one call that are told apart."""
+MOST_FINDINGS = 3
+"""Findings of one kind that are told one by one."""
+MOST_CHARACTERS = 200
+"""Characters of one finding: the names in it come from the input."""
 LEAST_UNUSUAL_BYTES = 256
 """A smaller input is never called unusually large."""
 LONGEST_NAME = 255
@@ -96,8 +100,22 @@ def attention(facts: AttentionFacts) -> tuple[Attention, ...]:
         *_hosts(texts),
         *_history(facts),
     ]
-    order = list(AttentionCode)
-    return tuple(sorted(found, key=lambda one: order.index(one.code)))
+    kept: dict[AttentionCode, list[str]] = {code: [] for code in AttentionCode}
+    for one in found:
+        kept[one.code].append(one.text)
+    return tuple(
+        Attention(code=code, text=text)
+        for code, texts in kept.items()
+        for text in _bounded(dict.fromkeys(texts))
+    )
+
+
+def _bounded(texts: Collection[str]) -> Iterator[str]:
+    """Yield the first findings of one kind, each within `MOST_CHARACTERS`, and how many more there are."""
+    for text in list(texts)[:MOST_FINDINGS]:
+        yield text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
+    if len(texts) > MOST_FINDINGS:
+        yield f"and {len(texts) - MOST_FINDINGS:,} more of this kind"
 
 
 def named_places(input: JsonObject, app_root: str) -> NamedPlaces:

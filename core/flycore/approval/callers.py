@@ -58,7 +58,10 @@ def _is_intermediary(pid: int, proc: ProcFolder) -> bool:
 def distinguish_callers(pid: int, caller: Caller, *, proc: ProcFolder = PROC) -> str:
     """Return the process `pid` and the caller behind it in words, such as `flytui (pid 12) in tmux (pid 8)`.
     The names are what the processes call themselves, so the text is untrusted."""
-    name = os.path.basename(executable_of(pid, proc)) or _process_name(pid, proc) or UNKNOWN_PROGRAM
+    executable = executable_of(pid, proc)
+    if executable.startswith(_IN_MEMORY_PATH):
+        executable = ""
+    name = os.path.basename(executable) or _process_name(pid, proc) or UNKNOWN_PROGRAM
     own = f"{OWN_COMMAND if is_own_command(name, command_line(pid, proc)) else name} (pid {pid})"
     return own if caller.pid == pid else f"{own} in {caller.program} (pid {caller.pid})"
 

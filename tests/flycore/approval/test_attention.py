@@ -93,6 +93,15 @@ def test_the_most_seldom_harmless_comes_first() -> None:
     assert got == ["hidden-characters", "recursive-delete", "sudo", "writes-outside"]
 
 
+def test_a_crowd_of_findings_is_counted_and_none_is_endless() -> None:
+    crowd: JsonObject = {f"f{number}{'y' * 500}": "a\u200bb" for number in range(500)}
+    facts = AttentionFacts(tool="t", input=crowd, app_root=ROOT)
+    texts = [one.text for one in attention(facts)]
+    assert len(texts) == 4
+    assert texts[-1] == "and 497 more of this kind"
+    assert all(len(text) <= 201 for text in texts)
+
+
 def test_named_places_are_hosts_and_folders_outside() -> None:
     named = named_places(
         {

@@ -239,9 +239,10 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             problem_lines = wrapped([line(span(self._problem, Tone.WARN))], width) if self._problem else []
             return [*problem_lines, *wrapped([keys_line(pairs)], width)]
         if arming.confirm_open(now):
-            words = "type the code " if self._request.risk is Risk.CRITICAL else "confirm with "
+            words = "type " if self._request.risk is Risk.CRITICAL else "press "
             letter = span(f" {self._request.letter} ", Tone.ALARM)
-            return [line(span(words, Tone.STRONG), letter, StyledText(f" {arming.typed}"))]
+            typed = f" {arming.typed}" if arming.typed else ""
+            return [line(span(words, Tone.STRONG), letter, span(f"{typed} to {self.APPROVE_LABEL}"))]
         pairs = [(self._state.keys.label("card.approve"), self.APPROVE_LABEL), ("Esc", "back")]
         return wrapped([line(readiness(arming, now)), keys_line(pairs)], width)
 
