@@ -190,7 +190,7 @@ async def test_a_card_obeys_the_person_s_keys_and_its_rules_hold() -> None:
         assert place.decided == [], "the defaults have no action any more"
         await press(pilot, "A")
         await until(pilot, lambda: len(place.decided) == 1)
-        await until(pilot, lambda: "approved" in drawn(app, "#card-keys"))
+        await until(pilot, lambda: "sent to the program" in drawn(app, "#card-keys"))
         await press(pilot, "n")
         await until(pilot, lambda: "F9 deny" in drawn(app, "#card-keys"))
         await until(pilot, lambda: app.screen.query_one(ArmedLines).arming.shown_at is not None)
