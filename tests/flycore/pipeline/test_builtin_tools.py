@@ -134,7 +134,7 @@ async def test_the_card_shows_the_change_and_it_is_made(root: Root) -> None:
     assert diff == ["-two", "+zwei"]
     text = "\n".join(line.text for line in lines)
     assert 'edit the file "a.txt"' in text
-    assert "bundled flytui itself" in text
+    assert "flytui's own" in text
     assert not [line for line in lines if line.style is CardStyle.REACH_OPEN], text
 
 

@@ -398,6 +398,8 @@ def _program(request: ApprovalRequest) -> str:
         parts.append(f"with {', '.join(names)}")
     if not all(seal.leasable for seal in request.seals):
         parts.append("asked each time")
+    if seal.note:
+        parts.append(strict_text(seal.note))
     if request.partial:
         parts.append(f"partial seal: {strict_text(request.partial)}")
     return ", ".join(parts)
