@@ -48,6 +48,17 @@ def one_of(kind: type[Choice]) -> Callable[[Json], Choice]:
     return check
 
 
+def one_word_of(*words: str) -> Callable[[Json], str]:
+    """Return a check for one of these strings."""
+
+    def check(value: Json) -> str:
+        if not isinstance(value, str) or value not in words:
+            raise SettingError(f"must be one of {', '.join(words)}")
+        return value
+
+    return check
+
+
 def boolean(value: Json) -> bool:
     """Return a boolean. Raises SettingError."""
     if not isinstance(value, bool):
@@ -78,6 +89,8 @@ def argument_list(value: Json) -> tuple[str, ...]:
 
 
 T = TypeVar("T")
+COLOURS = ("auto", "24-bit", "256", "16")
+"""How many colours the console draws: what the terminal promises, or one of these."""
 MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
 DEFAULT_APPROVAL_MS = 600_000
 
@@ -124,6 +137,8 @@ class Settings(Value, frozen=True, kw_only=True):
     notify_command: tuple[str, ...] = ()
     keys: dict[str, str] = msgspec.field(default_factory=dict)
     theme: str = ""
+    colours: str = "auto"
+    """How many colours the console draws."""
     agent_reads: bool = True
     """`agents.readOnly`: whether commands and reads of coding agents that only read within the project folder
     need nobody."""
@@ -183,7 +198,7 @@ class _Reader:
 
     def settings(self, value: JsonObject) -> Settings:
         """Return all settings."""
-        self.unknown("", value, (*_SECTIONS, "risk", "keys", "theme", "$schema", "schemaVersion"))
+        self.unknown("", value, (*_SECTIONS, "risk", "keys", *_DRAWING, "$schema", "schemaVersion"))
         sections = {name: self.section(value, name) for name in _SECTIONS}
         approvals, quota = sections["approvals"], sections["quota"]
         defaults = Settings()
@@ -214,6 +229,7 @@ class _Reader:
             keys=self.table(value, "/keys", text),
             theme=self.take(value, "/theme", text, ""),
             agent_reads=self.agent_reads(value, sections["agents"]),
+            colours=self.take(value, "/colours", one_word_of(*COLOURS), "auto"),
         )
 
     def agent_reads(self, value: JsonObject, agents: JsonObject) -> bool:
@@ -292,6 +308,8 @@ class _Reader:
         self.problems.append(finding(self.index, self.file, pointer, offset, rule, whole, remedy, severity))
 
 
+_DRAWING = ("theme", "colours")
+"""Settings of the console that are single values."""
 _SECTIONS: dict[str, tuple[str, ...]] = {
     "approvals": ("timeoutMs", "inlineWaitMs", "queuePerCaller", "queueTotal"),
     "quota": ("callsPerMinute", "running", "highRiskPerSession"),

@@ -40,6 +40,7 @@ def test_everything_set(tmp_path: Path) -> None:
         "risk": {"web.search": "high"}, "sandbox": {"minimum": {"web.fetch": "enforced"}},
         "audit": {"outputs": true}, "security": {"max_permissions": {"network": false}},
         "notify": {"command": ["notify-send", "flytui"]}, "keys": {"approve": "a"}, "theme": "nord",
+        "colours": "256",
         }""",
     )
     assert problems == []
@@ -50,6 +51,7 @@ def test_everything_set(tmp_path: Path) -> None:
     assert settings.risk == {"web.search": Risk.HIGH}
     assert settings.sandbox_minimum == {"web.fetch": Level.ENFORCED}
     assert (settings.audit_outputs, settings.max_permissions) == (True, {"network": False})
+    assert settings.colours == "256"
     assert (settings.notify_command, settings.keys, settings.theme) == (
         ("notify-send", "flytui"),
         {"approve": "a"},
@@ -72,6 +74,8 @@ def test_everything_set(tmp_path: Path) -> None:
         ('{"notify": {"command": [1]}}', "/notify/command"),
         ('{"keys": {"approve": 1}}', "/keys/approve"),
         ('{"theme": null}', "/theme"),
+        ('{"colours": "8"}', "/colours"),
+        ('{"colours": 16}', "/colours"),
     ],
 )
 def test_a_bad_value_is_told_and_the_default_holds(tmp_path: Path, text: str, pointer: str) -> None:

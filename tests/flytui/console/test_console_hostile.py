@@ -35,7 +35,7 @@ from flytui.console.screens.base import PageScreen
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.main import MainScreen
 from flytui.console.screens.text_prompt import TextPromptScreen
-from flytui.console.style import theme_names
+from flytui.console.themes import theme_names
 from flytui.console.user_settings import ConsoleSettings, check_settings
 from flytui.console.widgets.virtual_list import VirtualList
 from kits.console import HandClock, console, drawn, press, settle, until

@@ -6,7 +6,7 @@ import pytest
 from textual.color import Color
 from textual.theme import Theme
 
-from flytui.console.style import LIGHT, THEME
+from flytui.console.themes import LIGHT, THEME
 from flytui.console.widgets.lines import ThemedWidget
 from kits.console import HandClock, console, until
 from kits.fake_kernel import world

@@ -18,7 +18,7 @@ from flycore.registry.settings import read_settings
 from flytui.console.key_table import ENTRIES
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.screens.base import PageScreen
-from flytui.console.style import theme_names
+from flytui.console.themes import theme_names
 from flytui.console.user_settings import ConsoleSettings, KeyBindings, check_keys, check_settings, textual_key
 from kits.console import HandClock, app_of, console, drawn, press, until
 from kits.fake_kernel import world

@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -199,10 +200,11 @@ def terminal_check() -> Callable[[tuple[int, int]], TerminalFacts]:
 
 
 def read_console_settings(places: RootPaths) -> ConsoleSettings:
-    """Read the person's keys and theme from their settings."""
+    """Read the person's keys, theme and colours from their settings."""
     from flycore.offline.files import read_settings
-    from flytui.console.style import theme_names
+    from flytui.console.themes import theme_names
     from flytui.console.user_settings import check_settings
 
     read = read_settings(places.config_dir)
-    return check_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
+    own = check_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
+    return replace(own, colours=read.settings.colours)

@@ -29,6 +29,7 @@ POINTERS = {
     "keys": "/keys",
     "theme": "/theme",
     "agent_reads": "/agents/readOnly",
+    "colours": "/colours",
 }
 """The JSON pointer of each field of Settings in the file."""
 TABLES = ("approval_times", "risk", "sandbox_minimum", "sandbox_network", "keys")
@@ -42,7 +43,7 @@ def check_console_settings(read: ReadSettings) -> ReadSettings:
 
     themes = frozenset({read.settings.theme})
     if read.settings.theme:
-        from flytui.console.style import theme_names
+        from flytui.console.themes import theme_names
 
         themes = theme_names()
     own = check_settings(read.settings.keys, read.settings.theme, themes, read.places)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
+from rich.color import ColorSystem
 from rich.console import RenderableType
 from textual import events, on
 from textual.app import App, SystemCommand
@@ -22,6 +24,7 @@ from flycore.model.events import Event
 from flysafe.text import safe_text
 from flytui.console.activity.call_screen import CallScreen
 from flytui.console.approvals.request_list import ApprovalsView
+from flytui.console.colour_depth import ColourDepth, colour_depth, usual_palettes
 from flytui.console.command_palette import NamesProvider, palette_commands, show_main
 from flytui.console.controllers.attach import AttachController
 from flytui.console.controllers.connection import KernelConnection
@@ -29,15 +32,16 @@ from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.emergency_stop import EmergencyStop
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.job_control import NO_SHELL
-from flytui.console.line_filters import ControlCharacterFilter, MonochromeFilter
+from flytui.console.line_filters import ControlCharacterFilter, DepthFilter, MonochromeFilter
 from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.base import Alternative, PressAgainScreen, ScreenTraits
 from flytui.console.screens.help import HelpScreen, active_sections, help_screen
 from flytui.console.screens.main import MainScreen
 from flytui.console.state import ALL_TOPICS, ConsoleState, Topic, update_screens
 from flytui.console.state_sync import StateSync
-from flytui.console.style import CSS, LIGHT, THEME, theme_names
+from flytui.console.style import CSS
 from flytui.console.terminal import non_blocking_driver, suspend_for, watch_terminal
+from flytui.console.themes import DARK_NAME, theme_names, themes
 from flytui.text.labels import plural
 
 TICK_S = 0.5
@@ -107,6 +111,14 @@ class FlytuiApp(App[None]):
     def __init__(self, state: ConsoleState) -> None:
         super().__init__()
         self.state = state
+        self.depth = colour_depth(os.environ, state.settings.colours)
+        """How many colours are drawn."""
+        state.coloured_pictures = not self.no_color and self.depth is not ColourDepth.ANSI
+        self._monochrome = MonochromeFilter()
+        self._depth_filter = DepthFilter(self.depth, usual_palettes(os.environ))
+        # The filter has chosen the terminal's colours already, also where a setting asks for others than the
+        # terminal promises.
+        self.console._color_system = ColorSystem.TRUECOLOR
         self._has_values = False
         self.defect: Exception | None = None
         """What ended the application, where it was a defect."""
@@ -124,12 +136,18 @@ class FlytuiApp(App[None]):
         """The filters on every line that is drawn. The last one removes what a terminal would act upon."""
         found = super().get_line_filters()
         if self.no_color:
-            found = [*(item for item in found if not isinstance(item, Monochrome)), MonochromeFilter()]
+            found = [*(item for item in found if not isinstance(item, Monochrome)), self._monochrome]
+        elif self.depth is not ColourDepth.TRUE:
+            found = [*found, self._depth_filter]
         return [*found, self._guard]
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's choice of driver, replaced by one that a closed or stalled terminal does not block."""
         return non_blocking_driver(super().get_driver_class())
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """The variables of our style sheet that Textual's own themes do not have."""
+        return {"dim": f"{self.current_theme.to_color_system().generate()['foreground']} 62%"}
 
     def get_default_screen(self) -> Screen[None]:
         """The main screen."""
@@ -150,8 +168,8 @@ class FlytuiApp(App[None]):
         """Set theme and keys, and start to fetch once the first frame has been drawn."""
         watch_terminal(self, self.state)
         self.app_resume_signal.subscribe(self, lambda _: self._notices.write_title())
-        self.register_theme(THEME)
-        self.register_theme(LIGHT)
+        for theme in themes(self.depth):
+            self.register_theme(theme)
         self.theme = self._first_theme()
         self.theme_changed_signal.subscribe(self, self._on_theme_changed)
         self.set_keymap(self.state.keys.keymap())
@@ -160,12 +178,12 @@ class FlytuiApp(App[None]):
     def _first_theme(self) -> str:
         """The theme that the person chose last, or set; one that is no longer there is not used."""
         name = self.state.memory.theme(self.state.settings.theme)
-        return name if name in theme_names() else THEME.name
+        return name if name in theme_names() else DARK_NAME
 
     def _on_theme_changed(self, theme: Theme) -> None:
         """Keep a theme that the person chose for the next start."""
         memory, of_settings = self.state.memory, self.state.settings.theme
-        if theme.name != (memory.theme(of_settings) or THEME.name):
+        if theme.name != (memory.theme(of_settings) or DARK_NAME):
             memory.choose_theme(theme.name, of_settings)
             self.run_worker(self._save_memory(), group="memory")
 

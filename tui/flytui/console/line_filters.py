@@ -1,14 +1,19 @@
-"""Filters on every line that the application draws: one against control characters, one for NO_COLOR."""
+"""Filters on every line that the application draws: one against control characters, one for NO_COLOR, and one
+for terminals with 256 or 16 colours."""
 
 from __future__ import annotations
 
+from rich._palettes import EIGHT_BIT_PALETTE
 from rich.color import Color as RichColor
+from rich.color import ColorSystem
+from rich.palette import Palette
 from rich.segment import Segment
 from rich.style import Style
 from textual.color import Color
 from textual.filter import LineFilter
 
 from flysafe.text import line_filter
+from flytui.console.colour_depth import AnsiPalette, ColourDepth, readable_text
 
 
 class ControlCharacterFilter(LineFilter):
@@ -47,3 +52,73 @@ def _without_colour(style: Style, background: Color) -> Style:
         and Color.from_rich_color(drawn).get_contrast_text(1).rgb != background.get_contrast_text(1).rgb
     )
     return style + _PLAIN + Style(reverse=True) if stands_out else style + _PLAIN
+
+
+class DepthFilter(LineFilter):
+    """Replaces 24-bit colours by the numbers that a theme for 256 or 16 colours means. Colours that no theme
+    names, such as those of a picture, become the nearest ones.
+
+    With 16 colours, text that could not be read with one of the terminal's usual palettes is drawn in white
+    or black, since the same number is a different colour in each of them.
+    """
+
+    def __init__(self, depth: ColourDepth, palettes: tuple[AnsiPalette, ...]) -> None:
+        super().__init__()
+        self._depth = depth
+        self._palettes = palettes
+        self._drawn: dict[tuple[Style, bool], Style] = {}
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments with the same text at the same widths, in colours of the depth."""
+        return [
+            Segment(text, None if style is None else self._restyled(style, _is_text(text)), control)
+            for text, style, control in segments
+        ]
+
+    def _restyled(self, style: Style, is_text: bool) -> Style:
+        found = self._drawn.get((style, is_text))
+        if found is None:
+            found = self._style(style, is_text)
+            # A picture has any number of colours.
+            if len(self._drawn) < MAX_STYLES:
+                self._drawn[style, is_text] = found
+        return found
+
+    def _style(self, style: Style, is_text: bool) -> Style:
+        text, ground = self._colour(style.color), self._colour(style.bgcolor)
+        change = Style(color=text, bgcolor=ground)
+        if (
+            self._depth is ColourDepth.ANSI
+            and is_text
+            and text is not None
+            and ground is not None
+            and text.number is not None
+            and ground.number is not None
+        ):
+            number, bold = readable_text(text.number, ground.number, bool(style.bold), self._palettes)
+            change = Style(color=RichColor.from_ansi(number), bgcolor=ground, bold=bold, dim=False)
+        return style + change
+
+    def _colour(self, colour: RichColor | None) -> RichColor | None:
+        if colour is None or colour.triplet is None:
+            # Already one of the terminal's own.
+            return colour
+        if self._depth is ColourDepth.ANSI:
+            number = _NUMBERS_16.get(colour.triplet)
+            return RichColor.from_ansi(_TABLE_16.match(colour.triplet) if number is None else number)
+        number = _NUMBERS_256.get(colour.triplet)
+        return colour.downgrade(ColorSystem.EIGHT_BIT) if number is None else RichColor.from_ansi(number)
+
+
+MAX_STYLES = 4096
+"""The most styles that are kept."""
+_TABLE_16 = Palette(
+    [(red, green, blue) for red, green, blue in map(EIGHT_BIT_PALETTE.__getitem__, range(16))]
+)
+_NUMBERS_16 = {EIGHT_BIT_PALETTE[number]: number for number in range(16)}
+_NUMBERS_256 = {EIGHT_BIT_PALETTE[number]: number for number in range(16, 256)}
+
+
+def _is_text(text: str) -> bool:
+    """Whether the text has a character that is read, and not only blanks, lines and blocks."""
+    return any(not character.isspace() and not "─" <= character <= "▟" for character in text)

@@ -170,6 +170,8 @@ class ConsoleState:
     stop_job: Callable[[], str] | None = None
     """Stops this console as a job of its shell, and returns why that cannot be done; None where no shell can
     have started it."""
+    coloured_pictures: bool = True
+    """Whether the terminal has enough colours for a picture."""
     suspended: bool = False
     """Whether another program has the terminal. The console draws nothing then, and no screen opens by
     itself."""

@@ -1,4 +1,4 @@
-"""The console's themes and its style sheet.
+"""The console's style sheet. Its colours are those of the themes in `themes.py`.
 
 The style sheet is a string, because Textual looks a file up beside the class of the application, which in
 tests is a subclass elsewhere.
@@ -6,46 +6,8 @@ tests is a subclass elsewhere.
 
 from __future__ import annotations
 
-from textual.theme import BUILTIN_THEMES, Theme
-
-THEME = Theme(
-    name="flytui",
-    primary="#6cb6c9",
-    secondary="#8aa4c8",
-    accent="#6cb6c9",
-    foreground="#d5dae2",
-    background="#12161c",
-    surface="#171c24",
-    panel="#1f2630",
-    success="#7fc08a",
-    warning="#e0b364",
-    error="#e5736f",
-    dark=True,
-)
-
-LIGHT = Theme(
-    name="flytui-light",
-    primary="#0b5f75",
-    secondary="#3d5575",
-    accent="#0b5f75",
-    foreground="#0e131a",
-    background="#f7f8fa",
-    surface="#edf0f4",
-    panel="#dfe4eb",
-    success="#1f6b31",
-    warning="#7a4d00",
-    error="#a3231f",
-    dark=False,
-)
-
-
-def theme_names() -> frozenset[str]:
-    """The names of the console's two themes and of Textual's themes."""
-    return frozenset((THEME.name, LIGHT.name, *BUILTIN_THEMES))
-
-
 CSS = """
-.tone--dim { color: $foreground 62%; }
+.tone--dim { color: $dim; }
 .tone--strong { text-style: bold; }
 .tone--good { color: $success; }
 .tone--warn { color: $warning; }

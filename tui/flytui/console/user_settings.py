@@ -242,10 +242,12 @@ def _sections_overlap(one: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSettings:
-    """The person's keys and theme, and the problems found in them."""
+    """The person's keys, theme and colours, and the problems found in them."""
 
     keys: KeyBindings = field(default_factory=KeyBindings)
     theme: str = ""
+    colours: str = ""
+    """How many colours are drawn, a value of `ColourDepth`; `""` for what the terminal promises."""
     problems: tuple[Diagnostic, ...] = ()
 
 
@@ -264,7 +266,7 @@ def check_settings(
         remedy = f"take one of {', '.join(sorted(themes))}"
         problems.append(_problem("/theme", f"theme {theme} is not known", remedy, places))
         theme = ""
-    return ConsoleSettings(good, theme, tuple(problems))
+    return ConsoleSettings(keys=good, theme=theme, problems=tuple(problems))
 
 
 def _problem(pointer: str, message: str, remedy: str, places: Mapping[str, Position]) -> Diagnostic:

@@ -48,8 +48,6 @@ _UNDOABLE = ("workspace.write", "workspace.edit", "workspace.patch")
 """The tools whose changes the kernel keeps for an undo."""
 _ROW_VIEWS = (CallView.TREE, CallView.TABLE)
 """Views that are lists of rows; the others are lines."""
-_COLOUR_SYSTEMS = ("256", "truecolor")
-"""Colour systems of Rich with enough colours for a picture."""
 _NO_PICTURE = "cannot be shown: it is gone, damaged, too large, or no image"
 
 
@@ -332,9 +330,11 @@ class CallScreen(PageScreen):
         picture = self._pictures[index]
         if picture is None:
             return [*rows, line(span(f" {_NO_PICTURE}", Tone.WARN))]
-        colours = not self.app.no_color and self.app.console.color_system in _COLOUR_SYSTEMS
+        colours = self._state.coloured_pictures
         if not colours:
-            rows += wrap(line(span(" no colours here: characters show how light it is", Tone.DIM)), width, 1)
+            rows += wrap(
+                line(span(" too few colours here: characters show how light it is", Tone.DIM)), width, 1
+            )
         room = self._page.scrollable_content_region.height - len(rows)
         return [
             *rows,

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from flycore.model.diagnostics import Check, CheckState, Fix, FixKind
+from flytui.console.colour_depth import ColourDepth, colour_depth
 from flytui.console.terminal_guard import KeyRisk
 from flytui.text.labels import plural
 
@@ -109,14 +110,16 @@ def _colour_check(environ: Mapping[str, str]) -> Check:
     name, kind = "colours", environ.get("TERM", "")
     if environ.get("NO_COLOR"):
         return Check(name=name, state=CheckState.OK, message="none, as NO_COLOR asks; states are words")
-    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit") or kind.endswith("-direct"):
-        return Check(name=name, state=CheckState.OK, message="24 bit")
-    if "256color" in kind:
-        return Check(name=name, state=CheckState.OK, message="256; pictures are drawn in the nearest of them")
+    match colour_depth(environ):
+        case ColourDepth.TRUE:
+            return Check(name=name, state=CheckState.OK, message="24 bit")
+        case ColourDepth.INDEXED:
+            message = "256; pictures are drawn in the nearest of them"
+            return Check(name=name, state=CheckState.OK, message=message)
     return Check(
         name=name,
         state=CheckState.WARN,
-        message=f"TERM={kind or '(not set)'} promises few, so pictures are coarse",
+        message=f"TERM={kind or '(not set)'} promises few, so 16 are used and pictures are coarse",
         fix="set TERM=xterm-256color where the terminal can do it, or COLORTERM=truecolor",
     )
 
