@@ -318,11 +318,15 @@ def xdotool(display_name: str, *args: str) -> str:
 
 @contextmanager
 def xterm(
-    display_name: str, title: str, *command: str, environ: dict[str, str] | None = None
+    display_name: str,
+    title: str,
+    *command: str,
+    environ: dict[str, str] | None = None,
+    options: Sequence[str] = (),
 ) -> Iterator[str]:
     """Open a terminal window that runs the command, and return its window id."""
     process = subprocess.Popen(
-        ["xterm", "-T", title, "-geometry", "110x34+0+0", "-e", *command],
+        ["xterm", "-T", title, "-geometry", "110x34+0+0", *options, "-e", *command],
         env={"PATH": f"{BIN}:/usr/bin:/bin", **(environ or {}), "DISPLAY": display_name},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

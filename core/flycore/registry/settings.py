@@ -91,6 +91,9 @@ def argument_list(value: Json) -> tuple[str, ...]:
 T = TypeVar("T")
 COLOURS = ("auto", "24-bit", "256", "16")
 """How many colours the console draws: what the terminal promises, or one of these."""
+PICTURES = ("auto", "kitty", "sixel", "blocks")
+"""How the console draws pictures: as the terminal answers, or in one of these ways. `blocks` are ordinary
+cells."""
 MAX_TIMEOUT_MS = 7 * 24 * 3_600_000
 DEFAULT_APPROVAL_MS = 600_000
 
@@ -139,6 +142,8 @@ class Settings(Value, frozen=True, kw_only=True):
     theme: str = ""
     colours: str = "auto"
     """How many colours the console draws."""
+    pictures: str = "auto"
+    """How the console draws pictures."""
     agent_reads: bool = True
     """`agents.readOnly`: whether commands and reads of coding agents that only read within the project folder
     need nobody."""
@@ -230,6 +235,7 @@ class _Reader:
             theme=self.take(value, "/theme", text, ""),
             agent_reads=self.agent_reads(value, sections["agents"]),
             colours=self.take(value, "/colours", one_word_of(*COLOURS), "auto"),
+            pictures=self.take(value, "/pictures", one_word_of(*PICTURES), "auto"),
         )
 
     def agent_reads(self, value: JsonObject, agents: JsonObject) -> bool:
@@ -308,7 +314,7 @@ class _Reader:
         self.problems.append(finding(self.index, self.file, pointer, offset, rule, whole, remedy, severity))
 
 
-_DRAWING = ("theme", "colours")
+_DRAWING = ("theme", "colours", "pictures")
 """Settings of the console that are single values."""
 _SECTIONS: dict[str, tuple[str, ...]] = {
     "approvals": ("timeoutMs", "inlineWaitMs", "queuePerCaller", "queueTotal"),

@@ -40,7 +40,7 @@ def test_everything_set(tmp_path: Path) -> None:
         "risk": {"web.search": "high"}, "sandbox": {"minimum": {"web.fetch": "enforced"}},
         "audit": {"outputs": true}, "security": {"max_permissions": {"network": false}},
         "notify": {"command": ["notify-send", "flytui"]}, "keys": {"approve": "a"}, "theme": "nord",
-        "colours": "256",
+        "colours": "256", "pictures": "sixel",
         }""",
     )
     assert problems == []
@@ -51,7 +51,7 @@ def test_everything_set(tmp_path: Path) -> None:
     assert settings.risk == {"web.search": Risk.HIGH}
     assert settings.sandbox_minimum == {"web.fetch": Level.ENFORCED}
     assert (settings.audit_outputs, settings.max_permissions) == (True, {"network": False})
-    assert settings.colours == "256"
+    assert (settings.colours, settings.pictures) == ("256", "sixel")
     assert (settings.notify_command, settings.keys, settings.theme) == (
         ("notify-send", "flytui"),
         {"approve": "a"},
@@ -76,6 +76,7 @@ def test_everything_set(tmp_path: Path) -> None:
         ('{"theme": null}', "/theme"),
         ('{"colours": "8"}', "/colours"),
         ('{"colours": 16}', "/colours"),
+        ('{"pictures": "ascii"}', "/pictures"),
     ],
 )
 def test_a_bad_value_is_told_and_the_default_holds(tmp_path: Path, text: str, pointer: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from textual import events, messages
 from textual.message import Message
 
+from flytui.console.terminal_graphics import ANSWER_S, Graphics, GraphicsProtocol
 from flytui.console.terminal_input import (
     MAX_PASTE,
     PASTE_S,
@@ -255,3 +256,78 @@ def test_no_random_bytes_end_the_reader() -> None:
     clock.advance(PASTE_S)
     assert written(list(parser.feed(b"\x1b[201~ok")))[-2:] == "ok"
     assert parser.counts.dropped > 0
+
+
+KITTY_OK, ATTRIBUTES, SIXEL_ATTRIBUTES = b"\x1b_Gi=31;OK\x1b\\", b"\x1b[?62;22c", b"\x1b[?63;1;2;4;6c"
+
+
+@pytest.mark.parametrize(
+    ("answer", "graphics"),
+    [
+        (KITTY_OK + ATTRIBUTES, Graphics(GraphicsProtocol.KITTY)),
+        (KITTY_OK + b"\x1b[?1;0;16S" + SIXEL_ATTRIBUTES, Graphics(GraphicsProtocol.KITTY, 16)),
+        (b"\x1b[?1;0;1024S" + SIXEL_ATTRIBUTES, Graphics(GraphicsProtocol.SIXEL, 256)),
+        (SIXEL_ATTRIBUTES, Graphics(GraphicsProtocol.SIXEL)),
+        (ATTRIBUTES, Graphics()),
+        (b"\x1b[?62;c", Graphics()),
+        (KITTY_OK + b"\x1b[?62;c", Graphics(GraphicsProtocol.KITTY)),
+        (b"\x1b_Gi=31;ENODATA:no\x1b\\" + ATTRIBUTES, Graphics()),
+        (b"\x1b_Gi=32;OK\x1b\\" + ATTRIBUTES, Graphics()),
+        (b"\x1b]Gi=31;OK\x07" + ATTRIBUTES, Graphics()),
+        (b"\x1b[?4c", Graphics()),
+    ],
+)
+def test_an_answer_about_pictures_is_taken_once_and_types_nothing(answer: bytes, graphics: Graphics) -> None:
+    for size in (len(answer), 1):
+        parser = InputParser(clock=HandClock())
+        parser.graphics.ask()
+        parts = [answer[at : at + size] for at in range(0, len(answer), size)]
+        assert [message for part in parts for message in parser.feed(part)] == []
+        assert parser.graphics.take_result() == graphics
+        assert parser.graphics.take_result() is None
+        # The same once more was not asked for.
+        before = parser.counts.dropped
+        assert list(parser.feed(answer)) == []
+        assert parser.counts.dropped > before
+        assert parser.graphics.take_result() is None
+
+
+def test_an_answer_about_pictures_that_nobody_asked_for_or_that_is_late_is_dropped() -> None:
+    clock = HandClock()
+    parser = InputParser(clock=clock)
+    assert list(parser.feed(KITTY_OK + SIXEL_ATTRIBUTES)) == []
+    parser.graphics.ask()
+    assert list(parser.feed(KITTY_OK)) == []
+    clock.advance(ANSWER_S)
+    assert list(parser.feed(b"\x1b[?1;0;16S" + SIXEL_ATTRIBUTES)) == []
+    assert parser.graphics.take_result() is None
+    assert parser.counts.dropped == 4
+
+
+def test_keys_among_the_answers_stay_keys() -> None:
+    parser = InputParser(clock=HandClock())
+    parser.graphics.ask()
+    found = list(parser.feed(b"a" + KITTY_OK + b"b\x1b[A" + ATTRIBUTES + b"\r"))
+    assert [message.key for message in found if isinstance(message, events.Key)] == ["a", "b", "up", "enter"]
+    assert parser.graphics.take_result() == Graphics(GraphicsProtocol.KITTY)
+
+
+@pytest.mark.parametrize(
+    "senseless",
+    [
+        b"\x1b_G" + b"i" * 5_000 + b"\x1b\\",
+        b"\x1b_Gi=31;OK\x1b[A",
+        b"\x1b[?" + b"4;" * 100 + b"4c",
+        b"\x1b[?1;0;999999999S",
+        b"\x1b[?1;3;16S",
+        b"\x1b[>41;354;0c",
+    ],
+)
+def test_what_is_no_answer_about_pictures_changes_nothing(senseless: bytes) -> None:
+    parser = InputParser(clock=HandClock())
+    parser.graphics.ask()
+    found = [message for message in parser.feed(senseless) if isinstance(message, events.Key)]
+    assert [message.key for message in found] in ([], ["up"])
+    assert parser.graphics.take_result() is None
+    list(parser.feed(SIXEL_ATTRIBUTES))
+    assert parser.graphics.take_result() == Graphics(GraphicsProtocol.SIXEL)

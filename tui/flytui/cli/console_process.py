@@ -207,4 +207,4 @@ def read_console_settings(places: RootPaths) -> ConsoleSettings:
 
     read = read_settings(places.config_dir)
     own = check_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
-    return replace(own, colours=read.settings.colours)
+    return replace(own, colours=read.settings.colours, pictures=read.settings.pictures)

@@ -30,6 +30,7 @@ POINTERS = {
     "theme": "/theme",
     "agent_reads": "/agents/readOnly",
     "colours": "/colours",
+    "pictures": "/pictures",
 }
 """The JSON pointer of each field of Settings in the file."""
 TABLES = ("approval_times", "risk", "sandbox_minimum", "sandbox_network", "keys")

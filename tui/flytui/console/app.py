@@ -33,6 +33,7 @@ from flytui.console.controllers.emergency_stop import EmergencyStop
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.job_control import NO_SHELL
 from flytui.console.line_filters import ControlCharacterFilter, DepthFilter, MonochromeFilter
+from flytui.console.picture_overlay import PictureOverlay
 from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.base import Alternative, PressAgainScreen, ScreenTraits
 from flytui.console.screens.help import HelpScreen, active_sections, help_screen
@@ -40,9 +41,19 @@ from flytui.console.screens.main import MainScreen
 from flytui.console.state import ALL_TOPICS, ConsoleState, Topic, update_screens
 from flytui.console.state_sync import StateSync
 from flytui.console.style import CSS
-from flytui.console.terminal import non_blocking_driver, suspend_for, watch_terminal
+from flytui.console.terminal import (
+    ask_graphics,
+    cell_size_of,
+    non_blocking_driver,
+    set_farewell,
+    suspend_for,
+    watch_terminal,
+    write_to_terminal,
+)
+from flytui.console.terminal_graphics import Graphics, GraphicsProtocol, may_draw_pictures
 from flytui.console.themes import DARK_NAME, theme_names, themes
 from flytui.text.labels import plural
+from flytui.text.pixel_graphics import KITTY_REMOVE_ALL
 
 TICK_S = 0.5
 """Seconds between two drawings of the times that pass in header and alerts."""
@@ -126,6 +137,9 @@ class FlytuiApp(App[None]):
         """When the latest key was pressed, on the console's clock."""
         self._guard = ControlCharacterFilter()
         self._sync = StateSync(state, self._on_changed, self._on_hands, self._on_console_event)
+        self._overlay = PictureOverlay(
+            self, lambda text: write_to_terminal(self, text), lambda: cell_size_of(self)
+        )
         self._notices = Notifications(self, state)
         self._emergency_stop = EmergencyStop(self, state, self._notices)
         self._decisions = DecisionScreens(self, state, self._notices)
@@ -167,6 +181,7 @@ class FlytuiApp(App[None]):
     def on_mount(self) -> None:
         """Set theme and keys, and start to fetch once the first frame has been drawn."""
         watch_terminal(self, self.state)
+        self._find_graphics()
         self.app_resume_signal.subscribe(self, lambda _: self._notices.write_title())
         for theme in themes(self.depth):
             self.register_theme(theme)
@@ -198,6 +213,27 @@ class FlytuiApp(App[None]):
                 await screen.mount_views()
         self.set_interval(TICK_S, self.connection.tick)
         self.connection.start()
+
+    def _find_graphics(self) -> None:
+        """Draw pictures as the setting says; without one, ask the terminal."""
+        forced = self.state.settings.pictures
+        if self.no_color or forced == GraphicsProtocol.BLOCKS:
+            return
+        if forced in tuple(GraphicsProtocol):
+            self._use_graphics(Graphics(GraphicsProtocol(forced)))
+        elif may_draw_pictures(os.environ.get("TERM", "")):
+            ask_graphics(self, self._use_graphics)
+
+    def _use_graphics(self, graphics: Graphics) -> None:
+        set_farewell(self, KITTY_REMOVE_ALL if graphics.protocol is GraphicsProtocol.KITTY else "")
+        self.state.graphics = graphics.protocol
+        self._overlay.use(graphics)
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        # Textual has no other place to learn which cells were just drawn again.
+        super()._display(screen, renderable)
+        if self.is_running and not self.state.suspended and not self._batch_count:
+            self._overlay.displayed(screen, renderable)
 
     async def on_event(self, event: events.Event) -> None:
         """Record the time of every key, whichever widget handles it."""

@@ -38,6 +38,7 @@ from flytui.console.kernel_connection import (
     OpeningConnection,
     PairingRequest,
 )
+from flytui.console.terminal_graphics import GraphicsProtocol
 from flytui.console.terminal_guard import KeyRisk
 from flytui.console.user_settings import ConsoleSettings, KeyBindings
 
@@ -172,6 +173,8 @@ class ConsoleState:
     have started it."""
     coloured_pictures: bool = True
     """Whether the terminal has enough colours for a picture."""
+    graphics: GraphicsProtocol = GraphicsProtocol.BLOCKS
+    """How pictures are drawn."""
     suspended: bool = False
     """Whether another program has the terminal. The console draws nothing then, and no screen opens by
     itself."""

@@ -35,10 +35,12 @@ from textual.message import Message
 
 from flytui.console.controllers.terminal_title import PUSH_TITLE
 from flytui.console.state import ALL_TOPICS, ConsoleState, Topic
+from flytui.console.terminal_graphics import GRAPHICS_QUESTION, Graphics, cell_size
 from flytui.console.terminal_guard import find_key_risk, terminal_intruder
 from flytui.console.terminal_input import SYNCHRONIZED_OUTPUT, InputCounts, InputParser, drawable_size
 from flytui.console.terminal_pauses import GAP_S, TICK_S, Heartbeat, Receipts
 from flytui.supervisor.terminal_modes import RESTORE
+from flytui.text.pixel_graphics import CellSize
 
 MAX_BUFFERED = 4 * 1024 * 1024
 """The most characters that are kept for a terminal that does not read."""
@@ -163,6 +165,10 @@ class NonBlockingDriver(LinuxDriver):
         self._good_size = (80, 25)
         self._missed_size: tuple[int, int] | None = None
         """The size that the terminal had at the last beat, where the application did not have it."""
+        self._on_graphics: Callable[[Graphics], None] | None = None
+        """Told how the terminal draws pictures, where it is to be asked."""
+        self.farewell = ""
+        """What takes the pictures off the terminal before it is given back."""
         self._output: NonBlockingOutput | None = None
         if self._file is not None:
             self._output = NonBlockingOutput(self._file, self._draw_again)
@@ -199,6 +205,7 @@ class NonBlockingDriver(LinuxDriver):
         self._away = not self._in_use
         self._attributes = attributes_of(self.fileno)
         self.receipts.request()
+        self._ask_graphics()
         self._loop_beat, self._backlog, self._stalled = Heartbeat(), False, False
         # After ctrl+z, or another program that had the terminal, nothing on it is what was drawn before.
         self._rearm()
@@ -213,6 +220,7 @@ class NonBlockingDriver(LinuxDriver):
         if self._timer is not None:
             self._timer.cancel()
         if self._in_use:
+            self.write(self.farewell)
             super().stop_application_mode()
         self._in_use = False
 
@@ -240,7 +248,7 @@ class NonBlockingDriver(LinuxDriver):
     def _give_up(self) -> None:
         """Leave the terminal to the process group that has it, with an ordinary screen. Its attributes are
         those of that group already, and stay."""
-        self.write(RESTORE)
+        self.write(self.farewell + RESTORE)
         self._in_use, self._away = False, True
         self.exit_event.set()
         if self._key_thread is not None:
@@ -308,6 +316,16 @@ class NonBlockingDriver(LinuxDriver):
         if self._in_use and in_foreground(self.fileno):
             self.write(QUESTION)
 
+    def ask_graphics(self, on_graphics: Callable[[Graphics], None]) -> None:
+        """Ask the terminal how it draws pictures, now and whenever it is taken again."""
+        self._on_graphics = on_graphics
+        self._ask_graphics()
+
+    def _ask_graphics(self) -> None:
+        if self._on_graphics is not None and self._in_use and in_foreground(self.fileno):
+            self._parser.graphics.ask()
+            self.write(GRAPHICS_QUESTION)
+
     def _watch_loop(self) -> None:
         # Set first: the watch must go on, whatever a screen does while it is armed anew.
         self._timer = self._loop.call_later(TICK_S, self._watch_loop)
@@ -371,6 +389,8 @@ class NonBlockingDriver(LinuxDriver):
             self._parser = InputParser(self.input_counts)
         for _ in range(self._parser.take_answers()):
             self._call_loop(self.receipts.take_answer)
+        if (graphics := self._parser.graphics.take_result()) is not None and self._on_graphics is not None:
+            self._call_loop(self._on_graphics, graphics)
 
     def _call_loop(self, function: Callable[..., None], *args: object) -> None:
         if not self._loop.is_closed():
@@ -463,6 +483,31 @@ def watch_terminal(app: App[Any], state: ConsoleState) -> None:
     if driver is not None:
         state.key_risk = find_key_risk()
         state.find_intruder = partial(terminal_intruder, driver.fileno)
+
+
+def write_to_terminal(app: App[Any], text: str) -> None:
+    """Write to the terminal around the line filters."""
+    driver = _driver_of(app)
+    if driver is not None and driver.in_use:
+        driver.write(text)
+
+
+def cell_size_of(app: App[Any]) -> CellSize | None:
+    """The pixels of a cell of the terminal; None where it does not tell."""
+    driver = _driver_of(app)
+    return None if driver is None else cell_size(driver.fileno)
+
+
+def ask_graphics(app: App[Any], on_graphics: Callable[[Graphics], None]) -> None:
+    """Ask the terminal how it draws pictures. `on_graphics` is called on the event loop, or never."""
+    if (driver := _driver_of(app)) is not None:
+        driver.ask_graphics(on_graphics)
+
+
+def set_farewell(app: App[Any], text: str) -> None:
+    """Write that text whenever the terminal is given back, from now on."""
+    if (driver := _driver_of(app)) is not None:
+        driver.farewell = text
 
 
 async def suspend_for(

@@ -20,6 +20,8 @@ from textual._keyboard_protocol import FUNCTIONAL_KEYS
 from textual._xterm_parser import XTermParser
 from textual.message import Message
 
+from flytui.console.terminal_graphics import MAX_ANSWER, GraphicsQuestion
+
 ESC = "\x1b"
 STRING_END = "\x07"
 PASTE_START, PASTE_END = "\x1b[200~", "\x1b[201~"
@@ -69,11 +71,15 @@ class InputParser:
         self.counts = counts or InputCounts()
         self._answers = 0
         self._asked: set[int] = set()
+        self.graphics = GraphicsQuestion(clock)
+        """The question how the terminal draws pictures, and its answers."""
         self._clock = clock
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._meaning = XTermParser()
         self._sequence = ""
         self._in_string = False
+        self._content = ""
+        """What the present string holds, as long as it may be an answer."""
         self._paste: list[str] | None = None
         self._cut = False
         """Whether the last paste was taken without its end, so that the rest of it may still come."""
@@ -120,6 +126,7 @@ class InputParser:
 
     def _begin(self) -> None:
         self._sequence, self._in_string, self._at = ESC, False, self._clock()
+        self._content = ""
 
     def _take(self) -> str:
         """The present sequence, which is over."""
@@ -162,10 +169,11 @@ class InputParser:
             yield from self._meant(self._take())
 
     def _string(self, character: str) -> Iterator[Message]:
-        """Read on in a string, whose content nobody asked for, until its end."""
+        """Read on in a string until its end. Its content is dropped, unless it answers a question."""
         if character == STRING_END or (self._sequence.endswith(ESC) and character == "\\"):
-            self._take()
-            self.counts.dropped += 1
+            is_apc = self._take()[1] == "_"
+            if not (is_apc and self.graphics.take_string(self._content)):
+                self.counts.dropped += 1
         elif self._sequence.endswith(ESC):
             # Any other character after ESC begins a new sequence, and the string is over.
             self._take()
@@ -174,6 +182,8 @@ class InputParser:
             yield from self._extended(character)
         elif character == ESC:
             self._sequence = self._sequence[:3] + ESC
+        elif len(self._content) <= MAX_ANSWER:
+            self._content += character
 
     @property
     def _mouse_bytes(self) -> bool:
@@ -217,7 +227,7 @@ class InputParser:
             yield from self._keys(sequence)
         elif kitty := _KITTY.fullmatch(sequence):
             yield from self._kitty(kitty)
-        else:
+        elif not self.graphics.take_sequence(sequence):
             self.counts.dropped += 1
 
     def _mode(self, mode: int, value: int) -> Iterator[Message]:

@@ -242,12 +242,14 @@ def _sections_overlap(one: str, other: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConsoleSettings:
-    """The person's keys, theme and colours, and the problems found in them."""
+    """The person's keys, theme, colours and pictures, and the problems found in them."""
 
     keys: KeyBindings = field(default_factory=KeyBindings)
     theme: str = ""
     colours: str = ""
     """How many colours are drawn, a value of `ColourDepth`; `""` for what the terminal promises."""
+    pictures: str = ""
+    """How pictures are drawn, a value of `GraphicsProtocol`; `""` for what the terminal can do."""
     problems: tuple[Diagnostic, ...] = ()
 
 

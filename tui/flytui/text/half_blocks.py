@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 from flycore.model.call import Picture
-from flytui.text.lines import CellColours, StyledLine, StyledText
+from flytui.text.lines import CellColours, PicturePlace, StyledLine, StyledText
 
 Rgb = tuple[int, int, int]
 _RAMP = " .:-=+*#%@"
@@ -38,7 +39,8 @@ def picture_lines(
         if middle is not None:
             _put_cross(spans, middle, top // 2)
         drawn.append(_merged_cells(spans))
-    return drawn
+    place = PicturePlace(picture, cross, columns, len(drawn))
+    return [(replace(drawn[0][0], place=place), *drawn[0][1:]), *drawn[1:]]
 
 
 def _fitting(picture: Picture, width: int, height: int) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size
 
+from flycore.model.call import Picture
 from flysafe.text import safe_lines, safe_text, strict_text
 
 
@@ -42,12 +43,26 @@ class CellColours:
 
 
 @dataclass(frozen=True, slots=True)
+class PicturePlace:
+    """A picture and the cells that it takes, for terminals that draw pixels over them. Its first cell is that
+    of the text which has it."""
+
+    picture: Picture
+    cross: tuple[int, int] | None
+    """A pixel of the picture that is marked."""
+    columns: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
 class StyledText:
     """Safe text in one tone. `ink` replaces the colours of the tone."""
 
     text: str
     tone: Tone = Tone.PLAIN
     ink: CellColours | None = None
+    place: PicturePlace | None = None
+    """The picture whose first cell this is."""
 
 
 StyledLine = tuple[StyledText, ...]

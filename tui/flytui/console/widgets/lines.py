@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
-from textual.geometry import Size
+from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from flytui.text.lines import BLANK, StyledLine, StyledText, Tone, truncated
+from flytui.text.lines import BLANK, PicturePlace, StyledLine, StyledText, Tone, truncated
 
 TONE_CLASSES = {f"tone--{tone.value}" for tone in Tone}
 LineBuilder = Callable[[int], Sequence[StyledLine]]
@@ -140,6 +141,18 @@ class LineView(ThemedWidget, ScrollView, can_focus=True):
         """Build the lines again where the width changed."""
         if self.scrollable_content_region.width != self._width:
             self.rebuild()
+
+    def picture_places(self) -> Iterator[tuple[Region, PicturePlace]]:
+        """The pictures of which every line is on screen, with the cells of the screen that each takes."""
+        area, first = self.content_region, self.scroll_offset.y
+        for index in range(first, min(first + area.height, len(self._rows))):
+            x = area.x
+            for part in self._rows[index]:
+                if part.place is not None:
+                    found = Region(x, area.y + index - first, part.place.columns, part.place.rows)
+                    if area.contains_region(found):
+                        yield found, part.place
+                x += cell_len(part.text)
 
     def rebuild(self) -> None:
         """Build the lines again. The scroll position stays where it still exists."""
