@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
+from ast import literal_eval
 from dataclasses import dataclass
 from pathlib import Path
 
-from flytui.cli.terminal_programs import find_editor
+import pytest
+
+from flytui.cli.terminal_programs import find_editor, find_viewer, view_file
 from kits import command_line
 
 
@@ -47,3 +51,31 @@ def test_the_persons_editor_is_found() -> None:
     assert find_editor({"VISUAL": "", "EDITOR": "'my ed' -x"}) == ("my ed", "-x")
     assert find_editor({"VISUAL": "'open", "EDITOR": "vi"}) == ("vi",)
     assert find_editor({"PATH": "/nowhere"}) == ()
+
+
+def test_a_viewer_is_found_only_on_a_desktop(tmp_path: Path) -> None:
+    program = tmp_path / "xdg-open"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    assert find_viewer({"PATH": str(tmp_path), "DISPLAY": ":9"}) == str(program)
+    assert find_viewer({"PATH": str(tmp_path), "WAYLAND_DISPLAY": "wayland-0"}) == str(program)
+    assert find_viewer({"PATH": str(tmp_path)}) == ""
+    assert find_viewer({"PATH": "/nowhere", "DISPLAY": ":9"}) == ""
+
+
+@pytest.mark.anyio
+async def test_a_viewer_gets_the_path_as_it_is_and_nothing_of_the_terminal(tmp_path: Path) -> None:
+    program, told = tmp_path / "xdg-open", tmp_path / "told"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import os, sys\n"
+        "ends = [os.readlink(f'/proc/self/fd/{number}') for number in range(3)]\n"
+        f"open({str(told)!r}, 'w').write(repr((sys.argv[1:], ends, os.getpid() == os.getsid(0))))\n"
+        "sys.exit(7)\n"
+    )
+    program.chmod(0o755)
+    path = "/srv/a b; $(touch c) `d` \n.png"
+    assert await view_file(str(program), path) == 7
+    assert literal_eval(told.read_text()) == ([path], ["/dev/null"] * 3, True)
+    with pytest.raises(OSError, match="No such file"):
+        await view_file(str(tmp_path / "none"), path)

@@ -1,4 +1,5 @@
-"""The programs that the console runs on this terminal: the person's editor, and the commands of fixes."""
+"""The programs that the console runs on this terminal: the person's editor, and the commands of fixes; and
+the viewer of pictures, which runs on the desktop."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import termios
 from collections.abc import Callable, Iterator, Mapping
@@ -38,6 +40,7 @@ def find_terminal_programs(places: RootPaths, environ: Mapping[str, str], lend: 
         editor=find_editor(environ),
         starter=starter_text(),
         run=partial(run_on_terminal, lend),
+        view=partial(view_file, viewer) if (viewer := find_viewer(environ)) else None,
     )
 
 
@@ -51,6 +54,38 @@ def find_editor(environ: Mapping[str, str]) -> tuple[str, ...]:
                 return tuple(words)
     found = (shutil.which(name, path=environ.get("PATH", "")) for name in EDITORS)
     return next(((path,) for path in found if path), ())
+
+
+def find_viewer(environ: Mapping[str, str]) -> str:
+    """The program that opens a file as the desktop does; `""` where there is none, or no desktop."""
+    if sys.platform == "darwin":
+        return shutil.which("open", path=environ.get("PATH", "")) or ""
+    # Without a desktop it would start a text browser, on this terminal.
+    if not environ.get("DISPLAY") and not environ.get("WAYLAND_DISPLAY"):
+        return ""
+    return shutil.which("xdg-open", path=environ.get("PATH", "")) or ""
+
+
+async def view_file(viewer: str, path: str) -> int:
+    """Start the viewer on the file, without a shell, and return its exit status. It has no part of this
+    terminal, and stays when the console leaves. Raises OSError if it cannot be started."""
+    import anyio.to_thread
+
+    process = _start_viewer(viewer, path)
+    return await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
+
+
+def _start_viewer(viewer: str, path: str) -> subprocess.Popen[bytes]:
+    # Not by anyio: a process of it is killed with the event loop, and the picture would close with the
+    # console.
+    with without_memory_limit():
+        return subprocess.Popen(
+            [viewer, path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
 
 
 async def run_program(argv: tuple[str, ...], lend: Lend) -> int:

@@ -375,8 +375,9 @@ SECTIONS: tuple[KeySection, ...] = (
         "call",
         "A call",
         (
-            KeyAction("call.call", "o", "The call", "how the call went, with short input and output"),
+            KeyAction("call.call", "c", "The call", "how the call went, with short input and output"),
             KeyAction("call.picture", "p", "Picture", "images that it made"),
+            KeyAction("call.file", "o", "Open the picture", "open the picture's file in the system's viewer"),
             KeyAction("call.table", "b", "Table", "an output of rows"),
             KeyAction("call.text", "x", "Text", "the texts of the output with their line breaks"),
             KeyAction("call.tree", "t", "Tree", "the output as a tree that opens and closes"),

@@ -31,6 +31,7 @@ from flytui.console.activity.output_views import (
 )
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
+from flytui.console.fix.terminal_programs import TerminalPrograms
 from flytui.console.screens.base import PageScreen
 from flytui.console.widgets.lines import LineView
 from flytui.console.widgets.virtual_list import VirtualList
@@ -224,10 +225,57 @@ async def test_keys_go_through_the_views_and_the_tree() -> None:
         assert '"q": 1' in page(app)
         await press(pilot, "s", "p")
         assert '"q": 1' in page(app)
-        await press(pilot, "o")
+        await press(pilot, "c")
         assert "claude" in page(app)
         await press(pilot, "y")
         assert json.loads(app.clipboard)["callId"] == "c9"
+
+
+async def test_o_opens_the_file_of_a_picture_in_the_viewer_and_no_other_file(tmp_path: Path) -> None:
+    good, link, starter = tmp_path / "a.png", tmp_path / "b.png", tmp_path / "c.desktop"
+    good.write_bytes(b"x")
+    link.symlink_to(good)
+    starter.write_text("[Desktop Entry]")
+    files = (good, link, starter, tmp_path / "gone.png")
+    images = tuple(Artifact(path=str(file), mime_type="image/png", bytes=1) for file in files)
+    red = Picture(width=4, height=2, rgb=bytes((255, 0, 0)) * 8)
+    shown = {("c9", at): red for at in range(len(images))}
+    opened: list[str] = []
+
+    async def view(path: str) -> int:
+        opened.append(path)
+        return 3
+
+    async def run(argv: tuple[str, ...], read: bool) -> int:
+        raise AssertionError("the terminal is not lent")
+
+    call = ended({"path": "a.png"}, artifacts=images)
+    async with console(place_with(call, pictures=shown), HandClock(), (120, 30)) as (app, pilot):
+        await press(pilot, "3", "enter", "o")
+        assert "no viewer here" in drawn(app, "#keys")
+        programs = TerminalPrograms(root="/", home="/", editor=(), starter="", run=run, view=view)
+        app.state.terminal_programs = programs
+        await press(pilot, "o")
+        await until(pilot, lambda: "the viewer ended with exit status 3" in drawn(app, "#keys"))
+        assert opened == [str(good)]
+        for words in ("no regular file", "only files that end with", "cannot be read"):
+            await press(pilot, "right", "o")
+            await until(pilot, lambda words=words: words in drawn(app, "#keys"))
+        await press(pilot, "c", "o")
+        assert opened == [str(good)]
+
+
+async def test_the_file_of_a_picture_that_cannot_be_decoded_is_not_opened(tmp_path: Path) -> None:
+    async def fail(*_: object) -> int:
+        raise AssertionError("nothing is opened")
+
+    call = ended({"path": "a.png"}, artifacts=(IMAGE,))
+    async with console(place_with(call), HandClock(), (120, 30)) as (app, pilot):
+        app.state.terminal_programs = TerminalPrograms(
+            root="/", home="/", editor=(), starter="", run=fail, view=fail
+        )
+        await press(pilot, "3", "enter", "o")
+        assert "not opened: the picture cannot be shown" in drawn(app, "#keys")
 
 
 async def test_a_picture_is_seen_and_one_that_is_gone_is_said() -> None:
@@ -305,7 +353,7 @@ async def test_a_call_leads_to_its_card_its_log_lines_and_its_files(tmp_path: Pa
     async with console(place, HandClock(), (120, 40), reader) as (app, pilot):
         await press(pilot, "3", "enter")
         await until(pilot, lambda: isinstance(app.screen, CallScreen))
-        await press(pilot, "o")
+        await press(pilot, "c")
         assert "you approved 2.1s · by the console on pid 1 · request r1" in page(app)
         await press(pilot, "f")
         await until(pilot, lambda: "/srv/out.zip" in page(app) and "1,234 bytes" in page(app))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Sequence
 from typing import ClassVar
 
+import anyio.to_thread
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -33,10 +36,12 @@ from flytui.console.activity.output_views import (
 )
 from flytui.console.approvals.request_list import ApprovalsView
 from flytui.console.audit.log_lines import call_log_lines
+from flytui.console.fix.terminal_programs import ViewFile
 from flytui.console.screens.base import PageScreen, more_keys
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.header import alert_lines, header_lines
 from flytui.console.state import ConsoleState, Topic
+from flytui.console.terminal_graphics import GraphicsProtocol
 from flytui.console.widgets.lines import LineBar
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.call_facts import decided_text
@@ -48,7 +53,21 @@ _UNDOABLE = ("workspace.write", "workspace.edit", "workspace.patch")
 """The tools whose changes the kernel keeps for an undo."""
 _ROW_VIEWS = (CallView.TREE, CallView.TABLE)
 """Views that are lists of rows; the others are lines."""
+_VIEWED = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+"""The endings of files that are opened. By the ending, a desktop chooses the program that opens a file, and
+of some kinds it would run the file itself."""
 _NO_PICTURE = "cannot be shown: it is gone, damaged, too large, or no image"
+
+
+def viewing_obstacle(path: str) -> str:
+    """Why the file of a tool may not be opened in a viewer; `""` where it may."""
+    if not os.path.isabs(path) or not path.lower().endswith(_VIEWED):
+        return f"only files that end with {', '.join(_VIEWED)} are opened"
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError) as error:
+        return f"it cannot be read: {getattr(error, 'strerror', None) or error}"
+    return "" if stat.S_ISREG(found.st_mode) else "it is no regular file"
 
 
 class CallScreen(PageScreen):
@@ -60,6 +79,7 @@ class CallScreen(PageScreen):
             Binding(view.key, f"show('{view.name}')", view.title, show=False, id=f"call.{view.name.lower()}")
             for view in CallView
         ),
+        Binding("o", "file", "Open the picture", show=False, id="call.file"),
         Binding("z", "undo", "Undo", show=False, id="call.undo"),
         Binding("d", "decision", "Decision", show=False, id="call.decision"),
         Binding("g", "log", "Log lines", show=False, id="call.log"),
@@ -79,8 +99,8 @@ class CallScreen(PageScreen):
         self._pictures: dict[int, Picture | None] = {}
         self._rows = VirtualList(id="call-tree")
         self._undo_running = False
-        self._undo_outcome = ""
-        """How the undo ended, shown above the keys."""
+        self._outcome = ""
+        """How an undo or the opening of a file ended, shown above the keys."""
         self._tree: list[TreeNode] = []
         self._table: list[TableRow] = []
 
@@ -255,6 +275,38 @@ class CallScreen(PageScreen):
         self._state.notice = notice
         self.changed(frozenset())
 
+    async def action_file(self) -> None:
+        """Open the file of the picture in the system's viewer."""
+        images = images_of(self._call)
+        if self._view is not CallView.PICTURE or not images:
+            return
+        index, artifact = images[self._image]
+        programs = self._state.terminal_programs
+        if programs is None or programs.view is None:
+            self._show_outcome(
+                f"no viewer here: xdg-open and a desktop are needed; the file is {artifact.path}"
+            )
+        elif self._pictures.get(index) is None:
+            self._show_outcome(f"not opened: the picture {_NO_PICTURE}")
+        elif why_not := await anyio.to_thread.run_sync(viewing_obstacle, artifact.path):
+            self._show_outcome(f"not opened: {why_not}")
+        else:
+            self._show_outcome(f"opening {artifact.path}")
+            self.run_worker(self._view_file(programs.view, artifact.path), group="viewer")
+
+    async def _view_file(self, view: ViewFile, path: str) -> None:
+        try:
+            status = await view(path)
+        except OSError as error:
+            self._show_outcome(f"not opened: {error.strerror or error}")
+        else:
+            if status:
+                self._show_outcome(f"the viewer ended with exit status {status}")
+
+    def _show_outcome(self, words: str) -> None:
+        self._outcome = words
+        self.query_one("#keys", LineBar).redraw()
+
     async def action_undo(self) -> None:
         """Show which files would get back what they were, and undo the change once that was confirmed."""
         if self._undo_running:
@@ -263,12 +315,12 @@ class CallScreen(PageScreen):
         try:
             found = await self._state.client.undo_call(self._call.call_id, True)
         except FlyError as error:
-            self._undo_outcome = f"not undone: {error}"
+            self._outcome = f"not undone: {error}"
         else:
             if found.accepted:
                 self.app.push_screen(self._undo_screen(found), self._on_undone)
             else:
-                self._undo_outcome = f"not undone: {found.why_not}"
+                self._outcome = f"not undone: {found.why_not}"
         finally:
             self._undo_running = False
         self.query_one("#keys", LineBar).redraw()
@@ -292,7 +344,7 @@ class CallScreen(PageScreen):
         return ConfirmActionScreen(self._state, "Undo", heading, body, "undo it", act)
 
     def _on_undone(self, done: bool | None) -> None:
-        self._undo_outcome = "undone: the files are what they were before" if done else ""
+        self._outcome = "undone: the files are what they were before" if done else ""
         self.query_one("#keys", LineBar).redraw()
 
     def _tick(self) -> None:
@@ -331,7 +383,7 @@ class CallScreen(PageScreen):
         if picture is None:
             return [*rows, line(span(f" {_NO_PICTURE}", Tone.WARN))]
         colours = self._state.coloured_pictures
-        if not colours:
+        if not colours and self._state.graphics is GraphicsProtocol.BLOCKS:
             rows += wrap(
                 line(span(" too few colours here: characters show how light it is", Tone.DIM)), width, 1
             )
@@ -366,15 +418,16 @@ class CallScreen(PageScreen):
             pairs[:0] = [("←→ Enter", "close, open")]
         elif self._view is CallView.TABLE:
             pairs[:0] = [("list.open", "the whole row")]
-        elif self._view is CallView.PICTURE and len(images_of(self._call)) > 1:
-            pairs[:0] = [("←→", "other pictures")]
+        elif self._view is CallView.PICTURE:
+            more = [("←→", "other pictures")] if len(images_of(self._call)) > 1 else []
+            pairs[:0] = [*more, ("call.file", "open in the viewer")]
         else:
             pairs[:0] = [("↑↓ PgUp PgDn", "scroll")]
         if self._may_be_undone():
             pairs[-1:-1] = [("call.undo", "undo")]
         rows = [keys_fitting(self._state.keys.hints(pairs), width, more_keys(self._state.keys))]
-        if self._undo_outcome:
-            rows[:0] = wrap(line(span(f" {strict_text(self._undo_outcome)}", Tone.WARN)), width, 1)
+        if self._outcome:
+            rows[:0] = wrap(line(span(f" {strict_text(self._outcome)}", Tone.WARN)), width, 1)
         return rows
 
     def _may_be_undone(self) -> bool:

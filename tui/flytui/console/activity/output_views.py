@@ -80,7 +80,7 @@ _IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 class CallView(Enum):
     """A view of a call, with its key and its title."""
 
-    CALL = ("o", "Call")
+    CALL = ("c", "Call")
     PICTURE = ("p", "Picture")
     TABLE = ("b", "Table")
     TEXT = ("x", "Text")

@@ -1,4 +1,5 @@
-"""The programs that a fix can run on the terminal: the fix's own command, or the person's editor."""
+"""The programs that a fix can run on the terminal: the fix's own command, or the person's editor; and the
+viewer of pictures, which runs beside it."""
 
 from __future__ import annotations
 
@@ -12,6 +13,10 @@ RunProgram = Callable[[tuple[str, ...], bool], Awaitable[int]]
 """Runs a program on the terminal to its end. Its arguments are argv, and whether to wait for a key
 afterwards, so that the person can read the output. It gives the exit status, and 127 where the program could
 not be started."""
+
+ViewFile = Callable[[str], Awaitable[int]]
+"""Opens the file of that absolute path in the system's viewer, which has no part of the terminal. It gives
+the exit status of the program that starts the viewer. Raises OSError where that could not be started."""
 
 _PLUS_LINE_EDITORS = frozenset(
     ("vi", "vim", "nvim", "view", "nano", "pico", "emacs", "emacsclient", "joe", "mg", "ne", "kak")
@@ -32,6 +37,8 @@ class TerminalPrograms:
     starter: str
     """Text of the starter registry."""
     run: RunProgram
+    view: ViewFile | None = None
+    """The system's viewer; None where there is no desktop or no program that starts its viewer."""
 
     def argv(self, fix: Fix) -> tuple[str, ...]:
         """The arguments of the program that does the fix; empty where no program does."""
