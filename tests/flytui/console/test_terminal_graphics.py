@@ -134,8 +134,14 @@ class Kitty:
         """Open the page of the call whose output is a picture, once the values are there."""
         until("the first values", self.ready.exists)
         self.type("3")
-        self.waits("the call in the list", lambda text: "screenshot" in text)
-        self.type("\r")
+
+        def shown() -> bool:
+            # Enter opens nothing before the call is in the list, and does nothing on its page.
+            self.type("\r")
+            with self._changed:
+                return self._changed.wait_for(lambda: "[Picture]" in self._text, 2.0)
+
+        until("the page of the call", shown)
 
 
 @contextmanager
@@ -253,7 +259,11 @@ def test_xterm_draws_sixels(tmp_path: Path) -> None:
         xdotool(name, "windowfocus", "--sync", window)
         assert not drawn()
         xdotool(name, "key", "3")
-        xdotool(name, "key", "Return")
-        until("the picture in pixels", drawn)
+
+        def opened() -> bool:
+            xdotool(name, "key", "Return")
+            return drawn()
+
+        until("the picture in pixels", opened)
         xdotool(name, "key", "Escape")
         until("the picture is gone", lambda: not drawn())
