@@ -1,4 +1,4 @@
-"""The console's style sheet. Its colours are those of the themes in `themes.py`.
+"""The styles of the console's tones, and its style sheet. Its colours are those of the themes in `themes.py`.
 
 The style sheet is a string, because Textual looks a file up beside the class of the application, which in
 tests is a subclass elsewhere.
@@ -6,20 +6,66 @@ tests is a subclass elsewhere.
 
 from __future__ import annotations
 
-CSS = """
-.tone--dim { color: $dim; }
-.tone--strong { text-style: bold; }
-.tone--good { color: $success; }
-.tone--warn { color: $warning; }
-.tone--bad { color: $warning; text-style: bold; }
-.tone--accent { color: $accent; }
-.tone--alarm { color: $background; background: $error; text-style: bold; }
-.tone--key { color: $accent; text-style: bold; }
-.tone--head { color: $background; background: $accent; text-style: bold; }
-.tone--quote { background: $panel; }
-.rows--cursor { background: $panel; }
-.rows--resting { background: $surface; }
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
 
+from rich.color import Color as RichColor
+from rich.style import Style
+from textual.color import Color
+
+from flytui.text.lines import Tone
+
+
+@dataclass(frozen=True, slots=True)
+class ToneColours:
+    """How text in a tone is drawn: the names of the theme's colours, `""` for that of the widget."""
+
+    text: str = ""
+    ground: str = ""
+    bold: bool = False
+
+
+TONES: Mapping[Tone, ToneColours] = {
+    Tone.PLAIN: ToneColours(),
+    Tone.DIM: ToneColours("dim"),
+    Tone.STRONG: ToneColours(bold=True),
+    Tone.GOOD: ToneColours("success"),
+    Tone.WARN: ToneColours("warning"),
+    Tone.BAD: ToneColours("warning", bold=True),
+    Tone.ACCENT: ToneColours("accent"),
+    Tone.ALARM: ToneColours("background", "error", bold=True),
+    Tone.KEY: ToneColours("accent", bold=True),
+    Tone.HEAD: ToneColours("background", "accent", bold=True),
+    Tone.QUOTE: ToneColours(ground="panel"),
+}
+"""A table and no rules of the style sheet: Textual applies each of those to every widget, seen or not, again
+at every change of focus."""
+
+
+def tone_style(tone: Tone, variables: Mapping[str, str]) -> Style:
+    """The style of a tone in the theme with these `App.theme_variables`, to be added to the widget's own."""
+    colours = TONES[tone]
+    return _style(variables.get(colours.text, ""), variables.get(colours.ground, ""), colours.bold)
+
+
+def ground_style(name: str, variables: Mapping[str, str]) -> Style:
+    """The style that replaces only the ground, by the theme's colour of that name."""
+    return _style("", variables[name], bold=False)
+
+
+@lru_cache(maxsize=256)
+def _style(text: str, ground: str, bold: bool) -> Style:
+    return Style(color=_colour(text), bgcolor=_colour(ground), bold=bold or None)
+
+
+def _colour(value: str) -> RichColor | None:
+    """The colour for Rich; None for none, and for one that lets everything shine through."""
+    colour = Color.parse(value) if value else None
+    return colour.rich_color if colour is not None and colour.a > 0 else None
+
+
+CSS = """
 Screen { background: $background; layout: vertical; }
 LineBar { height: 1; width: 1fr; }
 LineView, VirtualList {

@@ -146,7 +146,7 @@ class ChoiceInput(ThemedWidget, can_focus=True):
         arrows = Tone.KEY if self.has_focus else Tone.DIM
         left = padded((StyledText(" ‹ ", arrows), chosen), max(0, width - 3 - width_of((place,))))
         row: StyledLine = (*left, StyledText(" › ", arrows), place)
-        return to_strip(row, width, self.tones, self.rich_style)
+        return to_strip(row, width, self.tones, self.base)
 
     def on_focus(self) -> None:
         """Draw the arrows bright."""
@@ -205,7 +205,7 @@ class ItemCounter(ThemedWidget, can_focus=True):
         row = line(words, span("   + ", Tone.KEY), span("add", Tone.DIM))
         if count:
             row = (*row, *line(span("   - ", Tone.KEY), span("take the last out", Tone.DIM)))
-        return to_strip(row, self.size.width, self.tones, self.rich_style)
+        return to_strip(row, self.size.width, self.tones, self.base)
 
     def on_click(self) -> None:
         """Add an item."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import ClassVar
 
 from rich.cells import cell_len
 from rich.color import Color
@@ -15,9 +14,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
+from flytui.console.style import tone_style
 from flytui.text.lines import BLANK, PicturePlace, StyledLine, StyledText, Tone, truncated
 
-TONE_CLASSES = {f"tone--{tone.value}" for tone in Tone}
 LineBuilder = Callable[[int], Sequence[StyledLine]]
 """Makes the lines for a width in cells. It is called again whenever the width or the content changes."""
 
@@ -36,27 +35,44 @@ def _style(part: StyledText, styles: Mapping[Tone, Style], base: Style) -> Style
 
 
 class ThemedWidget(Widget):
-    """A widget that has the styles of all tones."""
+    """A widget that draws its lines in tones."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = TONE_CLASSES
     _tones: dict[Tone, Style] | None = None
+    _theme: Mapping[str, str] | None = None
+    """The variables of the theme that `_tones` was made for."""
+    _base: Style | None = None
+    """The widget's own style while it is painted."""
 
     def notify_style_update(self) -> None:
         """Drop the cached styles, which a theme or a class may have changed."""
         super().notify_style_update()
         self._tones = None
+        if self._theme is not None and self._theme is not self.app.theme_variables:
+            # The lines that were drawn are kept, and no rule of the style sheet knows their tones.
+            self._theme = None
+            self.refresh()
 
     @property
     def tones(self) -> Mapping[Tone, Style]:
         """The style of each tone in this widget."""
         if self._tones is None:
-            self._tones = {
-                tone: self.get_component_rich_style(f"tone--{tone.value}", partial=True) for tone in Tone
-            }
-            background = self.background_colors[1]
-            dim = background + self.get_component_styles("tone--dim").color
-            self._tones[Tone.DIM] = Style.from_color(dim.rich_color)
+            self._theme = variables = self.app.theme_variables
+            self._tones = {tone: tone_style(tone, variables) for tone in Tone}
         return self._tones
+
+    @property
+    def base(self) -> Style:
+        """The widget's own style, which that of a tone is added to."""
+        return self.rich_style if self._base is None else self._base
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """Draw lines. Textual works a widget's style out from those of all that contain it, at each time
+        that it is asked: once for all lines is enough."""
+        self._base = self.rich_style
+        try:
+            return super().render_lines(crop)
+        finally:
+            self._base = None
 
 
 class LineBar(ThemedWidget):
@@ -96,7 +112,7 @@ class LineBar(ThemedWidget):
     def render_line(self, y: int) -> Strip:
         """Draw one line of the bar."""
         row = self._rows[y] if y < len(self._rows) else BLANK
-        return to_strip(row, self.size.width, self.tones, self.rich_style)
+        return to_strip(row, self.size.width, self.tones, self.base)
 
 
 class LineView(ThemedWidget, ScrollView, can_focus=True):
@@ -172,4 +188,4 @@ class LineView(ThemedWidget, ScrollView, can_focus=True):
         self.painted = self.painted or bool(self._rows)
         index = self.scroll_offset.y + y
         row = self._rows[index] if index < len(self._rows) else BLANK
-        return to_strip(row, self.size.width, self.tones, self.rich_style)
+        return to_strip(row, self.size.width, self.tones, self.base)

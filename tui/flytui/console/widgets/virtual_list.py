@@ -13,7 +13,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from flytui.console.widgets.lines import TONE_CLASSES, ThemedWidget, to_strip
+from flytui.console.style import ground_style
+from flytui.console.widgets.lines import ThemedWidget, to_strip
 from flytui.text.lines import BLANK, StyledLine, StyledText
 
 
@@ -34,7 +35,6 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
     """Shows rows. When rows are replaced, the cursor stays on the row of the same key."""
 
     ALLOW_SELECT = False
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"rows--cursor", "rows--resting", *TONE_CLASSES}
     DEFAULT_CSS = "VirtualList { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False, id="list.up"),
@@ -108,13 +108,12 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
         """Draw one visible row. The cursor is a bar at the left, because colour alone may not be visible."""
         index, width = self.scroll_offset.y + y, self.size.width
         if index >= len(self._rows):
-            return to_strip(BLANK, width, self.tones, self.rich_style)
+            return to_strip(BLANK, width, self.tones, self.base)
         drawn = self._rows[index].draw(self.scrollable_content_region.width - 2)
         here = index == self.cursor and bool(self._rows[index].key)
-        base = self.rich_style
+        base = self.base
         if here:
-            name = "rows--cursor" if self.has_focus else "rows--resting"
-            base += self.get_component_rich_style(name, partial=True)
+            base += ground_style("panel" if self.has_focus else "surface", self.app.theme_variables)
         return to_strip((StyledText("▌ " if here else "  "), *drawn), width, self.tones, base)
 
     def on_focus(self) -> None:
