@@ -171,13 +171,14 @@ async def still(pilot: Pilot[None], app: FlytuiApp) -> list[str]:
 async def until(pilot: Pilot[None], holds: object) -> None:
     """Let the application work until a condition holds and is drawn. A widget that was just shown has no
     width before the next layout."""
-    for _ in range(3000):
+    for _ in range(6000):
         if callable(holds) and holds():
             if pilot.app.is_running and pilot.app.screen_stack:
                 await settle(pilot)
                 await pilot.pause(0)
             return
-        await pilot.pause(0.01)
+        # Not `Pilot.pause`, which has every widget handle a message each time.
+        await anyio.sleep(0.005)
     app = pilot.app
     raise AssertionError(f"it never came to hold on {app.screen!r}, focus on {app.focused!r}")
 
