@@ -35,7 +35,7 @@ from flycore.server.mcp.http import http_app
 from flycore.server.mcp.images import image_reader
 from flycore.server.tcp import serve_tcp
 from flycore.server.tokens import TokenStore
-from kits.kernel import ECHO, PATIENCE, Root, kernel_of, request, tool, until
+from kits.kernel import PATIENCE, Root, kernel_of, request, tool, until
 from kits.loop_shapes import LIMIT, SCHEMAS, SHAPES, shape, within_limits
 from kits.mcp_servers import connected, server_of, sidecar
 from kits.tcp import Listening, client, head, sent
@@ -46,6 +46,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 SIZES = (1_000, 70_000, LIMIT) if FULL else (LIMIT,)
 ALLOW = {"tool": "*", "decision": "allow", "because": "test"}
+ECHO = "#!/bin/sh\nhead -n 1 > /dev/null\nprintf '{\"ok\": true}\\n'\n"
+"""Not by the shell's `read`, which takes a request of megabytes byte by byte."""
 MOST_MIB = 600
 """Generous: the figure is in the benchmark, where nothing else runs in the process."""
 
