@@ -5,12 +5,13 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
 from flycore.model.approval import LETTERS
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.json import pointer_join
 from flysafe.text import safe_text
-from flytui.console.key_table import ENTRIES, SECTIONS
+from flytui.console.key_table import ENTRIES, SECTIONS, KeyAction
 
 _KEY_LABELS = {
     "escape": "Esc",
@@ -56,6 +57,12 @@ def textual_key(key: str) -> str:
     return "+".join((*with_, last))
 
 
+@cache
+def _actions_of(screen: str) -> tuple[KeyAction, ...]:
+    """The actions of one screen. A card draws its keys many times a second, and the table is long."""
+    return tuple(entry for entry in ENTRIES.values() if entry.id.startswith(f"{screen}."))
+
+
 @dataclass(frozen=True, slots=True)
 class KeyBindings:
     """The keys that are in force. `overrides` are the person's valid keys by action id; every other action
@@ -76,7 +83,7 @@ class KeyBindings:
     def meant(self, screen: str, key: str) -> str:
         """The default key that a pressed key stands for, on a screen that handles every key itself. It is
         `""` for a default key whose action has another key now, and the key itself where no action has it."""
-        actions = [entry for entry in ENTRIES.values() if entry.id.startswith(f"{screen}.")]
+        actions = _actions_of(screen)
         for entry in actions:
             if key in self.keys_for(entry.id):
                 return entry.default_keys[0]
@@ -85,7 +92,7 @@ class KeyBindings:
     def label_of_default(self, screen: str, default: str) -> str:
         """The label of the action whose default key on that screen is `default`. Several keys are separated
         by `/`."""
-        ids = {entry.keys: entry.id for entry in ENTRIES.values() if entry.id.startswith(f"{screen}.")}
+        ids = {entry.keys: entry.id for entry in _actions_of(screen)}
         return "/".join(self.label(ids[part]) if part in ids else part for part in default.split("/"))
 
     def hints(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
