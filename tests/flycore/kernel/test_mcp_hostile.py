@@ -213,6 +213,7 @@ async def test_no_grandchild_that_hides_survives_the_kernel(root: Root) -> None:
     assert not runs(grandchild)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("tool", "code"), [("deaf", Code.TIMEOUT), ("blank", Code.CRASHED), ("notify", Code.TIMEOUT)]
 )

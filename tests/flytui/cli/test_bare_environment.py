@@ -145,6 +145,7 @@ def mcp_session(desk: Desk) -> Iterator[McpSession]:
         session.process.stdout.close()
 
 
+@pytest.mark.long
 def test_everything_that_starts_with_home_and_path_finds_the_kernel(bare: BareDesk) -> None:
     bare.trust()
     serving = bare.in_session.start("serve")

@@ -99,6 +99,7 @@ def test_beside_a_kernel_that_does_not_answer_it_stops_the_next_one_and_says_so(
     assert json.loads(trusted.run(*CALL).stdout)["error"]["code"] == "panic"
 
 
+@pytest.mark.long
 def test_a_kernel_that_does_not_answer_is_named_and_ended_by_signal(
     trusted: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -62,6 +62,7 @@ def test_the_watch_sees_what_blocks(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     assert [words.split()[0] for words in told] == ["open", "time.sleep"]
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 async def test_ten_thousand_tools_are_walked_without_a_blocking_call(
     monkeypatch: pytest.MonkeyPatch,

@@ -45,6 +45,7 @@ async def opened(app: FlytuiApp, pilot: Pilot[None], place: World, keys: tuple[s
     return app.screen
 
 
+@pytest.mark.long
 async def test_digits_filter_and_jump_lead_away_from_every_page() -> None:
     place, clock = world(activity_value=sample_activity()), HandClock()
     async with console(place, clock, (120, 40)) as (app, pilot):

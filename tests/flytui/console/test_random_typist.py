@@ -38,7 +38,7 @@ from kits.values import (
     trust_items,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.suite, pytest.mark.timeout(1_200)]
+pytestmark = [pytest.mark.anyio, pytest.mark.suite, pytest.mark.long, pytest.mark.timeout(1_200)]
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 SEEDS = range(100) if FULL else range(2)
 BURSTS = 150 if FULL else 40

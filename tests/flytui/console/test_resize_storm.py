@@ -15,7 +15,7 @@ from kits.console import HandClock, console, frame, press, read_through, settle,
 from kits.fake_kernel import World, world
 from kits.values import request_of, sample_activity
 
-pytestmark = [pytest.mark.anyio, pytest.mark.suite]
+pytestmark = [pytest.mark.anyio, pytest.mark.suite, pytest.mark.long]
 
 SIZES = ((120, 40), (60, 20), (200, 60), (20, 6), (1, 1))
 PLACES = {

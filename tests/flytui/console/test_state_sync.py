@@ -23,7 +23,7 @@ from kits.fake_kernel import World, world
 from kits.kernel import until as comes_true
 from kits.values import CALLER, NOW, request_of, sample_catalog
 
-pytestmark = [pytest.mark.anyio, pytest.mark.suite]
+pytestmark = [pytest.mark.anyio, pytest.mark.suite, pytest.mark.long]
 
 EVENTS = 1_000
 BURST = 50

@@ -12,7 +12,7 @@ import pytest
 from flytui.console.terminal_input import drawable_size
 from kits.pty_console import READY, PtyConsole, pty_console
 
-pytestmark = pytest.mark.suite
+pytestmark = [pytest.mark.suite, pytest.mark.long]
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 MAX_MIB = 300
 LEAVING = b"q\x11\x1aQ"

@@ -28,7 +28,7 @@ from kits.console_processes import ConsoleProcesses, gone, processes_of
 from kits.kernel import Root, kernel_of, tool
 from kits.restarts import FAILING, SECRET, WITHOUT_LIMIT, ConsoleTerminal, console_of
 
-pytestmark = [pytest.mark.suite, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.suite, pytest.mark.long, pytest.mark.timeout(1800)]
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 CONSOLE_DEATHS = 100 if FULL else 5
 KERNEL_DEATHS = 100 if FULL else 4
