@@ -44,9 +44,21 @@ at every change of focus."""
 
 
 def tone_style(tone: Tone, variables: Mapping[str, str]) -> Style:
-    """The style of a tone in the theme with these `App.theme_variables`, to be added to the widget's own."""
+    """The style of a tone in the theme with these `App.theme_variables`, to be added to the widget's own. The
+    style of `Tone.DIM` has no colour yet, because that may depend on the ground."""
     colours = TONES[tone]
-    return _style(variables.get(colours.text, ""), variables.get(colours.ground, ""), colours.bold)
+    text = "" if tone is Tone.DIM else colours.text
+    return _style(variables.get(text, ""), variables.get(colours.ground, ""), colours.bold)
+
+
+def dim_style(ground: Color, variables: Mapping[str, str]) -> Style:
+    """The style of `Tone.DIM` on a widget with that ground. A theme names its colour, and behind a blank how
+    much of it there is, in percent; the rest is the ground's."""
+    colour, _, share = variables[TONES[Tone.DIM].text].partition(" ")
+    text = Color.parse(colour)
+    if share:
+        text = text.multiply_alpha(float(share.removesuffix("%")) / 100)
+    return Style.from_color((ground + text).rich_color)
 
 
 def ground_style(name: str, variables: Mapping[str, str]) -> Style:

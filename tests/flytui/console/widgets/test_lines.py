@@ -10,8 +10,10 @@ from rich.style import Style
 from textual.app import App
 from textual.color import Color
 
-from flytui.console.style import TONES, ground_style, tone_style
+from flytui.console.colour_depth import ColourDepth
+from flytui.console.style import TONES, dim_style, ground_style, tone_style
 from flytui.console.themes import THEME
+from flytui.console.user_settings import ConsoleSettings
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import Tone
 from kits.console import HandClock, console, settle
@@ -31,9 +33,11 @@ def test_each_tone_has_the_colours_of_the_theme() -> None:
     assert tone_style(Tone.ALARM, VARIABLES) == Style(color=ground, bgcolor=error, bold=True)
 
 
-def test_a_dim_text_has_the_colour_that_the_theme_names() -> None:
-    variables = {**VARIABLES, "dim": "#9e9e9e"}
-    assert tone_style(Tone.DIM, variables) == Style.from_color(Color(158, 158, 158).rich_color)
+def test_a_dim_text_is_between_the_text_and_its_ground_as_the_theme_says() -> None:
+    black = Color.parse("#000000")
+    for dim, shade in (("#ffffff 62%", 158), ("#9e9e9e", 158)):
+        expected = Style.from_color(Color(shade, shade, shade).rich_color)
+        assert dim_style(black, {**VARIABLES, "dim": dim}) == expected
 
 
 def test_a_colour_that_lets_everything_through_is_none() -> None:
@@ -44,7 +48,8 @@ def test_a_colour_that_lets_everything_through_is_none() -> None:
 async def test_another_theme_draws_the_same_lines_in_its_colours() -> None:
     # Only that colour differs: nothing else makes Textual draw the lines again.
     other = replace(THEME, name="other", success="#ff00ff")
-    async with console(world(), HandClock()) as (app, pilot):
+    own = replace(ConsoleSettings(), colours=ColourDepth.TRUE.value)
+    async with console(world(), HandClock(), (80, 24), None, own) as (app, pilot):
         app.register_theme(other)
         for theme in (other, THEME):
             app.theme = theme.name

@@ -14,7 +14,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from flytui.console.style import tone_style
+from flytui.console.style import dim_style, tone_style
 from flytui.text.lines import BLANK, PicturePlace, StyledLine, StyledText, Tone, truncated
 
 LineBuilder = Callable[[int], Sequence[StyledLine]]
@@ -58,6 +58,7 @@ class ThemedWidget(Widget):
         if self._tones is None:
             self._theme = variables = self.app.theme_variables
             self._tones = {tone: tone_style(tone, variables) for tone in Tone}
+            self._tones[Tone.DIM] = dim_style(self.background_colors[1], variables)
         return self._tones
 
     @property
