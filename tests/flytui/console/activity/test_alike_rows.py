@@ -58,7 +58,7 @@ async def test_turned_away_calls_are_one_row_of_activity_with_their_number() -> 
     )
     async with console(place, clock) as (app, pilot):
         await press(pilot, "3")
-        await until(pilot, lambda: "×25 queue-full" in rows_drawn(app, "#call-rows"))
+        await until(pilot, lambda: f"×25 {call.tool} queue-full" in rows_drawn(app, "#call-rows"))
         assert "◌ turned away" in rows_drawn(app, "#call-rows")
         assert rows_drawn(app, "#call-rows").count(call.tool) == 1
         await press(pilot, "space")

@@ -76,7 +76,7 @@ async def test_exactly_what_was_ticked_is_approved_once_each() -> None:
         assert "[x]" not in drawn(app, "#card")
         assert drawn(app, "#card").count("[ ]") == 3
         await tick(pilot, screen, clock, 0, 2)
-        assert '{"text":"two"}' in drawn(app, "#card")
+        assert "│text  two" in drawn(app, "#card")
         place.ask_for(quiet("late"))
         await until(pilot, lambda: len(app.state.waiting) == 5 and "do late" in drawn(app, "#card"))
         await ready(pilot, screen, clock)
