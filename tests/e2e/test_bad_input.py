@@ -92,7 +92,7 @@ def _mark(root: Root) -> dict[str, object]:
 
 def assert_goes_on(root: Root, tmux: Tmux) -> None:
     """The console is there and serves the next call."""
-    tmux.sees("policy (ok|FAILED)")
+    tmux.sees(r"policy (ok|FAILED)|\d+ waiting")
     tmux.sees(r"well\.echo")
     code, result = call(root, "well.echo", {})
     assert (code, result["status"]) == (0, "success"), result

@@ -4,6 +4,7 @@ it, by the agent or on the disk, waits for the next review."""
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -55,7 +56,7 @@ def review(tmux: Tmux, *shows: str) -> None:
         nonlocal seen
         screen = tmux.screen()
         seen += screen
-        if "read to the last line" in screen:
+        if re.search(r"more pages? before", screen):
             tmux.keys("PageDown")
         elif "keys ready" in screen:
             tmux.keys("a")

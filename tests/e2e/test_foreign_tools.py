@@ -5,6 +5,7 @@ flytui's own: no registry, no settings, no policy."""
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -228,6 +229,7 @@ echo "Matches found: $(grep -r TODO "$1" | wc -l)"
 """
 STATS_MODULE = """
 import os
+import re
 import sys
 
 def run(path):
@@ -257,7 +259,7 @@ def trusted_console(root: Root, *tools: str) -> Iterator[Tmux]:
         tmux.sees("[Tt]rust")
 
         def accepted() -> bool:
-            if "read to the last line" in tmux.screen():
+            if re.search(r"more pages? before", tmux.screen()):
                 tmux.keys("PageDown")
             elif "keys ready" in tmux.screen():
                 tmux.keys("a")

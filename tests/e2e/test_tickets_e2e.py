@@ -41,7 +41,7 @@ def test_a_ticket_outlives_the_console_and_is_answered_once(root: Root) -> None:
     with console(root) as again:
         again.sees("mock.echo")
         again.keys("C-o")
-        again.sees("medium risk")
+        again.sees("MEDIUM")
         again.decide()
         assert asked(root)["status"] == "success"
         assert asked(root)["status"] == "pending"

@@ -237,7 +237,7 @@ def _trust(tmux: Tmux) -> None:
     def reads_on() -> bool:
         tmux.keys("NPage")
         seen.append(tmux.screen())
-        return "read to the last line" not in seen[-1]
+        return re.search(r"more pages? before", seen[-1]) is None
 
     until("the question is read", reads_on)
     tmux.decide()

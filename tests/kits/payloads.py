@@ -71,6 +71,7 @@ CONSOLE = re.compile(
     r"|\x1b\[\?(?:7|25|1000|1002|1003|1004|1006|1015|1016|1049|2004|2026|2048)[hl]"  # modes
     r"|\x1b\[5n"  # whether it has read all of it
     r"|\x1b\[\?2026\$p|\x1b\[>[0-9]+u|\x1b\[<u|\x1b\[\?1u"  # what the terminal can do
+    r"|\x1b_Gi=[0-9]+,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\|\x1b\[\?1;1;0S|\x1b\[c"  # which pictures it draws
     r"|\x1b\]22;[a-z]+(?:\x07|\x1b\\)"  # the pointer's shape
     r"|\x1b\[2[23];2t"  # the title, kept and given back
     r"|\x1b\](?:0|2);[^\x00-\x1f\x7f-\x9f]*(?:\x07|\x1b\\)"

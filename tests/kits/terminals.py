@@ -276,7 +276,7 @@ def console(root: Root, width: int = 120, height: int = 40) -> Iterator[Tmux]:
     tmux = Tmux(root, width, height)
     tmux.open(str(BIN / "flytui"), "--root", str(root.folder))
     try:
-        tmux.sees("policy (ok|FAILED)")  # the frame is there before the kernel
+        tmux.sees(r"policy (ok|FAILED)|\d+ waiting")  # the frame is there before the kernel
         yield tmux
     finally:
         tmux.end()

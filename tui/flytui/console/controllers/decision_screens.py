@@ -13,7 +13,7 @@ from flytui.console.controllers.notifications import Notifications
 from flytui.console.screens.base import PageScreen, decision_open
 from flytui.console.screens.main import MainScreen
 from flytui.console.screens.trust import TrustScreen
-from flytui.console.state import ConsoleState, Topic
+from flytui.console.state import DECIDED_S, ConsoleState, Topic
 
 IDLE_S = 2.0
 """Seconds without a key before a screen opens without being asked for."""
@@ -48,6 +48,14 @@ class DecisionScreens:
             return False
         quiet = self._state.clock() - self._state.last_key >= IDLE_S
         return quiet and not any(box.value for box in self._app.screen.query(Input) if box.display)
+
+    @property
+    def _has_just_decided(self) -> bool:
+        """Whether the last key decided a request, so that one that comes now follows it."""
+        decided = self._state.decided
+        if decided is None or self._state.suspended:
+            return False
+        return self._state.clock() - decided.at < DECIDED_S and self._state.last_key <= decided.at
 
     def open_request(self, ask: Ask) -> None:
         """Open the screen of that request, unless a decision is open already."""
@@ -97,7 +105,7 @@ class DecisionScreens:
             return
         self._notifications.ring_for_requests()
         wanted, self._wanted_until = self._state.clock() < self._wanted_until, 0.0
-        if wanted or (self.idle and self.on_main_or_page):
+        if wanted or ((self.idle or self._has_just_decided) and self.on_main_or_page):
             self.open_request(next(ask for ask in waiting if ask.request.id in new))
 
     def _open_new_trust(self) -> None:

@@ -41,9 +41,10 @@ class TrustScreen(ArmedTable[bool]):
     def __init__(self, state: ConsoleState) -> None:
         super().__init__(state, "Trust", _ARMING)
         self._items: tuple[TrustItem, ...] = state.trust
+        self._keys = frozenset(entry_key(item) for item in self._items)
         self._left_out: frozenset[str] = frozenset()
         """The keys of the entries that are not ticked."""
-        self._unfolded: frozenset[str] = frozenset()
+        self._unfolded = _reviewed(self._items)
         self._outcome = ""
         self._cursor = self._first_key()
 
@@ -54,9 +55,10 @@ class TrustScreen(ArmedTable[bool]):
             if not self._items:
                 self.dismiss(True)
                 return
-            keys = frozenset(entry_key(item) for item in self._items)
+            known, keys = self._keys, frozenset(entry_key(item) for item in self._items)
             self._left_out &= keys
-            self._unfolded &= keys
+            self._unfolded = self._unfolded & keys | _reviewed(self._items) - known
+            self._keys = keys
             self._cursor = self._cursor if self._cursor in keys else self._first_key()
             self._show_question(_ARMING)
         self._redraw()
@@ -145,6 +147,11 @@ class TrustScreen(ArmedTable[bool]):
             ("Esc", "trust nothing now"),
         ]
         return key_lines_with_state(state, pairs if ticked else pairs[1:], width)
+
+
+def _reviewed(items: Sequence[TrustItem]) -> frozenset[str]:
+    """The keys of the entries that are unfolded at first: what an agent wrote is reviewed word by word."""
+    return frozenset(entry_key(item) for item in items if item.facts is not None and item.facts.made_by_agent)
 
 
 def entry_key(item: TrustItem) -> str:
