@@ -293,18 +293,18 @@ def _refuse_a_card(root: Root, tmux: Tmux, caller: str, text: str) -> None:
         tmux.sees("then ‹")
         tmux.keys("NPage", "NPage", "End", "w")
         _reads_and_leaves(tmux)
-        until("it is denied", lambda: _pressed_d(tmux))
+        until("it is denied", lambda: _pressed_d(tmux, calling))
         out, err = calling.communicate(timeout=PATIENCE)
     assert calling.returncode == 4
     assert faults(out, PLAIN) == []
     assert faults(err, PLAIN) == []
 
 
-def _pressed_d(tmux: Tmux) -> bool:
+def _pressed_d(tmux: Tmux, calling: subprocess.Popen[bytes]) -> bool:
     """Deny, and whether it was taken: a key counts once the card has reached the terminal again."""
     tmux.keys("d")
     for _ in range(40):
-        if "HOW IT GOES" in tmux.screen():
+        if calling.poll() is not None:
             return True
         time.sleep(0.05)
     return False
@@ -319,7 +319,7 @@ def _waiting(root: Root) -> str:
 def _paste(tmux: Tmux, text: str) -> None:
     """A person pastes the payload where text is written."""
     tmux.keys("1")
-    tmux.sees("WHY / FIX")
+    tmux.sees(r"RISK +WHY")
     tmux.keys("/")
     tmux.run("set-buffer", word(text))
     tmux.run("paste-buffer", "-p", "-r")

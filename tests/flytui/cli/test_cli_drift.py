@@ -135,7 +135,7 @@ def test_the_console_answers_and_the_command_leaves_with_zero(desk: Desk, known:
             desk.write(registry)
             until("it waits", lambda: bool(desk.document("status")["waitingTrust"]))
         asking = desk.start("trust", "--json")
-        console.until("trust all 1")
+        console.until("trust 1")
         console.until("keys ready")
         until("it asks", lambda: desk.document("status")["kernel"]["clients"] > 1)
         assert asking.poll() is None

@@ -35,7 +35,7 @@ def test_the_console_lends_its_terminal_to_the_editor_and_comes_back(tmp_path: P
     desk.write(registry)
     desk.trust()
     with desk.terminal() as shown:
-        shown.until("command-not-found")
+        shown.until("./nowhere")
         shown.press("F")
         shown.decide("a", lambda: "EDITING" in shown.shown)
         shown.press("done\r")

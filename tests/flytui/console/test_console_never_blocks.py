@@ -101,6 +101,7 @@ VALUES = (
     "flycore.model.errors",
     "flycore.model",
     "flytui.text.card",
+    "flycore.approval.allowance_offer",
     "flycore.approval.leases",
     "flycore.approval.requests",
     "flycore.policy.conditions",
