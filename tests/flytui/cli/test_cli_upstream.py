@@ -49,9 +49,18 @@ class TokenDesk(Desk):
         return {**super().environ, "NOTES_TOKEN": SECRET}
 
 
+def asks(desk: Desk) -> list[dict[str, Any]]:
+    """The requests of this session."""
+    found: list[dict[str, Any]] = desk.document("approvals")["asks"]
+    return found
+
+
 def approved(desk: Desk, console: Terminal, *words: str) -> tuple[dict[str, Any], str]:
     """The result of a call that a person approves in the console, and all that the command printed."""
     calling = desk.start("call", *words, "--json")
+    # Its card opens by itself only where no key was pressed for a while.
+    console.until_so("it waits", lambda: any(ask["state"] == "waiting" for ask in asks(desk)))
+    console.press("\x0f")
     console.decide("a", lambda: calling.poll() is not None)
     out, err = calling.communicate(timeout=LONGEST)
     return json.loads(out), (out + err).decode()

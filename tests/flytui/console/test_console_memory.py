@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 
 from flytui.console.app import FlytuiApp
 from flytui.console.console_memory import FIRST_NOTES, ConsoleMemory
-from flytui.console.style import LIGHT, THEME
+from flytui.console.themes import LIGHT, THEME
 from kits.console import HandClock, app_of, drawn, press, until
 from kits.fake_kernel import world
 

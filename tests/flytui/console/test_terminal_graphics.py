@@ -173,6 +173,9 @@ def test_kitty_is_asked_and_its_pictures_come_and_go_with_their_page(tmp_path: P
         terminal.type("\x1b")
         terminal.waits("its removal", lambda text: terminal.pictures(text)[-1].get("d") == "I")
         # Had an answer been taken for keys, another page would be open, and q would not quit.
+        # An agent is connected, so that it asks first.
+        terminal.type("q")
+        terminal.waits("the question", lambda text: "stays" in text)
         terminal.type("q")
         assert terminal.child.wait(PATIENCE) == 0
         assert terminal.pictures(terminal.text)[-1].get("d") == "A"

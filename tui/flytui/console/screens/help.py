@@ -45,7 +45,7 @@ _GROUPS = (
             "doctor",
         ),
     ),
-    ("DECIDING", ("approvals", "card", "question", "pair", "pairing")),
+    ("DECIDING", ("approvals", "card", "batch", "trust", "question", "pair", "pairing")),
     ("WRITING", ("words", "form", "pick", "edit")),
 )
 """The groups of the help after the keys that work here, each with the sections of the key table in order."""
