@@ -178,7 +178,7 @@ def test_kitty_is_asked_and_its_pictures_come_and_go_with_their_page(tmp_path: P
         terminal.waits("the question", lambda text: "stays" in text)
         terminal.type("q")
         assert terminal.child.wait(PATIENCE) == 0
-        assert terminal.pictures(terminal.text)[-1].get("d") == "A"
+        terminal.waits("the last removal", lambda text: terminal.pictures(text)[-1].get("d") == "A")
 
 
 def test_a_terminal_without_pictures_gets_none(tmp_path: Path) -> None:
