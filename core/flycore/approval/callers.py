@@ -30,7 +30,7 @@ WRAPPERS = frozenset(
 )
 """Programs that only start another one. A call that comes through one is the call of the program above."""
 OWN_COMMAND = "flytui"
-_IN_MEMORY_PATH = "/memfd:"
+_IN_MEMORY_PATH, _IN_MEMORY_NAME = "/memfd:", "memfd:"
 _PANE = re.compile(r"%[0-9]{1,9}")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*t?")
 _OPTIONS_WITH_VALUE = frozenset({"-X", "-W", "--check-hash-based-pycs"})
@@ -61,8 +61,9 @@ def distinguish_callers(pid: int, caller: Caller, *, proc: ProcFolder = PROC) ->
     executable = executable_of(pid, proc)
     if executable.startswith(_IN_MEMORY_PATH):
         executable = ""
-    name = os.path.basename(executable) or _process_name(pid, proc) or UNKNOWN_PROGRAM
-    own = f"{OWN_COMMAND if is_own_command(name, command_line(pid, proc)) else name} (pid {pid})"
+    arguments = command_line(pid, proc)
+    name = os.path.basename(executable) or _name_without_file(pid, arguments, proc) or UNKNOWN_PROGRAM
+    own = f"{OWN_COMMAND if is_own_command(name, arguments) else name} (pid {pid})"
     return own if caller.pid == pid else f"{own} in {caller.program} (pid {caller.pid})"
 
 
@@ -113,7 +114,7 @@ def _caller(pid: int, door: str, proc: ProcFolder, peer: int) -> Caller:
         name=_name(pid, proc),
         folder=folder_of(session, proc),
         terminal=_terminal(session, proc),
-        ancestors=ancestor_names(pid, proc),
+        ancestors=tuple(_without_memory_name(name) for name in ancestor_names(pid, proc)),
     )
 
 
@@ -126,7 +127,8 @@ def _name(pid: int, proc: ProcFolder) -> str:
         executable = executable_of(candidate, proc)
         if executable.startswith(_IN_MEMORY_PATH):
             executable = ""
-        name = name_of(executable or _process_name(candidate, proc), command_line(candidate, proc))
+        arguments = command_line(candidate, proc)
+        name = name_of(executable or _name_without_file(candidate, arguments, proc), arguments)
         if name:
             return name
     return ""
@@ -139,6 +141,21 @@ def _terminal(pid: int, proc: ProcFolder) -> str:
     if not _PANE.fullmatch(pane):
         return device
     return f"tmux pane {pane} ({device})" if device else f"tmux pane {pane}"
+
+
+def _name_without_file(pid: int, arguments: tuple[str, ...], proc: ProcFolder) -> str:
+    """Return the name of a program whose file is not known. The system calls one that was started from memory
+    after that piece of memory, which says nothing; then it has the name that it was started under."""
+    name = _process_name(pid, proc)
+    if not name.startswith(_IN_MEMORY_NAME):
+        return name
+    started_as = os.path.basename(arguments[0]) if arguments else ""
+    return started_as or IN_MEMORY
+
+
+def _without_memory_name(ancestor: str) -> str:
+    name, _, pid = ancestor.rpartition(" ")
+    return f"{IN_MEMORY} {pid}" if name.startswith(_IN_MEMORY_NAME) else ancestor
 
 
 def _process_name(pid: int, proc: ProcFolder) -> str:

@@ -247,6 +247,16 @@ def test_a_program_without_a_file_is_named_by_what_it_runs(tree: Tree) -> None:
     assert "memfd" not in f"{caller} {caller.key} {caller.title}"
     assert caller.title == "worker"
     assert not caller.is_sidecar
+    # What the system calls such a program, where it gives itself no name.
+    tree.add(21, 1, "/memfd:sealed-ab12 (deleted)", comm="memfd:sealed-ab")
+    (tree.root / "21" / "cmdline").write_bytes(b"tools/backend\0--serve\0")
+    caller = identify_peer(21, "socket", proc=tree.root)
+    assert "memfd" not in f"{caller} {caller.key} {caller.title}"
+    assert caller.title == "backend"
+    tree.add(22, 21, "/opt/agent")
+    below = identify_peer(22, "socket", proc=tree.root)
+    assert [name for name in below.ancestors if "memfd" in name] == []
+    assert below.ancestors
 
 
 def test_python_code_has_the_name_of_the_program_above_and_an_identity_of_its_own(tree: Tree) -> None:

@@ -96,18 +96,18 @@ def test_a_line_that_is_not_read_is_rated_by_its_words(line: str, risk: Risk) ->
     [
         ("make", ""),
         ("make -C src", ""),
-        ("cp a /work/b", ""),
+        ("cp a /project/b", ""),
         ("cp a /tmp/b", "/tmp/b"),
         ("cp a ../../b", "../../b"),
         ("cp a ../b", ""),
         ("x > ~/b", "~/b"),
         ("x --out=/tmp/b", "/tmp/b"),
         ("x 2> /dev/null", ""),
-        ("cp a /worker", "/worker"),
+        ("cp a /projector", "/projector"),
     ],
 )
 def test_words_that_leave_the_folder_are_found(line: str, outside: str) -> None:
-    assert path_outside(line, "/work/sub", "/work") == outside
+    assert path_outside(line, "/project/sub", "/project") == outside
 
 
 def test_the_table_is_one_of_sense() -> None:

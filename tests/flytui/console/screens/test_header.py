@@ -39,6 +39,16 @@ def test_the_header_keeps_every_fact_it_has_room_for(width: int) -> None:
         assert fact in head + tabs
 
 
+@pytest.mark.parametrize("length", range(1, 60))
+def test_a_blank_stands_between_the_root_and_the_first_fact(length: int) -> None:
+    name = "x" * length
+    desk = ConsoleState(connection=OpenConnection(world(), world()), title=name)
+    desk.status = anyio.run(world().status)
+    head, _ = (text_of(row) for row in header_lines(desk, "Catalog", 120))
+    root = next(word for word in head.split() if word.strip("…x") == "")
+    assert head[head.index(root) + len(root)] == " "
+
+
 @pytest.mark.parametrize("width", [80, 90, 120])
 @pytest.mark.parametrize("waiting", [0, 12])
 def test_the_screens_keep_their_whole_names_down_to_80_columns(width: int, waiting: int) -> None:

@@ -60,7 +60,8 @@ def _layout(
     for brevity in brevities:
         left = _left(state, width, brevity is not Brevity.LONG)
         above, below = list(_facts(state, brevity)), list[StyledText]()
-        while above and _width(above) - 2 + width_of(left) > width:  # the first has one space before it
+        # A blank stands before the first fact and one at the right edge.
+        while above and _width(above) - 1 + width_of(left) > width:
             below.append(above.pop(0))
         tabs = _fitting_tabs(state, screen, width, _width(below))
         if _width(below) + width_of(tabs) <= width:
