@@ -7,9 +7,9 @@ from collections.abc import Callable
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
 from flycore.kernel.questions import DESKTOP_CONTROLLED
+from flycore.model.call import UndoResult
 from flycore.model.errors import AuditUnwritable
 from flycore.model.json import JsonObject
-from flycore.model.undo import UndoResult
 from flycore.runners.workspace.run import Workspace
 from flycore.runners.workspace.undo_store import Undo, UndoRefused
 

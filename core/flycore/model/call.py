@@ -183,3 +183,12 @@ class Activity(Value, frozen=True, kw_only=True):
     """What permitted the call to start, with its id or place: `request …`, `lease …` or `policy …`; or `its
     steps` for a plan."""
     result: ToolResult | None = None
+
+
+class UndoResult(Value, frozen=True, kw_only=True):
+    """Whether the change that a call made to files was undone, or can be where that was only asked."""
+
+    accepted: bool
+    why_not: str = ""
+    files: tuple[str, ...] = ()
+    """The files that get back what they were, relative to the project."""

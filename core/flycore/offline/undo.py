@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flycore.audit import events as audit_events
 from flycore.kernel.undo import undo_result, undone_fields
-from flycore.model.undo import UndoResult
+from flycore.model.call import UndoResult
 from flycore.offline.root import HeldRoot
 from flycore.registry.paths import RootPaths
 from flycore.runners.workspace.project_files import project_of

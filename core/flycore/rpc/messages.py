@@ -15,7 +15,7 @@ from msgspec import UNSET, UnsetType
 from flycore.model.approval import Answer, Ask, Lease, Outcome, StandingRule
 from flycore.model.audit import Metrics
 from flycore.model.base import Value
-from flycore.model.call import Activity, Picture
+from flycore.model.call import Activity, Picture, UndoResult
 from flycore.model.catalog import Catalog
 from flycore.model.described import Described
 from flycore.model.diagnostics import Check
@@ -24,7 +24,6 @@ from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status as KernelStatus
-from flycore.model.undo import UndoResult
 from flycore.rpc.wire import EVENT_PROTOCOL as EVENT_PROTOCOL
 from flycore.rpc.wire import PROTOCOL as PROTOCOL
 from flycore.rpc.wire import message_body

@@ -22,7 +22,7 @@ import msgspec
 
 from flycore.model.approval import Answer, Ask, Lease, Outcome, StandingRule
 from flycore.model.audit import Metrics
-from flycore.model.call import Activity, Picture, Progress, ToolResult
+from flycore.model.call import Activity, Picture, Progress, ToolResult, UndoResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
 from flycore.model.enums import RootPermission
@@ -30,7 +30,6 @@ from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
-from flycore.model.undo import UndoResult
 from flycore.rpc import messages as m
 
 OnProgress = Callable[[Progress], None]

@@ -13,12 +13,11 @@ from flycore.catalog.document import without_rules
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask, Outcome, StandingRule
 from flycore.model.audit import Metrics
-from flycore.model.call import Activity, Caller, Picture
+from flycore.model.call import Activity, Caller, Picture, UndoResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import RootPermission
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.undo import UndoResult
 from flycore.rpc.messages import ToolSchema
 from flycore.rpc.methods import EVERYTHING, NARROWED, Method
 

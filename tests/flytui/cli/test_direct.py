@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from flycore.client import blocking
-from flycore.client.blocking import BlockingClient, ConnectionEnded, NoDirectKernel
+from flycore.client import sync_client
+from flycore.client.sync_client import ConnectionEnded, NoDirectKernel, SyncClient
 from flytui.cli import direct
 from flytui.cli.direct import Words, read_words
 from kits.command_line import Desk, until
@@ -86,7 +86,7 @@ def test_beside_a_kernel_little_is_imported(beside: Desk, words: tuple[str, ...]
     done = ran(beside, *words, given=event(beside, given) if given else "")
     assert done.returncode == 0, done.stderr
     imported = set(done.stderr.splitlines()[-1].split())
-    assert "flycore.client.blocking" in imported
+    assert "flycore.client.sync_client" in imported
     assert not {name for name in imported if name.startswith(HEAVY)}
 
 
@@ -219,7 +219,7 @@ def test_without_a_kernel_the_ordinary_way_does_it(trusted: Desk) -> None:
 # --- what answers on a socket
 
 
-def client_of(answer: bytes) -> BlockingClient:
+def client_of(answer: bytes) -> SyncClient:
     """A client whose other end sends these bytes, and then nothing more."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     ours.settimeout(10)
@@ -230,7 +230,7 @@ def client_of(answer: bytes) -> BlockingClient:
             theirs.sendall(answer)
 
     threading.Thread(target=send).start()
-    return BlockingClient(ours)
+    return SyncClient(ours)
 
 
 @pytest.mark.parametrize(
@@ -253,13 +253,13 @@ def test_a_program_that_is_no_kernel_is_not_asked(answer: bytes) -> None:
 
 
 def test_a_kernel_that_never_answers_is_left_to_the_other_client(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocking, "OPEN_SECONDS", 0.05)
+    monkeypatch.setattr(sync_client, "OPEN_SECONDS", 0.05)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    client = BlockingClient(ours)
+    client = SyncClient(ours)
     with theirs, closing(client), pytest.raises(TimeoutError):
         client.open(viewer=False)
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    client = BlockingClient(ours)
+    client = SyncClient(ours)
     with theirs, closing(client), pytest.raises(NoDirectKernel):
         client.ask("client.hello", {})
 
@@ -281,7 +281,7 @@ def test_any_error_of_the_hook_blocks_the_tool(
 
 def frames(*parts: bytes) -> Iterator[dict[str, Any] | None]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    client = BlockingClient(ours)
+    client = SyncClient(ours)
     with theirs:
         theirs.sendall(b"".join(parts))
         theirs.shutdown(socket.SHUT_WR)

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from flycore.client.blocking import BlockingClient
+    from flycore.client.sync_client import SyncClient
     from flycore.registry.paths import RootPaths
     from flytui.cli.agent_tools import AgentRequest
 
@@ -87,14 +87,14 @@ def _is_folder(path: str) -> bool:
     return os.path.isdir(path) and os.access(path, os.R_OK)
 
 
-def _open(words: Words, *, viewer: bool, notice: bool = True) -> tuple[RootPaths, BlockingClient]:
+def _open(words: Words, *, viewer: bool, notice: bool = True) -> tuple[RootPaths, SyncClient]:
     """Connect to the kernel of the root.
 
     Raises _OrdinaryWay where there is none, or where something has to be said about the root first.
     """
     from pathlib import Path
 
-    from flycore.client.blocking import NoDirectKernel, open_direct
+    from flycore.client.sync_client import NoDirectKernel, open_direct
     from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, find_paths
 
     cwd = Path.cwd()
@@ -121,14 +121,14 @@ class _Outcome(NamedTuple):
 
 
 def _wait_for_result(
-    client: BlockingClient, message_id: str, seconds: float | None, on_step: Any = None
+    client: SyncClient, message_id: str, seconds: float | None, on_step: Any = None
 ) -> _Outcome | None:
     """Wait for the end of a call. None where the time is over; then the call was cancelled.
 
     `on_step` is called with each progress, and with None from time to time. Raises _OrdinaryWay where the
     kernel did not accept the call.
     """
-    from flycore.client.blocking import ConnectionEnded
+    from flycore.client.sync_client import ConnectionEnded
 
     deadline = None if seconds is None else time.monotonic() + seconds
     call_id = ""
@@ -380,7 +380,7 @@ def _print_call(words: Words, tool: str, ended: _Outcome | None, stopped: int) -
 
 
 def _status(words: Words) -> int:
-    from flycore.client.blocking import ConnectionEnded, NoDirectKernel, socket_path
+    from flycore.client.sync_client import ConnectionEnded, NoDirectKernel, socket_path
 
     if words.operands or "--json" not in words.options:
         raise _OrdinaryWay

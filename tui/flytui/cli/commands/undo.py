@@ -11,7 +11,7 @@ from flytui.cli.output import print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.client.remote import RemoteClient
-    from flycore.model.undo import UndoResult
+    from flycore.model.call import UndoResult
     from flycore.registry.paths import RootPaths
 
 EXIT_REFUSED = 4

@@ -12,10 +12,9 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 
-from flycore.model.call import Activity, Picture
+from flycore.model.call import Activity, Picture, UndoResult
 from flycore.model.enums import Status
 from flycore.model.errors import FlyError
-from flycore.model.undo import UndoResult
 from flysafe.text import strict_text
 from flytui.console.activity.call_lines import call_json, call_lines, input_text, state_line
 from flytui.console.activity.output_views import (

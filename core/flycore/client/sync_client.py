@@ -1,4 +1,4 @@
-"""A blocking client of the running kernel, for one request of a command that must start fast.
+"""A synchronous client of the running kernel, for one request of a command that must start fast.
 
 It speaks `flyflor.ws.v1` like the other clients, with what `rpc.wire` has of it. It uses the standard library
 only: the libraries that the other clients use take several times as long to import as a request takes. Of
@@ -49,7 +49,7 @@ class ConnectionEnded(Exception):
     """The connection ended before the answer came."""
 
 
-class BlockingClient:
+class SyncClient:
     """One connection to a running kernel of this user and of this version."""
 
     def __init__(self, sock: socket.socket) -> None:
@@ -227,14 +227,14 @@ class BlockingClient:
         self.ask("client.hello", hello_payload("flytui", viewer=viewer, version=flycore.__version__))
 
 
-def open_direct(places: RootPaths, *, viewer: bool) -> BlockingClient:
+def open_direct(places: RootPaths, *, viewer: bool) -> SyncClient:
     """Return a client of the kernel that holds the root. Raises NoDirectKernel; then nothing has been
     asked."""
     path = socket_path(places)
     if not os.path.exists(path) or unsafe_socket(path) is not None:
         raise NoDirectKernel(path)
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    client = BlockingClient(sock)
+    client = SyncClient(sock)
     try:
         sock.settimeout(OPEN_SECONDS)
         sock.connect(path)
