@@ -63,8 +63,9 @@ class Caller(Value, frozen=True, kw_only=True):
 
     @property
     def is_program(self) -> bool:
-        """Whether the caller is an identified program that no kernel started."""
-        return self.program not in UNIDENTIFIED and not self.is_sidecar
+        """Whether the caller is a known process that no kernel started. A program without a file is one: only
+        its path says nothing."""
+        return self.program != UNKNOWN_PROGRAM and not self.is_sidecar
 
     @property
     def key(self) -> str:

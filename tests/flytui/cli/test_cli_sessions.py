@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
+import subprocess
 from pathlib import Path
 
 import msgspec
@@ -190,6 +192,26 @@ def test_the_console_is_found_by_the_others(trusted: Desk) -> None:
         console.process.send_signal(signal.SIGTERM)
         assert console.end() == 143
     assert trusted.survivors() == []
+
+
+def test_commands_below_a_program_without_a_file_ask_the_kernel(trusted: Desk) -> None:
+    shell = os.memfd_create("sealed", 0)
+    os.write(shell, Path("/bin/sh").resolve().read_bytes())
+    command = " ".join(map(shlex.quote, trusted.argv("status", "--json")))
+    with trusted.terminal() as console:
+        console.until("try.echo")
+        told = subprocess.run(
+            [f"/proc/self/fd/{shell}", "-c", f"{command}; exit $?"],
+            env=trusted.environ,
+            cwd=trusted.root,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            pass_fds=(shell,),
+            check=False,
+        )
+        os.close(shell)
+        assert told.returncode == 0, told.stderr
+        assert json.loads(told.stdout)["kernel"]["pid"] == processes_of(console.process.pid).kernel
 
 
 def test_trust_waits_for_the_console(desk: Desk) -> None:
