@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from kits.scenes import (
     program,
     write_registry,
 )
-from kits.terminals import Root, console, make_root, needs, until
+from kits.terminals import Root, Tmux, console, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 ECHO = """#!/bin/sh
@@ -131,4 +132,106 @@ def test_a_call_in_flight_ends_under_the_entry_it_began_with(root: Root) -> None
         (root.folder / "go").touch()
         out, err = waiting.communicate(timeout=60)
         assert (waiting.returncode, json.loads(out)["output"]) == (0, {"said": "WORD"}), err
+    assert_whole(root)
+
+
+FORTUNE = """#!/bin/sh
+case "$1" in
+--schema) echo '{"name": "fortune", "description": "WORDS", "parameters": {"type": "object"}}' ;;
+*) cat > /dev/null; echo '{"success": true, "result": "WORDS"}' ;;
+esac
+"""
+BROKEN = """#!/bin/sh
+echo 'no fortune today' >&2
+exit 42
+"""
+GREET = """name: greet
+description: Greets.
+kind: command
+exec:
+  command:
+    entrypoint: echo
+    args: [hello]
+    stdout: {format: text}
+"""
+
+
+class Follower:
+    """Looks at the console while files change, and finds the tool that nobody touches in every catalog that
+    is drawn."""
+
+    def __init__(self, tmux: Tmux) -> None:
+        self._tmux = tmux
+
+    def sees(self, what: str) -> None:
+        """Wait until that is on the screen."""
+        until(f"/{what}/ on the screen", lambda: re.search(what, self._screen()) is not None)
+
+    def lacks(self, what: str) -> None:
+        """Wait until that is on the screen no more."""
+        until(f"no /{what}/ on the screen", lambda: re.search(what, self._screen()) is None)
+
+    def trusts(self) -> None:
+        """Accept what waits for trust, by keys."""
+        self.sees(r"trust nothing now|T shows")
+        if "trust nothing now" not in self._screen():
+            self._tmux.keys("T")
+        self.sees("keys ready ●")
+        self._tmux.decide("a")
+        self.lacks("trust nothing now")
+
+    def _screen(self) -> str:
+        screen = self._tmux.screen()
+        if "STATE" in screen:
+            assert re.search(r"available +first\.say", screen), screen
+        return screen
+
+
+def put(path: Path, text: str) -> None:
+    """Write a program whole, and put it in its place with one step, as installers do."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = path.with_name(f".{path.name}.new")
+    written.write_text(text)
+    written.chmod(0o755)
+    written.rename(path)
+
+
+def test_executables_and_manifests_are_followed(root: Root) -> None:
+    tool = root.folder / "tools/bin/fortune"
+    manifest = root.folder / "tools/manifests/greet/tool.yml"
+    allow(root, "first.say", "other.say", "fortune", "greet")
+    with console(root, 140, 50) as tmux:
+        follower = Follower(tmux)
+        follower.sees(r"available +first\.say")
+
+        put(tool, FORTUNE.replace("WORDS", "one"))
+        follower.trusts()
+        follower.sees(r"available +fortune")
+        assert call(root, "fortune", {})[1]["output"] == {"result": "one"}
+
+        put(tool, FORTUNE.replace("WORDS", "two"))
+        follower.trusts()
+        until("the new one answers", lambda: call(root, "fortune", {})[1].get("output") == {"result": "two"})
+
+        put(tool, BROKEN)
+        follower.trusts()
+        follower.sees("no fortune today|exit code 42|schema")
+        follower.lacks(r"available +fortune")
+
+        tool.unlink()
+        follower.lacks("fortune")
+
+        put(manifest, GREET)
+        follower.trusts()
+        follower.sees(r"available +greet")
+        assert "hello" in json.dumps(call(root, "greet", {})[1]["output"])
+
+        put(manifest, GREET + "kind: python\n")
+        follower.sees("the key kind is on line")
+        put(manifest, GREET)
+        follower.lacks("the key kind is on line")
+        follower.sees(r"available +greet")
+
+        manifest.unlink()
+        follower.lacks("greet")
     assert_whole(root)
