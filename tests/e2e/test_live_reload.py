@@ -181,7 +181,7 @@ class Follower:
         self.lacks("trust nothing now")
 
     def _screen(self) -> str:
-        screen = self._tmux.screen()
+        screen: str = self._tmux.screen()
         if "STATE" in screen:
             assert re.search(r"available +first\.say", screen), screen
         return screen
