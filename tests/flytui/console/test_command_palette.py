@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from textual.command import CommandPalette
+from textual.command import CommandList
 
 from flytui.console.activity.call_screen import CallScreen
 from flytui.console.app import FlytuiApp
 from flytui.console.catalog.catalog_view import CatalogView
-from flytui.console.command_palette import NamesProvider
+from flytui.console.catalog.jump_screen import JumpScreen
+from flytui.console.command_palette import NamesProvider, Palette
 from kits.console import HandClock, console, frame, press, until
 from kits.fake_kernel import World, world
 from kits.values import request_of, sample_activity, sample_catalog, stability_of, tool_view
@@ -37,7 +38,7 @@ async def test_enter_shows_what_was_found() -> None:
         await until(pilot, lambda: app.state.activity)
         tools = app.screen.query_one(CatalogView).tool_list
         await press(pilot, "7", "ctrl+p")
-        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        await until(pilot, lambda: isinstance(app.screen, Palette))
         await pilot.press(*"computer.mo")
         await until(pilot, lambda: "tool  computer.mouse" in "".join(frame(app)))
         await pilot.press("enter")
@@ -59,10 +60,33 @@ async def test_a_name_from_outside_is_text_and_a_card_is_not_decided() -> None:
     async with console(place, HandClock(), (120, 40)) as (app, pilot):
         await until(pilot, lambda: app.state.waiting)
         await press(pilot, "ctrl+p")
-        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        await until(pilot, lambda: isinstance(app.screen, Palette))
         await pilot.press(*"evil")
         await until(pilot, lambda: "[bold]x[/nope]" in "".join(frame(app)))
         assert "\x1b" not in "".join(frame(app))
         await pilot.press("enter")
-        await until(pilot, lambda: not isinstance(app.screen, CommandPalette))
+        await until(pilot, lambda: not isinstance(app.screen, Palette))
     assert place.decided == []
+
+
+async def test_two_keys_at_once_that_close_it_close_it_once() -> None:
+    async with console(world(), HandClock()) as (app, pilot):
+        await press(pilot, "ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, Palette))
+        palette = app.screen
+        # What two keys do that reach the palette before it has gone.
+        palette.dismiss()
+        palette.dismiss()
+        await until(pilot, lambda: not isinstance(app.screen, Palette))
+        await press(pilot, "colon")
+        await until(pilot, lambda: isinstance(app.screen, JumpScreen))
+
+
+async def test_a_page_key_does_nothing_where_its_list_has_no_room() -> None:
+    async with console(world(), HandClock(), (20, 3)) as (app, pilot):
+        await press(pilot, "ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, Palette))
+        await pilot.press("d")
+        await until(pilot, lambda: app.screen.query_one(CommandList).option_count)
+        await press(pilot, "pageup", "pagedown", "escape")
+        await until(pilot, lambda: not isinstance(app.screen, Palette))

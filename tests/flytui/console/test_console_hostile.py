@@ -11,7 +11,6 @@ from rich.segment import Segment
 from textual import events
 from textual.app import App
 from textual.color import Color
-from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList
 
@@ -28,6 +27,7 @@ from flytui.console.app import FlytuiApp
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.catalog.catalog_view import CatalogView
 from flytui.console.catalog.jump_screen import JumpScreen
+from flytui.console.command_palette import Palette
 from flytui.console.fix.terminal_programs import TerminalPrograms
 from flytui.console.forms.form_screen import FormScreen
 from flytui.console.line_filters import ControlCharacterFilter
@@ -238,7 +238,7 @@ async def walk_catalog(app: FlytuiApp, pilot: Pilot[None], clock: HandClock) -> 
         )
     await over(app, pilot, "F", ConfirmActionScreen, "end y")
     await walk(app, pilot, ["ctrl+p"])
-    await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+    await until(pilot, lambda: isinstance(app.screen, Palette))
     await walk(app, pilot, ["G", "r"])
     await until(pilot, lambda: app.screen.query_one(OptionList).option_count > 0)
     assert_clean(app)

@@ -11,7 +11,6 @@ from rich.console import RenderableType
 from textual import events, on
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.command import CommandPalette
 from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome
 from textual.notifications import SeverityLevel
@@ -25,7 +24,7 @@ from flysafe.text import safe_text
 from flytui.console.activity.call_screen import CallScreen
 from flytui.console.approvals.request_list import ApprovalsView
 from flytui.console.colour_depth import ColourDepth, colour_depth, usual_palettes
-from flytui.console.command_palette import NamesProvider, palette_commands, show_main
+from flytui.console.command_palette import NamesProvider, Palette, palette_commands, show_main
 from flytui.console.controllers.attach import AttachController
 from flytui.console.controllers.connection import KernelConnection
 from flytui.console.controllers.decision_screens import DecisionScreens
@@ -373,8 +372,8 @@ class FlytuiApp(App[None]):
         """Open the list of all commands, where it is not open already."""
         # Without the id that Textual gives it: one that was just closed may not be removed yet, and a second
         # widget of the same id ends the application.
-        if not isinstance(self.screen, CommandPalette):
-            self.push_screen(CommandPalette())
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette())
 
     def action_help(self) -> None:
         """Open the help, the keys of the focused pane first; in the help, look for a key."""

@@ -14,12 +14,12 @@ from typing import Protocol, cast
 
 from rich.text import Text
 from textual.app import App, SystemCommand
-from textual.command import Hit, Hits, Provider
+from textual.command import CommandList, CommandPalette, Hit, Hits, Provider
 from textual.screen import Screen
 
 from flysafe.text import safe_text
 from flytui.console.key_table import ENTRIES, SECTIONS
-from flytui.console.screens.base import closes_for_view
+from flytui.console.screens.base import ScreenTraits, closes_for_view
 from flytui.console.screens.main import MainScreen
 from flytui.console.state import ConsoleState
 from flytui.console.user_settings import KeyBindings
@@ -29,6 +29,16 @@ MAX_HITS = 20
 """The most tools, sidecars or calls, each, that the palette shows for what is written."""
 _NAME_SCORE, _PART_SCORE = 0.9, 0.6
 """How well a name fits that begins with what is written, and one that contains all of its words."""
+
+
+class Palette(ScreenTraits, CommandPalette):
+    """Textual's palette, without two ways in which a key ends the application: two keys at once that both
+    close the palette, and a page key while its list has no room on the screen."""
+
+    def _action_command_list(self, action: str) -> None:
+        # Textual counts the lines of a list only where it has room, and looks one up for every page key.
+        if self.query_one(CommandList).scrollable_content_region:
+            super()._action_command_list(action)
 
 
 class NamesProvider(Provider):
