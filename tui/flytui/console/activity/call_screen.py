@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 import anyio.to_thread
@@ -36,7 +37,7 @@ from flytui.console.activity.output_views import (
 from flytui.console.approvals.request_list import ApprovalsView
 from flytui.console.audit.log_lines import call_log_lines
 from flytui.console.fix.terminal_programs import ViewFile
-from flytui.console.screens.base import PageScreen, more_keys
+from flytui.console.screens.base import PageScreen, more_keys, run_latest
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.header import alert_lines, header_lines
 from flytui.console.state import ConsoleState, Topic
@@ -214,7 +215,7 @@ class CallScreen(PageScreen):
     def _fetch(self) -> None:
         index, _ = images_of(self._call)[self._image]
         if index not in self._pictures:
-            self.run_worker(self._fetch_picture(index), group="picture", exclusive=True)
+            run_latest(self, partial(self._fetch_picture, index), "picture")
 
     async def _fetch_picture(self, index: int) -> None:
         try:
@@ -236,7 +237,7 @@ class CallScreen(PageScreen):
 
     def action_log(self) -> None:
         """Show what the log has of the call."""
-        self.run_worker(self._show_log(), group="log", exclusive=True)
+        run_latest(self, self._show_log, "log")
 
     async def _show_log(self) -> None:
         reader = self._state.audit_reader

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 import anyio
@@ -23,7 +24,7 @@ from flytui.console.audit.audit_rows import (
     matching_places,
 )
 from flytui.console.audit.log_lines import empty_lines, prompt_load_lines, row_lines, verification_lines
-from flytui.console.screens.base import PageScreen
+from flytui.console.screens.base import PageScreen, run_latest
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar, LineView
@@ -167,7 +168,7 @@ class AuditView(FilterLineView):
 
     def apply_filter(self) -> None:
         """Choose the lines in a worker; a worker of an earlier filter is cancelled."""
-        self.run_worker(self._choose_lines(self.filter_text), group="audit-choose", exclusive=True)
+        run_latest(self, partial(self._choose_lines, self.filter_text), "audit-choose")
 
     @property
     def _filter(self) -> RecordFilter:
@@ -205,7 +206,7 @@ class AuditView(FilterLineView):
 
     def action_fatigue(self) -> None:
         """Show how much the person is asked."""
-        self.run_worker(self._show_prompt_load(), group="audit-fatigue", exclusive=True)
+        run_latest(self, self._show_prompt_load, "audit-fatigue")
 
     async def _show_prompt_load(self) -> None:
         if self._state.audit_reader is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual import events, on
@@ -39,7 +40,7 @@ from flytui.console.catalog.jump_screen import JumpScreen
 from flytui.console.catalog.tool_list import ToolListPane, catalog_problems, note_lines
 from flytui.console.fix.fix_actions import CatalogFixActions
 from flytui.console.forms.form_screen import FormScreen
-from flytui.console.screens.base import PageScreen
+from flytui.console.screens.base import PageScreen, run_latest
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.lines import LineBar, LineView
 from flytui.console.widgets.virtual_list import VirtualList
@@ -138,7 +139,7 @@ class CatalogView(CatalogFixActions):
         self._update_layout(self.app.size.width)
         self.set_interval(1.0, self._on_second)
         self.changed(_ROW_TOPICS)
-        self.run_worker(self._fetch_metrics(), group="metrics", exclusive=True)
+        run_latest(self, self._fetch_metrics, "metrics")
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Show fresh values. Rows that did not change are used again."""
@@ -207,7 +208,7 @@ class CatalogView(CatalogFixActions):
             return details_lines(now, self._state.now(), width, usage)
 
         page = self._page(row, lines, as_json)
-        self.run_worker(self._fetch_metrics(page), group="metrics", exclusive=True)
+        run_latest(self, partial(self._fetch_metrics, page), "metrics")
 
     def _page(
         self,

@@ -7,7 +7,7 @@ it is defined.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, ClassVar, NamedTuple, cast
 
 from textual import events
@@ -15,7 +15,9 @@ from textual.app import ComposeResult
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.dom import DOMNode
 from textual.screen import ModalScreen, Screen
+from textual.worker import WorkType
 
 from flytui.console.screens.header import alert_lines, header_lines
 from flytui.console.state import ConsoleState, Topic
@@ -49,6 +51,12 @@ class ScreenTraits:
         if screen.app.screen is not screen:
             return AwaitComplete()
         return Screen.dismiss(screen, result)
+
+
+def run_latest(node: DOMNode, work: Callable[[], Coroutine[None, None, None]], group: str) -> None:
+    """Run the work in a worker of that group; an earlier one that still runs is cancelled."""
+    # The function, not its coroutine: nobody would await that of a worker that is cancelled before it begins.
+    node.run_worker(cast("WorkType[None]", work), group=group, exclusive=True)
 
 
 def pass_key(screen: Screen[Any], event: events.Key | events.Paste) -> None:
