@@ -23,7 +23,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller
 from flycore.server.http import CALLER_STATE_KEY, MCP_PATH
 from flycore.server.mcp.http import http_app
-from flycore.server.mcp.images import image_reader
+from flycore.server.mcp.media import media_reader
 from kits.kernel import Root, kernel_of, tool, until
 from kits.programs import node_tool
 
@@ -99,7 +99,7 @@ def admitting(inner: ASGIApp) -> ASGIApp:
 async def served(root: Root, kernel: Kernel) -> AsyncIterator[str]:
     """The application on a free port; its address."""
     door = LocalClient(kernel, Caller(door="http", program="conformance"))
-    app = admitting(http_app(lambda _: door, image_reader(root.places)))
+    app = admitting(http_app(lambda _: door, media_reader(root.places)))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         config = uvicorn.Config(app, lifespan="on", log_config=None, timeout_graceful_shutdown=1)

@@ -13,7 +13,7 @@ from mcp_types import CallToolResult
 
 from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
-from flycore.server.mcp.images import image_reader
+from flycore.server.mcp.media import media_reader
 from flycore.server.mcp.server import build_server
 from kits.command import COMMAND
 from kits.kernel import Root, a_caller
@@ -52,7 +52,7 @@ def about(result: CallToolResult) -> dict[str, Any]:
 @asynccontextmanager
 async def client_of(root: Root, kernel: Kernel, era: str, **more: Any) -> AsyncIterator[Client]:
     """A client of an MCP server in this process. Its calls come from an agent."""
-    server = build_server(LocalClient(kernel, a_caller()), image_reader(root.places))
+    server = build_server(LocalClient(kernel, a_caller()), media_reader(root.places))
     async with Client(server, mode=era, **more) as client:
         yield client
 

@@ -22,7 +22,7 @@ from flycore.model.caller import parse_caller_key
 from flycore.server.connection_limits import ConnectionLimits
 from flycore.server.http import serve_http
 from flycore.server.mcp.http import http_app
-from flycore.server.mcp.images import image_reader
+from flycore.server.mcp.media import media_reader
 from flycore.server.tcp import serve_tcp
 from flycore.server.tokens import TokenStore
 from flycore.server.unix import serve_unix
@@ -121,7 +121,7 @@ async def listening_http(root: Root, *, gate: ConnectionLimits | None = None) ->
     async with kernel_of(root) as kernel, serve_unix(kernel, root.places.socket):
         book = TokenStore.load(root.places.state_dir)
         token = book.new("good")
-        app = http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), image_reader(root.places))
+        app = http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), media_reader(root.places))
         async with serve_http(kernel, app, book, 0, limits=gate) as address:
             yield Listening(kernel, book, token, address)
 

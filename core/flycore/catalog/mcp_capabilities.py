@@ -17,15 +17,16 @@ from flycore.catalog.registry_capability import capability_from_spec
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Kind
-from flycore.model.json import JsonObject
+from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import Registry, SidecarEntry, ToolClaim
 from flycore.model.upstream import McpToolOffer, ToolDefinition, UnreadableTool
 from flycore.registry.names import free_id
-from flysafe.text import safe_lines, strict_text
+from flysafe.text import safe_lines, safe_text, strict_text
 
 RULE = "upstream-tool"
 CLASSES = ("network", "execute")
 LONGEST_NAME = 128
+LONGEST_TITLE = 200
 LONGEST_DESCRIPTION = 8_192
 """Characters of a description that agents get. The digest is over all of it."""
 MAX_NAMED = 20
@@ -126,6 +127,8 @@ def offered_spec(
         "description": "\n".join(safe_lines(definition.description[:LONGEST_DESCRIPTION])),
         "inputSchema": definition.input_schema,
         "outputSchema": definition.output_schema,
+        "title": safe_text(definition.title[:LONGEST_TITLE]),
+        "hints": dict(definition.hints),
         "upstream": definition.name,
         "definition": definition.digest(),
     }
@@ -146,7 +149,13 @@ def offered_capability(claim: ToolClaim, sidecar: str) -> Capability:
         family=family_of(claim.name),
         upstream=str(spec.get("upstream", "")),
         definition=str(spec.get("definition", "")),
+        title=str(spec.get("title", "")),
+        hints=_hints(spec.get("hints")),
     )
+
+
+def _hints(said: Json) -> dict[str, bool]:
+    return {name: value is True for name, value in said.items()} if isinstance(said, dict) else {}
 
 
 def untrusted_names(entry: SidecarEntry, offer: McpToolOffer) -> dict[str, bool]:

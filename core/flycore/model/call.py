@@ -125,6 +125,9 @@ class ToolResult(Value, frozen=True, kw_only=True):
     """The text of an MCP server's answer, which agents get as it is; None for every other tool."""
     structured: bool = True
     """Whether the tool gave a structured output. Where it gave only text, the output was made from that."""
+    resources: tuple[JsonObject, ...] = ()
+    """Links to resources and resources of text in an MCP server's answer, as the server sent them: content
+    blocks of MCP. Binary resources are artifacts."""
     error: CallError | None = None
     artifacts: tuple[Artifact, ...] = ()
     duration_ms: int = 0

@@ -56,6 +56,11 @@ class Capability(Value, frozen=True, kw_only=True):
     """For a tool of an MCP server: the server's own name of it."""
     definition: str = ""
     """For a tool of an MCP server: digest over the server's definition, as it was approved."""
+    title: str = ""
+    """For a tool of an MCP server: the server's name of it for people."""
+    hints: dict[str, bool] = {}
+    """For a tool of an MCP server: what the server says of its behaviour, by the names of MCP's
+    annotations."""
     version: str = ""
     """The tool's own version, for people."""
     asks_because: str = ""

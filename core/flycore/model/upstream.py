@@ -13,12 +13,17 @@ class ToolDefinition(Value, frozen=True, kw_only=True):
 
     name: str
     """The server's own name."""
+    title: str = ""
+    """The server's name of the tool for people."""
     description: str = ""
     input_schema: JsonObject
     output_schema: JsonObject = {}
     destructive: bool = False
     """Whether the server says that the tool may destroy something. Its word that a tool only reads is not
     used."""
+    hints: dict[str, bool] = {}
+    """What the server says of the tool's behaviour, by the names of MCP's annotations, such as
+    `readOnlyHint`. Agents get it; the kernel uses it for nothing."""
     envelope: Envelope | None = None
     """For a tool of an executable: how it answers. None for a tool of an MCP server."""
     version: str = ""
@@ -35,6 +40,8 @@ class ToolDefinition(Value, frozen=True, kw_only=True):
             "outputSchema": self.output_schema,
             "destructive": self.destructive,
         }
+        shown |= {"title": self.title} if self.title else {}
+        shown |= {"hints": dict(self.hints)} if self.hints else {}
         if self.envelope is None:
             return shown
         shown |= {"answers": self.envelope.value, "version": self.version, "tags": list(self.tags)}

@@ -60,6 +60,7 @@ def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult
         output=masks.json(outcome.output) if outcome.status is Status.SUCCESS else None,
         text=None if outcome.text is None else masks.text(outcome.text),
         structured=outcome.structured,
+        resources=tuple(_masked_block(block, masks) for block in outcome.resources),
         error=error,
         artifacts=tuple(_masked(artifact, masks) for artifact in outcome.artifacts),
         duration_ms=outcome.duration_ms,
@@ -70,6 +71,11 @@ def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult
         warnings=tuple(masks.text(warning) for warning in outcome.warnings),
         refusals=None if outcome.refusals is None else _masked_refusals(outcome.refusals, masks),
     )
+
+
+def _masked_block(block: JsonObject, masks: Masks) -> JsonObject:
+    masked = masks.json(block)
+    return masked if isinstance(masked, dict) else {}
 
 
 def _masked_refusals(refusals: Refusals, masks: Masks) -> Refusals:

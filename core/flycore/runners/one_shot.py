@@ -98,6 +98,7 @@ class RunOutcome:
     output: Json = None
     text: str | None = None
     structured: bool = True
+    resources: tuple[JsonObject, ...] = ()
     artifacts: tuple[Artifact, ...] = ()
     exit_code: int | None = None
     stderr_tail: str = ""

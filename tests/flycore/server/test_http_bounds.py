@@ -17,7 +17,7 @@ from flycore.rpc.methods import Client
 from flycore.server.connection_limits import ConnectionLimits
 from flycore.server.http import AsgiSend, Receive, Scope, serve_http
 from flycore.server.mcp.http import http_app
-from flycore.server.mcp.images import image_reader
+from flycore.server.mcp.media import media_reader
 from flycore.server.tokens import TokenStore
 from kits.kernel import PATIENCE, Root
 from kits.tcp import Listening, head, listening_http, sent
@@ -87,7 +87,7 @@ async def test_a_fault_of_our_own_tells_nothing(root: Root, caplog: pytest.LogCa
     async with served(root) as kernel:
         book = TokenStore.load(root.places.state_dir)
         token = book.new("good")
-        app = http_app(broken, image_reader(root.places))
+        app = http_app(broken, media_reader(root.places))
         async with serve_http(kernel, app, book, 0) as address:
             port = int(address.split(":")[2].split("/")[0])
             lines = (f"Host: 127.0.0.1:{port}", f"Authorization: Bearer {token}", *TYPES)

@@ -32,7 +32,7 @@ from flycore.model.json import check_counts
 from flycore.model.large_values import LARGE_BYTES
 from flycore.server.http import serve_http
 from flycore.server.mcp.http import http_app
-from flycore.server.mcp.images import image_reader
+from flycore.server.mcp.media import media_reader
 from flycore.server.tcp import serve_tcp
 from flycore.server.tokens import TokenStore
 from kits.kernel import PATIENCE, Root, kernel_of, request, tool, until
@@ -168,7 +168,7 @@ async def test_over_tcp_and_http_every_shape_is_answered(root: Root, name: str) 
                     "invalid-envelope",
                 )
                 assert await answered(connection, "echo.do", "{}", "last") == "success"
-        app = http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), image_reader(root.places))
+        app = http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), media_reader(root.places))
         async with serve_http(kernel, app, book, 0) as address:
             at = Listening(kernel, book, token, address)
             call = f'{{"name": "echo_do", "arguments": {text}}}'

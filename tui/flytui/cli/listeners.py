@@ -40,6 +40,6 @@ def _mcp_application(kernel: Kernel, places: RootPaths) -> App:
     from flycore.client.local import LocalClient
     from flycore.model.caller import parse_caller_key
     from flycore.server.mcp.http import http_app
-    from flycore.server.mcp.images import image_reader
+    from flycore.server.mcp.media import media_reader
 
-    return http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), image_reader(places))
+    return http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), media_reader(places))

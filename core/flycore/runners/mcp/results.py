@@ -45,11 +45,12 @@ def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome
         read.take(block)
     read.close()
     output = _output(result, read)
-    # Without any text block, the door makes the text from the output, as it does for every other tool.
-    text = "\n".join(read.texts) if read.texts else None
     structured = result.structured_content is not None
+    # Without any text block, the door makes the text of structured content from the output, as it does for
+    # every other tool.
+    text = None if structured and not read.texts else "\n".join(read.texts)
     try:
-        size = len(canonical_json(output)) + read.bytes
+        size = len(canonical_json(output)) + len(canonical_json(list(read.blocks))) + read.bytes
         if structured and text is not None:
             size += len(text.encode())
     except (ValueError, TypeError, RecursionError):
@@ -78,7 +79,8 @@ def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome
         status=Status.SUCCESS,
         output=output,
         text=text,
-        structured=structured or text is None,
+        structured=structured,
+        resources=tuple(read.blocks),
         artifacts=tuple(read.artifacts),
         warnings=warnings,
     )
@@ -126,6 +128,11 @@ def _object(text: str) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
+def _as_sent(block: Any) -> JsonObject:
+    sent: JsonObject = block.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return sent
+
+
 class _Contents:
     """Collects the blocks of one answer."""
 
@@ -133,6 +140,9 @@ class _Contents:
         self._folder, self._most = job.artifact_dir, job.max_output_bytes
         self.texts: list[str] = []
         self.linked: list[Json] = []
+        """Links and resources of text, as they become a part of the output."""
+        self.blocks: list[JsonObject] = []
+        """The same as the server sent them."""
         self.artifacts: list[Artifact] = []
         self.warnings: list[str] = []
         self.bytes = 0
@@ -149,8 +159,9 @@ class _Contents:
                 self._file(block.type, block.data, block.mime_type)
             case "resource_link":
                 self.linked.append({"uri": str(block.uri), "name": block.name})
+                self.blocks.append(_as_sent(block))
             case "resource":
-                self._resource(block.resource)
+                self._resource(block)
             case _:
                 self._leave_out("a part of the answer is of an unknown kind and was left out")
 
@@ -164,10 +175,12 @@ class _Contents:
         if self._left_out <= MOST_WARNINGS:
             self.warnings.append(why)
 
-    def _resource(self, resource: Any) -> None:
+    def _resource(self, block: Any) -> None:
+        resource = block.resource
         uri = str(resource.uri)
         if (text := getattr(resource, "text", None)) is not None:
             self.linked.append({"uri": uri, "text": text})
+            self.blocks.append(_as_sent(block))
         else:
             self._file("resource", resource.blob, resource.mime_type or "")
 

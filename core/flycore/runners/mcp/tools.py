@@ -14,7 +14,7 @@ from flycore.model.upstream import McpToolList, ToolDefinition, UnreadableTool
 
 if TYPE_CHECKING:
     from mcp import ClientSession
-    from mcp_types import Tool
+    from mcp_types import Tool, ToolAnnotations
 
 MOST_TOOLS = 500
 MOST_PAGES = 50
@@ -85,11 +85,18 @@ def _definition(tool: Tool) -> ToolDefinition:
     hints = tool.annotations
     return ToolDefinition(
         name=tool.name,
+        title=tool.title or (hints.title if hints is not None else None) or "",
         description=tool.description or tool.title or "",
         input_schema=plain_schema(tool.input_schema),
         output_schema=plain_schema(tool.output_schema or {}),
         destructive=hints is not None and hints.destructive_hint is True,
+        hints=_hints_of(hints) if hints is not None else {},
     )
+
+
+def _hints_of(annotations: ToolAnnotations) -> dict[str, bool]:
+    said = annotations.model_dump(by_alias=True, exclude_none=True)
+    return {name: value for name, value in sorted(said.items()) if isinstance(value, bool)}
 
 
 def plain_schema(schema: JsonObject) -> JsonObject:

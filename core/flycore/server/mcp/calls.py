@@ -26,7 +26,7 @@ from flycore.model.json import JsonObject, StrictJsonError, canonical_json, read
 from flycore.model.large_values import is_large, run_aside
 from flycore.rpc.methods import Client
 from flycore.server.mcp import names
-from flycore.server.mcp.images import ReadImage
+from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.progress import report_progress
 from flycore.server.mcp.results import META, OUTPUT_FITS, call_result, text_result, tool_error
 from flycore.server.mcp.tool_list import CurrentTools, ToolList, UnknownCursorError
@@ -44,8 +44,8 @@ Context = ServerRequestContext[dict[str, Any], Any]
 class ToolRequests:
     """Answers the requests of one caller, who is the caller of `client`."""
 
-    def __init__(self, client: Client, current_tools: CurrentTools, read_image: ReadImage) -> None:
-        self._client, self._current_tools, self._read_image = client, current_tools, read_image
+    def __init__(self, client: Client, current_tools: CurrentTools, read_media: ReadMedia) -> None:
+        self._client, self._current_tools, self._read_media = client, current_tools, read_media
 
     async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         """Return one page of the visible tools. Raises MCPError."""
@@ -132,7 +132,7 @@ class ToolRequests:
         # Images are read from disk, and large outputs are checked against the schema in another process.
         schema = capability.output_schema if capability is not None else {}
         aside = bool(result.artifacts) or is_large(result.output) or needs_process(schema, result.output)
-        answer = await run_aside(aside, call_result, result, capability, self._read_image)
+        answer = await run_aside(aside, call_result, result, capability, self._read_media)
         about: dict[str, Any] = (answer.meta or {}).get(META, {})
         if capability is not None and not about.get(OUTPUT_FITS, True):
             # Before the answer: a client that reads the list again then takes this answer as it is.

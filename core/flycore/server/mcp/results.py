@@ -12,7 +12,16 @@ import json
 from typing import Any
 
 import msgspec
-from mcp_types import CallToolResult, ContentBlock, ImageContent, TextContent
+from mcp_types import (
+    AudioContent,
+    CallToolResult,
+    ContentBlock,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+)
+from pydantic import ValidationError
 
 from flycore.catalog.schemas import check_output
 from flycore.model.call import ToolResult
@@ -20,7 +29,7 @@ from flycore.model.catalog import Capability
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
 from flycore.model.json_pieces import encode
-from flycore.server.mcp.images import MAX_BYTES_IN_ALL, ReadImage
+from flycore.server.mcp.media import MAX_BYTES_IN_ALL, ReadMedia
 from flycore.server.mcp.tool_list import output_schema_of
 from flysafe.text import safe_block, safe_text
 
@@ -83,8 +92,8 @@ OUTPUT_FITS = "outputFits"
 """Field of `_meta["flytui/result"]`: whether the output that was sent matches the listed output schema."""
 
 
-def call_result(result: ToolResult, capability: Capability | None, read_image: ReadImage) -> CallToolResult:
-    """Return the MCP answer for the result of a call. Blocks, because it reads images.
+def call_result(result: ToolResult, capability: Capability | None, read_media: ReadMedia) -> CallToolResult:
+    """Return the MCP answer for the result of a call. Blocks, because it reads files.
 
     `capability` is None where the catalog has no tool of that name.
     """
@@ -103,9 +112,10 @@ def call_result(result: ToolResult, capability: Capability | None, read_image: R
     lines += [f"warning: {safe_block(warning)}" for warning in result.warnings]
     if cut:
         lines.append("the output was larger than the result limit of the tool; … marks where it was cut")
-    content: list[ContentBlock] = [_text(text) for text in _output_texts(result, output, limit)]
+    content: list[ContentBlock] = [_text(text) for text in _output_texts(result, output, limit) if text]
+    content += _resources(result, limit)
     content += [_text(line) for line in lines]
-    content += _files(result, read_image)
+    content += _files(result, read_media)
     return CallToolResult(
         content=content,
         structured_content=output if fits and structured and isinstance(output, dict) else None,
@@ -119,10 +129,8 @@ def _output_texts(result: ToolResult, output: Json, limit: int) -> list[str]:
         return [as_text(output)]
     if result.structured or not isinstance(output, dict):
         return [str(fit_to_limit(result.text, limit))]
-    # Resources are no part of the text. Files are told one by one below it.
-    resources = output.get("resources")
-    more = [as_text({"resources": resources})] if resources else []
-    return [str(fit_to_limit(result.text, limit)), *more]
+    # Resources and files are no part of the text: each has a block of its own below it.
+    return [str(fit_to_limit(result.text, limit))]
 
 
 def text_result(output: Json) -> CallToolResult:
@@ -173,25 +181,39 @@ def _violation(item: Json) -> str:
     return f"{item.get('pointer') or '(the input)'}: {item.get('message')}"
 
 
-def _files(result: ToolResult, read_image: ReadImage) -> list[ContentBlock]:
-    """Return one text block for each file, and an image block for each image within the limits."""
+def _resources(result: ToolResult, limit: int) -> list[ContentBlock]:
+    """Return the links and the resources of text as the server sent them, each with at most `limit` bytes."""
+    blocks: list[ContentBlock] = []
+    for sent in result.resources:
+        kind = EmbeddedResource if sent.get("type") == "resource" else ResourceLink
+        try:
+            blocks.append(kind.model_validate(fit_to_limit(sent, limit)))
+        except ValidationError:
+            # Its address, name or type alone is longer than the limit.
+            blocks.append(_text("a resource of the answer is larger than the result limit of the tool"))
+    return blocks
+
+
+def _files(result: ToolResult, read_media: ReadMedia) -> list[ContentBlock]:
+    """Return one text block for each file, and another block for each image and sound within the limits."""
     blocks: list[ContentBlock] = []
     bytes_left = MAX_BYTES_IN_ALL
     for artifact in result.artifacts:
         blocks.append(
             _text(safe_text(f"file: {artifact.path} ({artifact.mime_type}, {artifact.bytes} bytes)"))
         )
-        image = read_image(artifact, bytes_left)
-        if image is not None:
-            bytes_left -= len(image.data) * 3 // 4  # Base64 spells 3 bytes with 4 characters
-            blocks.append(ImageContent(data=image.data, mime_type=image.mime_type))
+        media = read_media(artifact, bytes_left)
+        if media is not None:
+            bytes_left -= len(media.data) * 3 // 4  # Base64 spells 3 bytes with 4 characters
+            kind = ImageContent if media.mime_type.startswith("image/") else AudioContent
+            blocks.append(kind(data=media.data, mime_type=media.mime_type))
     return blocks
 
 
 def _meta(result: ToolResult) -> dict[str, Any]:
     """Return the kernel's result without the parts that are elsewhere in the answer."""
     whole: dict[str, Any] = msgspec.to_builtins(result)
-    for name in ("output", "text", "structured", "stderrTail"):
+    for name in ("output", "text", "structured", "resources", "stderrTail"):
         whole.pop(name)
     if result.error is not None:
         whole["error"]["details"] = fit_to_limit(result.error.details, DEFAULT_LIMIT)

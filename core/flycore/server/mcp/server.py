@@ -23,7 +23,7 @@ from mcp_types import INTERNAL_ERROR, NotificationParams
 import flycore
 from flycore.rpc.methods import Client
 from flycore.server.mcp.calls import Context, ToolRequests
-from flycore.server.mcp.images import ReadImage
+from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.tool_list import CurrentTools
 
 SERVER_NAME = "flytui"
@@ -108,10 +108,10 @@ def _fault_type(fault: BaseException) -> str:
     return type(fault).__name__
 
 
-def build_server(client: Client, read_image: ReadImage) -> Server[dict[str, Any]]:
+def build_server(client: Client, read_media: ReadMedia) -> Server[dict[str, Any]]:
     """Return a server whose calls go through `client`. It follows the catalog while it runs."""
     current_tools, sessions, bus = CurrentTools(client), Sessions(), InMemorySubscriptionBus()
-    requests = ToolRequests(client, current_tools, read_image)
+    requests = ToolRequests(client, current_tools, read_media)
 
     async def changed() -> None:
         await bus.publish(ToolsListChanged())

@@ -102,7 +102,7 @@ def tool_of(tool_list: ToolList, view: CapabilityView) -> Tool:
     broken = broken or any(reason.code is ReasonCode.DIALECT_UNKNOWN for reason in view.stability.reasons)
     return Tool(
         name=tool_list.names.name_of[capability.name],
-        title=capability.name,
+        title=capability.title or capability.name,
         description=f"{capability.description} {rule_text(capability.input_schema)}".strip(),
         input_schema=listed_input_schema(capability.input_schema),
         output_schema=None if broken else output_schema_of(capability),
@@ -123,6 +123,8 @@ def output_schema_of(capability: Capability) -> JsonObject | None:
 
 def _annotations(catalog: Catalog, view: CapabilityView) -> ToolAnnotations:
     capability, entry = view.capability, catalog.sidecar(view.sidecar or "")
+    if capability.hints:
+        return _upstream_annotations(capability)
     classes = frozenset(capability.approval_class)
     network = entry is not None and entry.entry.permissions.network
     return ToolAnnotations(
@@ -132,6 +134,15 @@ def _annotations(catalog: Catalog, view: CapabilityView) -> ToolAnnotations:
         idempotent_hint=capability.read_only,
         open_world_hint=network or not classes.isdisjoint(_NETWORK_CLASSES),
     )
+
+
+def _upstream_annotations(capability: Capability) -> ToolAnnotations:
+    """Return what the server says of its tool. Where flytui takes the tool for dangerous, a server's word to
+    the contrary is not handed on, because a client may ask its user less for such a tool."""
+    annotations = ToolAnnotations.model_validate(capability.hints)
+    if not capability.risk.at_least(Risk.HIGH):
+        return annotations
+    return annotations.model_copy(update={"read_only_hint": False, "destructive_hint": True})
 
 
 RETRY_SECONDS = 0.5

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from flycore.catalog.builtin import KNOWN
 from flycore.model.call import Artifact, CallError, ToolResult
 from flycore.model.enums import Code, Status
-from flycore.server.mcp import images
-from flycore.server.mcp.images import image_reader, image_type
+from flycore.server.mcp import media
+from flycore.server.mcp.media import media_reader, media_type
 from flycore.server.mcp.results import call_result, fit_to_limit, size_of
 from kits.kernel import Root, kernel_of, tool
 from kits.mcp_clients import ERAS, about, client_of, text_of
@@ -73,14 +73,14 @@ async def test_an_image_that_is_too_large_or_was_swapped_is_only_named(
 ) -> None:
     secret = root.base / "secret.png"
     secret.write_bytes(PIXEL)
-    look = image_reader(root.places)
+    look = media_reader(root.places)
     async with kernel_of(root) as kernel, client_of(root, kernel, ERAS[0]) as client:
         result = await client.call_tool("maker_do", {"files": {"shot.png": PIXEL.decode("latin-1")}})
         path = about(result)["artifacts"][0]["path"]
         artifact = Artifact(path=path, mime_type="image/png", bytes=len(PIXEL))
         assert look(artifact, 1_000_000) is not None
         assert look(artifact, len(PIXEL) - 1) is None
-        monkeypatch.setattr(images, "MAX_IMAGE_BYTES", len(PIXEL) - 1)
+        monkeypatch.setattr(media, "MAX_FILE_BYTES", len(PIXEL) - 1)
         again = await client.call_tool("maker_do", {"files": {"shot.png": PIXEL.decode("latin-1")}})
         assert [block.type for block in again.content].count("image") == 0
         monkeypatch.undo()
@@ -106,7 +106,7 @@ async def test_an_image_that_is_too_large_or_was_swapped_is_only_named(
     ],
 )
 def test_what_an_image_is_its_first_bytes_say(data: bytes, kind: str | None) -> None:
-    assert image_type(data) == kind
+    assert media_type(data) == kind
 
 
 @pytest.mark.anyio

@@ -29,7 +29,7 @@ from flycore.model.call import Caller
 from flycore.model.enums import RequestState
 from flycore.server.http import CALLER_STATE_KEY
 from flycore.server.mcp.http import MCP_PATH, http_app
-from flycore.server.mcp.images import image_reader
+from flycore.server.mcp.media import media_reader
 from kits.kernel import ECHO, Root, approve, approver_of, kernel_of, tool, until, waiting_ask
 from kits.mcp_clients import ERAS, NEW, OLD, ProgressRecorder, about
 
@@ -75,7 +75,7 @@ async def served(root: Root, kernel: Kernel) -> AsyncIterator[str]:
     def door_of(token: str) -> LocalClient:
         return LocalClient(kernel, Caller(door="http", program=token))
 
-    app = _Admitting(http_app(door_of, image_reader(root.places)))
+    app = _Admitting(http_app(door_of, media_reader(root.places)))
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, lifespan="on", log_config=None, timeout_graceful_shutdown=1))

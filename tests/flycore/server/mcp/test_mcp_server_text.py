@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.client import Client
+from mcp_types import AudioContent, EmbeddedResource, ResourceLink, TextResourceContents
 
 from flycore.model.call import CallError, ToolResult
 from flycore.model.enums import Code, Status
@@ -18,7 +20,8 @@ from kits.mcp_servers import connected, server_of
 SERVER = '''
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import EmbeddedResource, TextContent, TextResourceContents
+from mcp_types import AudioContent, EmbeddedResource, ResourceLink, TextContent, TextResourceContents
+from mcp_types import ToolAnnotations
 
 server = MCPServer("pages")
 
@@ -42,14 +45,28 @@ def both() -> str:
 
 
 @server.tool(structured_output=False)
-def parts() -> list[TextContent | EmbeddedResource]:
+def parts() -> list[TextContent | EmbeddedResource | ResourceLink | AudioContent]:
     """Several parts."""
     inner = TextResourceContents(uri="notes://1", text="inner")
     return [
         TextContent(text="one"),
         TextContent(text="two"),
         EmbeddedResource(resource=inner),
+        ResourceLink(uri="notes://2", name="two", title="Page two", mime_type="text/plain"),
+        AudioContent(data="UklGRiQAAABXQVZF", mime_type="audio/wav"),
     ]
+
+
+@server.tool(title="Look it up", annotations=ToolAnnotations(read_only_hint=True, open_world_hint=False))
+def look() -> str:
+    """Only reads."""
+    return ""
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True, destructive_hint=True))
+def wipe() -> str:
+    """Says that it only reads, and that it destroys."""
+    return ""
 
 
 @server.tool()
@@ -60,6 +77,31 @@ def fail() -> str:
 
 server.run("stdio")
 '''
+
+
+PAGE = ("notes://2", "two", "Page two", "text/plain")
+SOUND = b"RIFF$\0\0\0WAVE"
+
+
+@pytest.mark.anyio
+async def test_titles_and_hints_of_a_server_are_handed_on_but_none_that_makes_a_risk_look_less(
+    tmp_path: Path,
+) -> None:
+    root = Root(tmp_path)
+    server_of(root, "pages", SERVER)
+    async with kernel_of(root) as kernel:
+        await connected(kernel, "pages")
+        async with client_of(root, kernel, NEW) as client:
+            tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    look, wipe, plain = tools["pages_look"], tools["pages_wipe"], tools["pages_plain"]
+    assert (look.title, plain.title) == ("Look it up", "pages.plain")
+    assert look.annotations is not None
+    assert wipe.annotations is not None
+    assert look.annotations.model_dump(exclude_none=True) == {
+        "read_only_hint": True,
+        "open_world_hint": False,
+    }
+    assert (wipe.annotations.read_only_hint, wipe.annotations.destructive_hint) == (False, True)
 
 
 @pytest.mark.anyio
@@ -86,7 +128,15 @@ async def check_answers(client: Client) -> None:
     assert await answer("both") == (both, {"result": both})
     text, structured = await answer("parts")
     assert structured is None
-    assert text == 'one\ntwo\n{"resources": [{"uri": "notes://1", "text": "inner"}]}'
+    assert text.startswith("one\ntwo")
+    parts = (await client.call_tool("pages_parts", {})).content
+    [inner] = [block for block in parts if isinstance(block, EmbeddedResource)]
+    assert isinstance(inner.resource, TextResourceContents)
+    assert (str(inner.resource.uri), inner.resource.text) == ("notes://1", "inner")
+    [link] = [block for block in parts if isinstance(block, ResourceLink)]
+    assert (str(link.uri), link.name, link.title, link.mime_type) == PAGE
+    [sound] = [block for block in parts if isinstance(block, AudioContent)]
+    assert (base64.b64decode(sound.data), sound.mime_type) == (SOUND, "audio/wav")
     failed = await client.call_tool("pages_fail", {})
     assert failed.is_error
     assert "no page:\n  1. wrong name⟦U+001B⟧[31m" in text_of(failed)

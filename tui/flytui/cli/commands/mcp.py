@@ -39,12 +39,12 @@ def mcp(invocation: Invocation, wait_approver: float, client_name: str | None) -
 
     async def serve() -> bool:
         from flycore.client.connect import connect
-        from flycore.server.mcp.images import image_reader
+        from flycore.server.mcp.media import media_reader
         from flycore.server.mcp.stdio import serve_stdio
 
         await check_root(invocation, places)
         async with connect(places, wait_approver=wait_approver) as client:
-            await serve_stdio(client, image_reader(places))
+            await serve_stdio(client, media_reader(places))
         return True
 
     try:

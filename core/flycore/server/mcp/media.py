@@ -1,4 +1,4 @@
-"""Images among the artifacts of a call: reads them for the agent that made the call."""
+"""Images and sounds among the artifacts of a call: reads them for the agent that made the call."""
 
 from __future__ import annotations
 
@@ -12,44 +12,44 @@ from flycore.model.call import Artifact
 from flycore.registry.paths import RootPaths
 from flysafe.beneath import read_beneath
 
-MAX_IMAGE_BYTES = 5 * 1024 * 1024
-"""Largest image that is read; of a larger one the agent gets only the name."""
-MAX_BYTES_IN_ALL = 4 * MAX_IMAGE_BYTES
-"""Bytes of all images of one result together."""
+MAX_FILE_BYTES = 5 * 1024 * 1024
+"""Largest file that is read; of a larger one the agent gets only the name."""
+MAX_BYTES_IN_ALL = 4 * MAX_FILE_BYTES
+"""Bytes of all files of one result together."""
 
 
-class Image(NamedTuple):
-    """An image in the form of an MCP content block."""
+class Media(NamedTuple):
+    """An image or a sound in the form of an MCP content block."""
 
     data: str
     """Base64."""
     mime_type: str
 
 
-ReadImage = Callable[[Artifact, int], Image | None]
-"""Reads one artifact of at most that many bytes, and blocks. Returns None where the artifact is not an image,
-is too large, no longer exists, or lies outside the folders that may be read."""
+ReadMedia = Callable[[Artifact, int], Media | None]
+"""Reads one artifact of at most that many bytes, and blocks. Returns None where the artifact is neither an
+image nor a sound, is too large, no longer exists, or lies outside the folders that may be read."""
 
 
-def image_reader(places: RootPaths) -> ReadImage:
-    """Return a function that reads images below the folder of artifacts and the project's folder."""
+def media_reader(places: RootPaths) -> ReadMedia:
+    """Return a function that reads images and sounds below the artifacts' and the project's folder."""
     # The kernel checked each artifact when the call ended, but another file may have its name by now.
     # So the path is resolved again below these anchors, and no link is followed.
     anchors = (os.path.realpath(places.artifacts_dir), os.path.realpath(places.app_root))
 
-    def read_image(artifact: Artifact, limit: int) -> Image | None:
-        data = _read(anchors, artifact.path, min(limit, MAX_IMAGE_BYTES))
+    def read_media(artifact: Artifact, limit: int) -> Media | None:
+        data = _read(anchors, artifact.path, min(limit, MAX_FILE_BYTES))
         # The first bytes decide what the file is; the type that the tool reports is not trusted.
-        mime_type = None if data is None else image_type(data)
+        mime_type = None if data is None else media_type(data)
         if data is None or mime_type is None:
             return None
-        return Image(base64.b64encode(data).decode("ascii"), mime_type)
+        return Media(base64.b64encode(data).decode("ascii"), mime_type)
 
-    return read_image
+    return read_media
 
 
-def image_type(data: bytes) -> str | None:
-    """Return the MIME type of PNG, JPEG, GIF or WebP data by its first bytes; None for anything else.
+def media_type(data: bytes) -> str | None:
+    """Return the MIME type of an image or a sound by its first bytes; None for anything else.
 
     These are the types that the APIs of models accept.
     """
@@ -61,6 +61,12 @@ def image_type(data: bytes) -> str | None:
         return "image/gif"
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
+    if data[:4] == b"RIFF" and data[8:12] == b"WAVE":
+        return "audio/wav"
+    if data.startswith((b"ID3", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2")):
+        return "audio/mpeg"
+    if data.startswith(b"OggS"):
+        return "audio/ogg"
     return None
 
 
