@@ -82,6 +82,20 @@ async def test_two_keys_at_once_that_close_it_close_it_once() -> None:
         await until(pilot, lambda: isinstance(app.screen, JumpScreen))
 
 
+async def test_a_search_that_begins_when_the_palette_has_gone_does_nothing() -> None:
+    async with console(world(), HandClock()) as (app, pilot):
+        await press(pilot, "ctrl+p")
+        await until(pilot, lambda: isinstance(app.screen, Palette))
+        palette = app.screen
+        assert isinstance(palette, Palette)
+        await palette.query_one(CommandList).remove()
+        search = palette._gather_commands("x")
+        await until(pilot, lambda: search.is_finished)
+        assert search.error is not None
+        palette.dismiss()
+        await until(pilot, lambda: not isinstance(app.screen, Palette))
+
+
 async def test_a_page_key_does_nothing_where_its_list_has_no_room() -> None:
     async with console(world(), HandClock(), (20, 3)) as (app, pilot):
         await press(pilot, "ctrl+p")

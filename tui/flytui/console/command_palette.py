@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from rich.text import Text
 from textual.app import App, SystemCommand
 from textual.command import CommandList, CommandPalette, Hit, Hits, Provider
 from textual.screen import Screen
+from textual.worker import Worker
 
 from flysafe.text import safe_text
 from flytui.console.key_table import ENTRIES, SECTIONS
@@ -32,8 +33,14 @@ _NAME_SCORE, _PART_SCORE = 0.9, 0.6
 
 
 class Palette(ScreenTraits, CommandPalette):
-    """Textual's palette, without two ways in which a key ends the application: two keys at once that both
-    close the palette, and a page key while its list has no room on the screen."""
+    """Textual's palette, without three ways in which a key ends the application: two keys at once that both
+    close the palette, one that closes it before its first search begins, and a page key while its list has no
+    room on the screen."""
+
+    def run_worker(self, *args: Any, **options: Any) -> Worker[Any]:
+        """Start a search. It does not end the application where the palette has gone before it begins and
+        there is no list for what it finds."""
+        return super().run_worker(*args, **{**options, "exit_on_error": False})
 
     def _action_command_list(self, action: str) -> None:
         # Textual counts the lines of a list only where it has room, and looks one up for every page key.
