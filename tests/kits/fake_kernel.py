@@ -18,7 +18,7 @@ from flycore.model.approval import (
     StandingRule,
 )
 from flycore.model.audit import Metrics
-from flycore.model.call import Activity, Picture, Progress, ToolResult
+from flycore.model.call import Activity, Picture, Progress, ToolResult, UndoResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
 from flycore.model.enums import (
@@ -129,6 +129,11 @@ class World:
     async def cancel(self, call_id: str) -> bool:
         self.cancelled.append(call_id)
         return True
+
+    async def undo_call(self, call_id: str, look: bool) -> UndoResult:
+        if self.refuse:
+            return UndoResult(accepted=False, why_not=self.refuse)
+        return UndoResult(accepted=True, files=("notes.txt",))
 
     async def activity(self) -> tuple[Activity, ...]:
         return self.activity_value

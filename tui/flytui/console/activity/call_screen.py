@@ -307,11 +307,13 @@ class CallScreen(PageScreen):
         self._outcome = words
         self.query_one("#keys", LineBar).redraw()
 
-    async def action_undo(self) -> None:
+    def action_undo(self) -> None:
         """Show which files would get back what they were, and undo the change once that was confirmed."""
-        if self._undo_running:
-            return
-        self._undo_running = True
+        if not self._undo_running:
+            self._undo_running = True
+            self.run_worker(self._look_for_undo(), group="undo")
+
+    async def _look_for_undo(self) -> None:
         try:
             found = await self._state.client.undo_call(self._call.call_id, True)
         except FlyError as error:
