@@ -71,11 +71,14 @@ class DepthFilter(LineFilter):
     def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
         """The segments with the same text at the same widths, in colours of the depth."""
         return [
-            Segment(text, None if style is None else self._restyled(style, _is_text(text)), control)
+            Segment(text, None if style is None else self._restyled(style, text), control)
             for text, style, control in segments
         ]
 
-    def _restyled(self, style: Style, is_text: bool) -> Style:
+    def _restyled(self, style: Style, text: str) -> Style:
+        # Only with 16 colours is text drawn otherwise than blanks; looking at each character of a frame costs
+        # more than all the rest of this filter.
+        is_text = self._depth is ColourDepth.ANSI and _is_text(text)
         found = self._drawn.get((style, is_text))
         if found is None:
             found = self._style(style, is_text)
@@ -88,8 +91,7 @@ class DepthFilter(LineFilter):
         text, ground = self._colour(style.color), self._colour(style.bgcolor)
         change = Style(color=text, bgcolor=ground)
         if (
-            self._depth is ColourDepth.ANSI
-            and is_text
+            is_text
             and text is not None
             and ground is not None
             and text.number is not None
