@@ -47,6 +47,20 @@ def without_rules(catalog: Catalog) -> Catalog:
     return msgspec.structs.replace(catalog, capabilities=views, described=described)
 
 
+def only_tool(catalog: Catalog, name: str) -> Catalog:
+    """Return the catalog with only that tool and the sidecar that offers it; empty where there is no such
+    tool."""
+    view = catalog.capability(name)
+    sidecar = catalog.sidecar(view.sidecar or "") if view is not None else None
+    return msgspec.structs.replace(
+        catalog,
+        capabilities=() if view is None else (view,),
+        sidecars=() if sidecar is None else (sidecar,),
+        diagnostics=(),
+        described=(),
+    )
+
+
 def visible_catalog(catalog: Catalog) -> tuple[CapabilityView, ...]:
     """Return the tools that agents are shown: those that are available or degraded."""
     return tuple(view for view in catalog.capabilities if view.stability.effective.usable)

@@ -61,6 +61,14 @@ def canonical_json(value: object) -> str:
     return text
 
 
+def indented_json(value: object) -> str:
+    """Return the value as JSON for people and programs: only ASCII, indented by two spaces."""
+    import msgspec
+
+    # As `json.dumps(value, indent=2)`, whose encoder of indented text is many times as slow.
+    return msgspec.json.format(json.dumps(value), indent=2)
+
+
 def digest(value: object) -> str:
     """Return the SHA-256 of the value's canonical JSON, 64 hex digits."""
     return text_digest(canonical_json(value))

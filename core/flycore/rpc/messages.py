@@ -75,9 +75,14 @@ class Hello(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class CatalogGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`capability.catalog.get`. With `detail`, the answer holds the complete catalog under `catalog`."""
+    """`capability.catalog.get`. With `detail`, the answer holds the complete catalog under `catalog`. With
+    `tool`, only that tool and the sidecar that offers it. With `text`, the document under `text`."""
 
     detail: bool = False
+    tool: str = ""
+    """Only this tool and the sidecar that offers it are wanted."""
+    text: bool = False
+    """The document is wanted as indented text, for a command that prints it."""
 
 
 class Subscribe(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -349,6 +354,13 @@ class CatalogDetail(Value, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     kits: tuple[Described, ...]
     catalog: Catalog
+
+
+class CatalogText(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`capability.catalog.snapshot`, the answer to a request with `text`."""
+
+    text: str
+    """The document of the catalog, indented by two spaces, in ASCII."""
 
 
 class ToolSchema(Value, frozen=True, kw_only=True):

@@ -18,14 +18,15 @@ import msgspec
 from anyio.abc import TaskGroup
 from websockets.exceptions import ConnectionClosed
 
-from flycore.catalog.document import catalog_document, kits_document, without_rules
+from flycore.catalog.document import catalog_document, kits_document, only_tool, without_rules
 from flycore.kernel.connections import ConnectionInfo
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Outcome
 from flycore.model.call import Caller
+from flycore.model.catalog import Catalog
 from flycore.model.errors import AuditUnwritable, TokenRefused
 from flycore.model.events import MISSED, Event
-from flycore.model.json import JsonObject, StrictJsonError, read_strict
+from flycore.model.json import JsonObject, StrictJsonError, indented_json, read_strict
 from flycore.model.large_values import is_large_text, run_aside
 from flycore.rpc import messages as m
 from flycore.rpc.methods import BY_MESSAGE, METHODS, Kind, Method, Who
@@ -38,6 +39,8 @@ Handler = Callable[[m.Envelope, Method, TaskGroup], Awaitable[None]]
 
 ONLY_LOCAL = "only a program of this user may do this, over the Unix socket"
 NO_SIDECAR = "a program that flytui started cannot be a viewer: it sees its own calls only"
+MOST_TEXT_TOOLS = 500
+"""Tools of a catalog that is sent as text. To write more of them would hold the loop for too long."""
 MAX_ID_CHARS = 200
 """Characters of a message id that is repeated in the answer to a message that is refused."""
 OTHER_PROTOCOL = f"this server speaks {m.PROTOCOL}: restart the older of the two programs"
@@ -211,6 +214,15 @@ class Session:
     async def _catalog(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.CatalogGet)
         seen = await self._queries.catalog()
+        if wanted.tool:
+            seen = only_tool(seen, wanted.tool)
+        if wanted.text:
+            if len(seen.capabilities) > MOST_TEXT_TOOLS:
+                await self._error(message, m.ErrorCode.INVALID_PAYLOAD, "the catalog is too large as text")
+                return
+            text = await run_aside(True, _document_text, seen)
+            await self._send("capability.catalog.snapshot", {"text": text}, message)
+            return
         # The values are encoded as they are. As dictionaries 10,000 tools would hold the loop for seconds.
         detail: dict[str, object] = {"kits": kits_document(seen.described), "catalog": seen}
         payload = detail if wanted.detail else catalog_document(seen)
@@ -323,6 +335,11 @@ _ID_FIRST = re.compile(rb'\s*\{[^\[\]{}\\]*?"id"\s*:\s*"([^"\\\x80-\xff]{1,200})
 class _MessageId(msgspec.Struct):
     id: str
     type: str = ""
+
+
+def _document_text(catalog: Catalog) -> str:
+    """Return the document of the catalog as indented text."""
+    return indented_json(catalog_document(catalog))
 
 
 def _envelope_of(frame: bytes) -> m.Envelope | None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flycore.model.json import canonical_json, digest
+from flycore.model.json import canonical_json, digest, indented_json
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -24,6 +24,11 @@ def test_it_reads_back_and_is_ascii(value: object) -> None:
     text = canonical_json(value)
     assert json.loads(text) == value
     assert text.isascii()
+
+
+@given(VALUES)
+def test_indented_text_is_that_of_the_standard_library(value: object) -> None:
+    assert indented_json(value) == json.dumps(value, indent=2)
 
 
 def test_order_and_spaces_do_not_count() -> None:

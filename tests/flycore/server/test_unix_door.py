@@ -18,6 +18,7 @@ from flycore.client.remote import RemoteClient, connect_unix
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.errors import KernelUnreachable, ProtocolError
+from flycore.server import session
 from kits.kernel import ECHO, PATIENCE, Root, approve, close_console, request, tool, until, waiting_ask
 from kits.unix_socket import plain, say, served
 
@@ -312,6 +313,28 @@ async def test_the_catalog_over_the_socket_is_the_documented_shape(root: Root) -
     assert named["echo.free"]["effective"] == "available"
     assert named["web.search"]["effective"] == "unavailable"
     assert named["web.search"]["reasons"][0]["remedy"]
+
+
+async def test_the_catalog_comes_as_text_or_with_one_tool_only(root: Root) -> None:
+    async with served(root), plain(root) as connection:
+        whole = (await say(connection, "capability.catalog.get"))["payload"]
+        text = (await say(connection, "capability.catalog.get", {"text": True}))["payload"]["text"]
+        one = (await say(connection, "capability.catalog.get", {"tool": "echo.free"}))["payload"]
+        none = (await say(connection, "capability.catalog.get", {"tool": "no.such"}))["payload"]
+    assert text == json.dumps(whole, indent=2)
+    (tool,) = one["capabilities"]
+    assert tool in whole["capabilities"]
+    assert [sidecar["id"] for sidecar in one["sidecars"]] == [tool["sidecar"]]
+    assert none["capabilities"] == none["sidecars"] == []
+
+
+async def test_a_large_catalog_does_not_come_as_text(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "MOST_TEXT_TOOLS", 1)
+    async with served(root), plain(root) as connection:
+        answer = await say(connection, "capability.catalog.get", {"text": True})
+        assert answer["payload"]["code"] == "invalid-payload"
+        one = await say(connection, "capability.catalog.get", {"text": True, "tool": "echo.free"})
+        assert '"echo.free"' in one["payload"]["text"]
 
 
 async def test_a_thousand_broken_and_good_connections(root: Root) -> None:
