@@ -7,7 +7,6 @@ the text becomes a token too: different texts stay different, and every token on
 
 from __future__ import annotations
 
-import functools
 import re
 import unicodedata
 from functools import cache
@@ -15,10 +14,10 @@ from functools import cache
 OPEN, CLOSE = "\u27e6", "\u27e7"
 """The brackets of a token."""
 
-# Three tables, so that ordinary text costs little: PLAIN accepts whole blocks that are harmless, CONTROLS has
-# what is never drawn, and `dangerous()` decides exactly on everything else.
+# Three tables, so that ordinary text costs little: _PLAIN accepts whole blocks that are harmless, _CONTROLS
+# has what is never drawn, and `dangerous()` decides exactly on everything else.
 
-PLAIN = re.compile(
+_PLAIN = (
     "[ -~\u00a0-\u00ac\u00ae-\u02ff\u0388-\u038a\u038e-\u03a1\u03a3-\u0482\u048a-\u052f\u1e00-\u1eff"
     "\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2100-\u218b\u2190-\u23ff\u2500-\u27bf"
     "\u3000-\u3029\u3030-\u303f\u3041-\u3096\u309b-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff9f"
@@ -26,7 +25,7 @@ PLAIN = re.compile(
 )
 """Text of these characters only is safe. They are all assigned, visible, and advance the cursor."""
 
-CONTROLS = re.compile(
+_CONTROLS = (
     "[\0-\x1f\x7f-\x9f\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f"
     "\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\ufff0-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f"
     "\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
@@ -58,7 +57,13 @@ def _ranges(points: list[int]) -> str:
     return "".join(f"\\U{first:08x}-\\U{last:08x}" for first, last in spans)
 
 
-@functools.cache
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return the pattern, compiled once it is needed: a command whose text is ASCII starts without it."""
+    return re.compile(pattern)
+
+
+@cache
 def dangerous() -> re.Pattern[str]:
     """Return a pattern that matches each character that must become a token.
 
@@ -66,7 +71,7 @@ def dangerous() -> re.Pattern[str]:
     base. Matching is linear in the length of the text.
     """
     # The tables of this Python may be older than the characters that are named above, so both are used.
-    # Building takes about 20 ms, which only text beyond PLAIN has to wait for.
+    # Building takes about 20 ms, which only text beyond _PLAIN has to wait for.
     points = range(_PLANES)
     hidden = [
         point for point in points if not chr(point).isprintable() and unicodedata.category(chr(point)) != "Zs"
@@ -78,7 +83,7 @@ def dangerous() -> re.Pattern[str]:
     ]
     stacking = f"[{_ranges(marks)}{_JAMO}]"
     never = f"[{OPEN}{_ranges(hidden)}{_INVISIBLE}\\U{_PLANES:08x}-\\U0010ffff]"
-    return re.compile(f"{never}|{CONTROLS.pattern}|(?<={stacking}{{2}}){stacking}")
+    return re.compile(f"{never}|{_CONTROLS}|(?<={stacking}{{2}}){stacking}")
 
 
 FILLER = "·"
@@ -108,7 +113,7 @@ def safe_text(text: str) -> str:
     """
     if text.isascii():
         return text if text.isprintable() else _ASCII_CONTROL.sub(_token_of, text)
-    if PLAIN.fullmatch(text):
+    if _compiled(_PLAIN).fullmatch(text):
         return text
     return dangerous().sub(_token_of, text)
 
@@ -162,4 +167,4 @@ def line_filter(text: str) -> str:
     """
     if text.isascii():
         return text if text.isprintable() else _ASCII_CONTROL.sub(FILLER, text)
-    return CONTROLS.sub(FILLER, text)
+    return _compiled(_CONTROLS).sub(FILLER, text)

@@ -1,19 +1,17 @@
-"""Prints the output of commands: text, JSON and tables. Text from outside is made safe, and JSON is ASCII."""
+"""Prints the output of commands: text, JSON and tables. Text from outside is made safe, and JSON is ASCII.
+
+Commands that must start fast use it as well, so each library is imported where it is used.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-import click
-import msgspec
-
-from flysafe.procfs import command_line
 from flysafe.text import safe_lines, safe_text, strict_text
 
 if TYPE_CHECKING:
@@ -38,14 +36,25 @@ LEAST_LAST = 40
 def print_line(text: str = "") -> None:
     """Print text to standard output, with each line made safe."""
     for line in safe_lines(text):
-        click.echo(line)
+        _echo(line)
+
+
+def _echo(line: str, *, err: bool = False) -> None:
+    stream = sys.stderr if err else sys.stdout
+    if (stream.encoding or "").lower() != "utf-8":
+        import click  # which replaces encodings that cannot hold every letter
+
+        click.echo(line, err=err)
+        return
+    stream.write(line + "\n")
+    stream.flush()
 
 
 def print_strict(text: str) -> None:
     """Print text on which a person decides. Look-alike letters and long runs of spaces become tokens as
     well."""
     for line in text.split("\n"):
-        click.echo(strict_text(line))
+        _echo(strict_text(line))
 
 
 def print_error(text: str) -> None:
@@ -53,7 +62,7 @@ def print_error(text: str) -> None:
     # A command that cannot print its message still does its work and ends with its own exit code.
     try:
         for line in safe_lines(text):
-            click.echo(line, err=True)
+            _echo(line, err=True)
     except OSError:
         discard(sys.stderr)
 
@@ -67,7 +76,11 @@ def discard(stream: TextIO) -> None:
 
 def print_json(document: object) -> None:
     """Print one JSON document from a msgspec value or from plain JSON."""
-    click.echo(json.dumps(msgspec.to_builtins(document), indent=2))
+    import msgspec
+
+    from flycore.model.json import indented_json
+
+    _echo(indented_json(msgspec.to_builtins(document)))
 
 
 def print_readable_json(value: object) -> None:
@@ -90,6 +103,8 @@ def can_ask(*, err: bool = False) -> bool:
 
 def ask_yes_no(question: str, *, err: bool = False) -> bool:
     """Ask the person at this terminal. Only a typed yes counts; no option and no variable answers."""
+    import click
+
     click.echo(f"{question} y/N ", nl=False, err=err)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -103,6 +118,8 @@ def terminal_width() -> int:
     """The width of the terminal in cells; UNBOUNDED where standard output is no terminal."""
     if not sys.stdout.isatty():
         return UNBOUNDED
+    import shutil
+
     return max(shutil.get_terminal_size().columns, NARROWEST)
 
 
@@ -116,6 +133,8 @@ def holder_text(pid: int, since: float, role: str) -> str:
     if not pid:
         return "another process, which the lock of this root does not name"
     if role == "provisional":
+        from flysafe.procfs import command_line
+
         # Only these words leave this function, so a process cannot put text of its own here.
         commands = (word for word in command_line(pid) if word in ("call", "mcp", "hook"))
         role = f"flytui {next(commands, 'call')}"
@@ -132,7 +151,7 @@ def print_table(invocation: Invocation, headings: Sequence[str], rows: Iterable[
         _rich_table(headings, safe)
         return
     for line in plain_table(headings, safe, room):
-        click.echo(line)
+        _echo(line)
 
 
 def _sizes(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
@@ -217,6 +236,8 @@ COLOURS = {
 
 def print_lines(invocation: Invocation, lines: Iterable[StyledLine]) -> None:
     """Print lines of the console, whose spans are safe already."""
+    import click
+
     coloured = wants_colour(invocation)
     for line in lines:
         parts = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
 
 from flycore.model.call import Picture
@@ -40,7 +39,7 @@ def picture_lines(
             _put_cross(spans, middle, top // 2)
         drawn.append(_merged_cells(spans))
     place = PicturePlace(picture, cross, columns, len(drawn))
-    return [(replace(drawn[0][0], place=place), *drawn[0][1:]), *drawn[1:]]
+    return [(drawn[0][0]._replace(place=place), *drawn[0][1:]), *drawn[1:]]
 
 
 def _fitting(picture: Picture, width: int, height: int) -> tuple[int, int]:

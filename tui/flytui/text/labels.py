@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
-from flycore.model.call import ToolResult
-from flycore.model.enums import Code, Effective, Phase, Risk, Status
-from flycore.model.json import Json
 from flytui.text.lines import StyledText, Tone, span
 
-STATE_LABELS: dict[Effective, tuple[str, Tone]] = {
-    Effective.AVAILABLE: ("● available", Tone.GOOD),
-    Effective.DEGRADED: ("◐ degraded", Tone.WARN),
-    Effective.UNAVAILABLE: ("○ unavailable", Tone.BAD),
-    Effective.DISABLED: ("⊘ disabled", Tone.DIM),
+if TYPE_CHECKING:
+    from flycore.model.call import ToolResult
+    from flycore.model.enums import Risk
+    from flycore.model.json import Json
+
+# The keys are the values of the enums `Effective`, `Risk`, `Status` and `Phase`, which are not imported:
+# commands that must start fast use the labels.
+STATE_LABELS: dict[str, tuple[str, Tone]] = {
+    "available": ("● available", Tone.GOOD),
+    "degraded": ("◐ degraded", Tone.WARN),
+    "unavailable": ("○ unavailable", Tone.BAD),
+    "disabled": ("⊘ disabled", Tone.DIM),
 }
 CHANGED_LABEL = ("± changed", Tone.WARN)
 STATE_MEANINGS = (
@@ -25,26 +31,26 @@ STATE_MEANINGS = (
     ("± changed", Tone.WARN, "its entry changed: the trusted value runs on, the new one waits for trust"),
 )
 """What each state of a tool means."""
-RISK_LABELS: dict[Risk, tuple[str, Tone]] = {
-    Risk.LOW: ("low", Tone.DIM),
-    Risk.MEDIUM: ("med", Tone.PLAIN),
-    Risk.HIGH: ("high", Tone.WARN),
-    Risk.CRITICAL: ("crit", Tone.ALARM),
+RISK_LABELS: dict[str, tuple[str, Tone]] = {
+    "low": ("low", Tone.DIM),
+    "medium": ("med", Tone.PLAIN),
+    "high": ("high", Tone.WARN),
+    "critical": ("crit", Tone.ALARM),
 }
-STATUS_LABELS: dict[Status, tuple[str, Tone]] = {
-    Status.SUCCESS: ("✓ success", Tone.GOOD),
-    Status.FAILED: ("✗ failed", Tone.BAD),
-    Status.UNAVAILABLE: ("○ unavailable", Tone.BAD),
-    Status.DENIED: ("⊘ denied", Tone.WARN),
-    Status.PENDING: ("◌ pending", Tone.ACCENT),
-    Status.UNKNOWN: ("? unknown", Tone.WARN),
+STATUS_LABELS: dict[str, tuple[str, Tone]] = {
+    "success": ("✓ success", Tone.GOOD),
+    "failed": ("✗ failed", Tone.BAD),
+    "unavailable": ("○ unavailable", Tone.BAD),
+    "denied": ("⊘ denied", Tone.WARN),
+    "pending": ("◌ pending", Tone.ACCENT),
+    "unknown": ("? unknown", Tone.WARN),
 }
-PHASE_LABELS: dict[Phase, tuple[str, Tone]] = {
-    Phase.CHECKING: ("◌ checking", Tone.ACCENT),
-    Phase.WAITING_APPROVAL: ("▲ asks you", Tone.WARN),
-    Phase.WAITING_GROUP: ("◌ in line", Tone.ACCENT),
-    Phase.RUNNING: ("▶ running", Tone.ACCENT),
-    Phase.FINISHED: ("✓ finished", Tone.DIM),
+PHASE_LABELS: dict[str, tuple[str, Tone]] = {
+    "checking": ("◌ checking", Tone.ACCENT),
+    "waiting-approval": ("▲ asks you", Tone.WARN),
+    "waiting-group": ("◌ in line", Tone.ACCENT),
+    "running": ("▶ running", Tone.ACCENT),
+    "finished": ("✓ finished", Tone.DIM),
 }
 
 
@@ -59,12 +65,16 @@ TURNED_AWAY_LABEL = ("◌ turned away", Tone.WARN)
 
 def result_span(result: ToolResult) -> StyledText:
     """The label of how a call ended."""
+    from flycore.model.enums import Code
+
     full = result.error is not None and result.error.code == Code.QUEUE_FULL
     return label_span(TURNED_AWAY_LABEL if full else STATUS_LABELS[result.status])
 
 
 def risk_title(risk: Risk) -> StyledText:
     """The risk as a card's title shows it. Only high and critical risk is red."""
+    from flycore.model.enums import Risk
+
     alarming = risk.at_least(Risk.HIGH)
     return span(f"{'▲ ' if alarming else ''}{risk.value.upper()}", Tone.ALARM if alarming else Tone.STRONG)
 
@@ -113,6 +123,11 @@ def milliseconds_text(milliseconds: int) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """A number with its noun, such as `1 problem` or `3 problems`. `many` is an irregular plural."""
     return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def position_text(position: Mapping[str, Any]) -> str:
+    """A place in a file, from its JSON."""
+    return f"{position['file']}:{position['line']}:{position['column']}"
 
 
 def json_text(value: Json) -> str:

@@ -7,13 +7,13 @@ the card's lines do. There is no markup in a line.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
 
-from rich.cells import cell_len, get_character_cell_size, set_cell_size
-
-from flycore.model.call import Picture
 from flysafe.text import safe_lines, safe_text, strict_text
+
+if TYPE_CHECKING:
+    from flycore.model.call import Picture
 
 
 class Tone(StrEnum):
@@ -33,8 +33,7 @@ class Tone(StrEnum):
     """Text exactly as a caller sent it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CellColours:
+class CellColours(NamedTuple):  # not a dataclass, whose imports take longer than a short command
     """The colours of a picture's cell, as red, green and blue from 0 to 255: of the character, and behind
     it."""
 
@@ -42,8 +41,7 @@ class CellColours:
     back: tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class PicturePlace:
+class PicturePlace(NamedTuple):
     """A picture and the cells that it takes, for terminals that draw pixels over them. Its first cell is that
     of the text which has it."""
 
@@ -54,8 +52,7 @@ class PicturePlace:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class StyledText:
+class StyledText(NamedTuple):
     """Safe text in one tone. `ink` replaces the colours of the tone."""
 
     text: str
@@ -108,7 +105,16 @@ def _piece_after(parts: bool, pair: tuple[str, str]) -> StyledLine:
 
 def width_of(row: StyledLine) -> int:
     """The width of the line in terminal cells."""
-    return sum(cell_len(part.text) for part in row)
+    return sum(_cells(part.text) for part in row)
+
+
+def _cells(text: str) -> int:
+    """The width of a safe text in terminal cells."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
 
 
 def text_of(row: StyledLine) -> str:
@@ -125,12 +131,14 @@ def truncated(row: StyledLine, width: int) -> StyledLine:
     spans: list[StyledText] = []
     left = width - 1
     for part in row:
-        size = cell_len(part.text)
+        size = _cells(part.text)
         if size <= left:
             spans.append(part)
             left -= size
             continue
-        spans.append(replace(part, text=set_cell_size(part.text, left).rstrip() + "…"))
+        from rich.cells import set_cell_size
+
+        spans.append(part._replace(text=set_cell_size(part.text, left).rstrip() + "…"))
         break
     return tuple(spans)
 
@@ -144,24 +152,26 @@ def padded(row: StyledLine, width: int) -> StyledLine:
 def wrap(row: StyledLine, width: int, indent: int = 0) -> list[StyledLine]:
     """The line wrapped into lines of at most `width` cells, with all but the first indented. Nothing is lost
     but one space at each break."""
+    if 2 * sum(len(part.text) for part in row) <= width:  # no character has more than two cells
+        return [_merged_spans(part for part in row if part.text)]
     width = max(width, 8)
     indent = min(indent, width // 2)
     done: list[StyledLine] = []
     current: list[StyledText] = []
     used = 0
     for part, word in _split_words(row):
-        size = cell_len(word)
+        size = _cells(word)
         if used + size > width and current and not word.isspace():
             done.append(_merged_spans(current))
             current, used = [StyledText(" " * indent)] if indent else [], indent
         for piece in _split_long_word(word, width - used, width - indent):
-            if used + cell_len(piece) > width:
+            if used + _cells(piece) > width:
                 done.append(_merged_spans(current))
                 current, used = [StyledText(" " * indent)] if indent else [], indent
                 if piece.isspace():
                     continue
             current.append(StyledText(piece, part.tone, part.ink))
-            used += cell_len(piece)
+            used += _cells(piece)
     done.append(_merged_spans(current))
     return done
 
@@ -210,7 +220,7 @@ def _merged_spans(spans: Iterable[StyledText]) -> StyledLine:
     joined: list[StyledText] = []
     for part in spans:
         if joined and joined[-1].tone is part.tone and joined[-1].ink == part.ink:
-            joined[-1] = replace(part, text=joined[-1].text + part.text)
+            joined[-1] = part._replace(text=joined[-1].text + part.text)
         else:
             joined.append(part)
     return tuple(joined)
@@ -228,9 +238,11 @@ def _split_words(row: StyledLine) -> Iterator[tuple[StyledText, str]]:
 def _split_long_word(word: str, first: int, rest: int) -> Iterator[str]:
     """The parts of a word that is too long: the first has at most `first` cells, the others at most
     `rest`."""
-    if cell_len(word) <= first:
+    if _cells(word) <= first:
         yield word
         return
+    from rich.cells import get_character_cell_size
+
     room, part, used = max(first, 1), "", 0
     for character in word:
         size = get_character_cell_size(character)

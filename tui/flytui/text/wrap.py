@@ -7,10 +7,11 @@ import unicodedata
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_PIECES = re.compile(r"[ -~]+|⟦[^⟧]*⟧|.", re.DOTALL)
+_PIECES = r"[ -~]+|⟦[^⟧]*⟧|."
 """Matches runs of printable ASCII, visible tokens, and single characters."""
-_ATOMS = re.compile(r"⟦[^⟧]*⟧|.", re.DOTALL)
+_ATOMS = r"⟦[^⟧]*⟧|."
 """Matches visible tokens and single characters."""
+# `re` compiles them once they are needed: lines that are short enough are not taken apart.
 
 
 def cell_width(text: str) -> int:
@@ -25,7 +26,7 @@ def cut_line(text: str, width: int) -> str:
     if cell_width(text) <= width:
         return text
     kept, room = [], width - 1
-    for match in _ATOMS.finditer(text):
+    for match in re.finditer(_ATOMS, text, re.DOTALL):
         cells = cell_width(match[0])
         if cells > room:
             break
@@ -40,7 +41,7 @@ def wrap_exact(text: str, width: int) -> list[str]:
     A combining mark stays with its character. A visible token is split only where it is wider than a line.
     """
     lines, parts, room = [], [], width
-    for match in _PIECES.finditer(text):
+    for match in re.finditer(_PIECES, text, re.DOTALL):
         piece, cells = match[0], cell_width(match[0])
         # Slicing by cells is right for these two alone: ASCII and tokens have one cell for each character.
         splittable = piece.isascii() or cells > width
@@ -58,7 +59,7 @@ def wrap_exact(text: str, width: int) -> list[str]:
 def wrap_words(text: str, width: int) -> list[str]:
     """Lines like those of `wrap_exact`, but broken after a space where the second half of the line has one,
     so that the next line begins with a word."""
-    if cell_width(text) <= width:
+    if 2 * len(text) <= width or cell_width(text) <= width:  # no character has more than two cells
         return [text]
     lines, line = [], _Line()
     for atom in _atoms(text, width):
@@ -78,7 +79,7 @@ class _Line(NamedTuple):
 
 
 def _atoms(text: str, width: int) -> Iterator[_Line]:
-    for match in _ATOMS.finditer(text):
+    for match in re.finditer(_ATOMS, text, re.DOTALL):
         cells = cell_width(match[0])
         parts = match[0] if cells > width else (match[0],)
         yield from (_Line(part, cell_width(part)) for part in parts)

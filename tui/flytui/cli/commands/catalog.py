@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from flytui.cli.catalog_text import HEADINGS, CatalogFields, catalog_rows, closing_texts, opening_line
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import query_kernel, read_catalog
 from flytui.cli.output import print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from flycore.model.approval import Lease
-    from flycore.model.catalog import CapabilityView, Catalog, SidecarView
-    from flycore.model.stability import Reason, Stability
+    from flycore.model.catalog import Catalog
     from flycore.registry.paths import RootPaths
     from flycore.rpc.methods import Client
     from flytui.text.filter_query import Query
-
-HEADINGS = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "WHY / FIX")
 
 
 @click.command()
@@ -56,38 +54,26 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
     from flycore.offline.trust import read_pending_trust
 
     waiting = len(read_pending_trust(places).items)
-    if waiting:
-        entries = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
-        print_line(f"{entries} for trust: flytui trust shows what they would run")
-    elif not found.sidecars:
-        print_line("This folder has no registry: flytui init writes a first one")
-    rows = list(catalog_rows(shown, everything=everything))
+    if first := opening_line(waiting, bool(found.sidecars)):
+        print_line(first)
+    document: CatalogFields = msgspec.to_builtins(shown)
+    rows = list(catalog_rows(document, everything=everything))
     if rows:
         print_table(invocation, HEADINGS, rows)
     else:
         print_error("nothing matches that filter")
-    _print_described(invocation, shown, everything=everything)
-    for finding in shown.diagnostics:
-        where = f"{finding.position}: " if finding.position else ""
-        print_error(f"{finding.severity.value}: {where}{finding.message}")
-        if finding.excerpt:
-            print_error(finding.excerpt)
-        if finding.remedy:
-            print_error(f"  → {finding.remedy}")
+    if everything:
+        _print_described(invocation, shown)
+    for text in closing_texts(document, everything=everything):
+        print_error(text)
     return 0
 
 
-def _print_described(invocation: Invocation, shown: Catalog, *, everything: bool) -> None:
-    """Prints the kits, skills, plugins and servers that flytui reads and never runs, or only how many
-    there are."""
-    from flytui.console.screens.sources import COLUMN_TITLES, counts_by_kind, one_line_summary
+def _print_described(invocation: Invocation, shown: Catalog) -> None:
+    """Prints the kits, skills, plugins and servers that flytui reads and never runs."""
+    from flytui.console.screens.sources import COLUMN_TITLES, one_line_summary
 
     if not shown.described:
-        return
-    if not everything:
-        print_error(
-            f"also read, never run: {counts_by_kind(shown.described)}; flytui catalog --all lists them"
-        )
         return
     print_line()
     rows = [
@@ -101,8 +87,6 @@ def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
     """The catalog with only the tools that match, the sidecars that offer one of them, those that offer
     none and match themselves, and what is described and matches. `leased` are tools that a lease
     holds for."""
-    import msgspec
-
     from flytui.text.filter_query import listed_described, listed_sidecar, listed_tool
 
     if not query.terms:
@@ -149,67 +133,3 @@ def _leased_tools(places: RootPaths, query: Query) -> frozenset[str]:
         return await client.leases()
 
     return frozenset(lease.tool for lease in query_kernel(places, question) or ())
-
-
-def catalog_rows(catalog: Catalog, *, everything: bool) -> Iterator[tuple[str, ...]]:
-    """Yields the rows of offered tools, then of sidecars without tools, then of tools that no sidecar
-    offers."""
-    offered = {view.sidecar for view in catalog.capabilities}
-    for view in catalog.capabilities:
-        if offered_here(view):
-            yield _tool_row(view, everything)
-    for sidecar in catalog.sidecars:
-        if sidecar.id not in offered:
-            yield _sidecar_row(sidecar, everything)
-    for view in catalog.capabilities:
-        if not offered_here(view):
-            yield _tool_row(view, everything)
-
-
-def offered_here(view: CapabilityView) -> bool:
-    """Whether a sidecar offers the tool, or the kernel itself does: its coding tools, and plans over tools
-    that are there."""
-    from flycore.model.enums import Discovery, Layer
-
-    own = view.capability.layer is not Layer.ATOMIC and view.stability.discovery is not Discovery.MISSING
-    return view.sidecar is not None or own
-
-
-def _tool_row(view: CapabilityView, everything: bool) -> tuple[str, ...]:
-    known = view.capability
-    state, why = _state(view.stability), _why(view.stability, everything)
-    return (
-        state,
-        known.name,
-        view.sidecar or "–",
-        known.risk.value,
-        view.decision or "–",
-        why or known.summary,
-    )
-
-
-def _sidecar_row(view: SidecarView, everything: bool) -> tuple[str, ...]:
-    return _state(view.stability), "–", view.id, "–", "–", _why(view.stability, everything)
-
-
-def _state(stability: Stability) -> str:
-    from flycore.model.enums import Effective
-
-    glyph = {
-        Effective.AVAILABLE: "●",
-        Effective.DEGRADED: "◐",
-        Effective.UNAVAILABLE: "○",
-        Effective.DISABLED: "⊘",
-    }[stability.effective]
-    return f"{glyph} {stability.effective.value}"
-
-
-def _why(stability: Stability, everything: bool) -> str:
-    reasons = stability.reasons if everything else stability.reasons[:1]
-    more = len(stability.reasons) - len(reasons)
-    return "; ".join(map(reason_sentence, reasons)) + (f" (and {more} more: flytui why)" if more else "")
-
-
-def reason_sentence(reason: Reason) -> str:
-    """Returns one sentence with the code, what is wrong, and what to do."""
-    return f"{reason.code.value}: {reason.message}" + (f" → {reason.remedy}" if reason.remedy else "")

@@ -60,9 +60,11 @@ def _check_tool(catalog: Catalog, tool: str) -> PreflightTool:
 
 
 def _why(tool: PreflightTool) -> str:
-    from flytui.cli.commands.catalog import reason_sentence
+    import msgspec
+
+    from flytui.cli.catalog_text import reason_sentence
 
     if tool.known:
-        return "; ".join(map(reason_sentence, tool.reasons))
+        return "; ".join(map(reason_sentence, msgspec.to_builtins(tool.reasons)))
     hint = f"did you mean {' or '.join(tool.nearest)}?" if tool.nearest else "flytui catalog lists every tool"
     return f"no such tool: {hint}"

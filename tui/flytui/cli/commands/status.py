@@ -6,15 +6,16 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import query_kernel
-from flytui.cli.output import clock_time, print_json, print_line
+from flytui.cli.output import print_json, print_line
+from flytui.cli.status_text import status_lines
 
 if TYPE_CHECKING:
     from flycore.model.status import Status
     from flycore.rpc.methods import Client
-    from flytui.cli.documents import StatusDocument
 
 
 MOST_NAME = 20
@@ -62,7 +63,7 @@ def status(invocation: Invocation, form: str) -> int:
     if invocation.as_json:
         print_json(document)
     else:
-        print_line("\n".join(status_lines(document)))
+        print_line("\n".join(status_lines(msgspec.to_builtins(document))))
         # A code is shown to a person only, never to a file or a pipe.
         if kernel is not None and kernel.role == "serve" and sys.stdout.isatty():
             from flytui.cli.serve_log import latest_line
@@ -113,62 +114,3 @@ def tmux_line(kernel: Status) -> str:
 
 def _red_text(words: str) -> str:
     return f"#[fg=red]{words}#[default]"
-
-
-def _risk_text(kernel: Status) -> str:
-    return f", the highest risk {kernel.waiting_risk.value}" if kernel.waiting_risk is not None else ""
-
-
-def _waiting_text(kernel: Status) -> str:
-    away = f"; {kernel.turned_away} turned away, as the queue was full" if kernel.turned_away else ""
-    return f"{kernel.waiting} waiting for approval{_risk_text(kernel)}{away}"
-
-
-def _policy_text(kernel: Status) -> str:
-    if not kernel.policy_ok:
-        return "failed to load: flytui doctor says where"
-    if kernel.waiting_rules:
-        from flytui.text.labels import plural
-
-        changes = plural(kernel.waiting_rules, "looser change")
-        verb = "waits" if kernel.waiting_rules == 1 else "wait"
-        return f"loaded; {changes} of its file {verb} for you: flytui approvals"
-    return "loaded"
-
-
-def consoles(kernel: Status) -> str:
-    """Returns whether a person can decide, and in how many consoles."""
-    if not kernel.approver:
-        return "nobody can decide"
-    return "a person can decide" + (f", in {kernel.consoles} consoles" if kernel.consoles > 1 else "")
-
-
-def status_lines(document: StatusDocument) -> list[str]:
-    """Returns the status as plain lines."""
-    lines = [f"root     {document.app_root}"]
-    kernel = document.kernel
-    if document.held_by is not None:
-        lines.append(f"kernel   held by pid {document.held_by}, does not answer: flytui panic ends it")
-    elif kernel is None:
-        lines.append("kernel   none runs: flytui opens a console here")
-    else:
-        lines += [
-            f"kernel   {kernel.role}, pid {kernel.pid}, since {clock_time(kernel.since)}",
-            f"version  flytui {kernel.version}",
-            f"console  {consoles(kernel)}",
-            f"calls    {kernel.running} running, {_waiting_text(kernel)}",
-            f"leases   {kernel.leases}",
-            f"agents   {kernel.agents}",
-            *(f"listens  {address}" for address in kernel.listening),
-            f"policy   {_policy_text(kernel)}",
-            f"sandbox  {kernel.sandbox}",
-        ]
-        if kernel.notify_problem:
-            lines.append(f"notify   {kernel.notify_problem}")
-        if kernel.hands_on:
-            lines.append("hands    a tool controls the mouse or the keyboard")
-    if document.panic:
-        lines.append("panic    everything is stopped until a person releases it: flytui, then ctrl+o")
-    lines.append(f"trust    {document.waiting_trust} waiting")
-    lines.append(f"socket   {document.socket}")
-    return lines

@@ -6,11 +6,13 @@ import time
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import read_catalog
 from flytui.cli.output import print_json, print_line, print_lines, terminal_width
 from flytui.cli.shell_completion import tool_names
+from flytui.text.ladder import changed_lines, headline, ladder_lines, policy_line
 
 if TYPE_CHECKING:
     from flycore.model.catalog import Catalog
@@ -40,16 +42,13 @@ def why(invocation: Invocation, tool: str) -> int:
             )
         )
         return 0
-    from flytui.console.catalog.details import changed_lines
-    from flytui.console.catalog.explanation import headline, ladder_lines
-
-    print_lines(invocation, [headline(tool, view.stability), ()])
-    print_lines(invocation, ladder_lines(view.stability, time.time(), terminal_width()))
+    width = terminal_width()
+    print_lines(invocation, [headline(tool, view.stability.effective), ()])
+    print_lines(invocation, ladder_lines(msgspec.to_builtins(view.stability), time.time(), width))
     if view.decision:
-        because = f", because {view.because}" if view.because else ""
-        print_line(f"policy says {view.decision}{because}")
+        print_line(policy_line(view.decision, view.because))
     if sidecar is not None:
-        print_lines(invocation, changed_lines(sidecar, terminal_width()))
+        print_lines(invocation, changed_lines(sidecar.changed, width))
     return 0
 
 

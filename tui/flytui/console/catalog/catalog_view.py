@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar
 
+import msgspec
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -31,8 +32,6 @@ from flytui.console.catalog.explanation import (
     PROBE_AGAIN,
     answered_by_probe,
     change_lines,
-    headline,
-    ladder_lines,
     why_json,
     why_lines,
 )
@@ -44,6 +43,7 @@ from flytui.console.screens.base import PageScreen, run_latest
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.lines import LineBar, LineView
 from flytui.console.widgets.virtual_list import VirtualList
+from flytui.text.ladder import headline, ladder_lines
 from flytui.text.lines import StyledLine, StyledText, Tone, line, span, wrapped
 
 NOT_PROBED_DIMENSIONS = frozenset(("discovery", "manifest"))
@@ -329,10 +329,10 @@ class CatalogView(CatalogFixActions):
         return self._ladder_of(self.row, width) if self.row is not None else []
 
     def _ladder_of(self, row: CatalogRow, width: int) -> Sequence[StyledLine]:
-        rows: list[StyledLine] = [headline(row.name, row.stability)]
+        rows: list[StyledLine] = [headline(row.name, row.stability.effective)]
         if row.view:
             rows += wrapped([line(StyledText(" "), span(row.view.capability.summary, Tone.DIM))], width, 1)
-        rows += [(), *ladder_lines(row.stability, self._state.now(), width)]
+        rows += [(), *ladder_lines(msgspec.to_builtins(row.stability), self._state.now(), width)]
         if answered_by_probe(row.stability):
             rows += [(), line(span(f" {PROBE_AGAIN}", Tone.ACCENT))]
         return rows

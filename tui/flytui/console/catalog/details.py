@@ -11,13 +11,12 @@ import msgspec
 
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
-from flycore.model.catalog import Capability, SidecarView
+from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.json import Json
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import SandboxReport
 from flytui.console.catalog.catalog_rows import CatalogRow
-from flytui.console.catalog.explanation import headline, ladder_lines
 from flytui.text.labels import (
     PHASE_LABELS,
     age,
@@ -27,11 +26,11 @@ from flytui.text.labels import (
     plural,
     result_span,
 )
+from flytui.text.ladder import changed_lines, headline, ladder_lines
 from flytui.text.lines import (
     StyledLine,
     StyledText,
     Tone,
-    difference_lines,
     labelled,
     line,
     padded,
@@ -255,8 +254,8 @@ def details_lines(
 ) -> list[StyledLine]:
     """The page about a row: ladder, description, usage, permissions, entry, schemas and examples, in this
     order."""
-    rows: list[StyledLine] = [headline(row.tool or row.sidecar, row.stability), ()]
-    rows += ladder_lines(row.stability, now, width)
+    rows: list[StyledLine] = [headline(row.tool or row.sidecar, row.stability.effective), ()]
+    rows += ladder_lines(msgspec.to_builtins(row.stability), now, width)
     if row.view:
         rows += _capability(row.view.capability, row.policy, width)
         if usage is not None:
@@ -264,7 +263,7 @@ def details_lines(
     if row.offered_by:
         rows += _permissions(row.offered_by.entry.permissions, row.stability.evidence.sandbox, width)
         rows += _entry(row.offered_by.entry, row.offered_by.trusted, width)
-        rows += changed_lines(row.offered_by, width)
+        rows += changed_lines(row.offered_by.changed, width)
     if row.view:
         capability = row.view.capability
         rows += _schema("Input", capability.input_schema, width)
@@ -386,15 +385,6 @@ def _entry(entry: SidecarEntry, trusted: bool, width: int) -> list[StyledLine]:
         )
         rows += labelled("", f"→ {problem.remedy}" if problem.remedy else "", width, _LABEL_CELLS)
     return rows
-
-
-def changed_lines(view: SidecarView, width: int) -> list[StyledLine]:
-    """The change of the entry that waits for trust; nothing where nothing waits."""
-    if not view.changed:
-        return []
-    words = "Changed, last trusted value in force; this waits for trust (T in the console, or flytui trust):"
-    title = wrapped(_section(words), width, 1)
-    return [*title, *difference_lines(view.changed, width, _MARGIN)]
 
 
 def _schema(title: str, schema: Json, width: int) -> list[StyledLine]:

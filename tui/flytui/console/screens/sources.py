@@ -4,7 +4,7 @@ MCP server among them can be imported into the registry."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -158,14 +158,6 @@ def import_lines(item: Described, offer: Import, width: int) -> list[StyledLine]
         for text in texts
     ]
     return wrapped(rows, width, 3)
-
-
-def counts_by_kind(items: Iterable[Described]) -> str:
-    """How many items of each kind there are, in words."""
-    numbers: dict[str, int] = {}
-    for item in items:
-        numbers[item.kind.value] = numbers.get(item.kind.value, 0) + 1
-    return ", ".join(f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in numbers.items())
 
 
 def _binding_words(binding: KitBinding) -> str:
