@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
@@ -22,7 +23,7 @@ from flycore.client.sync_client import ConnectionEnded, NoDirectKernel, SyncClie
 from flytui.cli import direct
 from flytui.cli.direct import Words, read_words
 from kits.command import PYTHON
-from kits.command_line import Desk, until
+from kits.command_line import REGISTRY, Desk, until
 
 HEAVY = (
     "click", "asyncio", "anyio", "msgspec", "websockets", "rich", "textual", "jsonschema", "dataclasses",
@@ -79,9 +80,26 @@ def ran(desk: Desk, *words: str, given: str = "", program: str = PROGRAM) -> sub
         (("hook", "claude-code"), "ls"),
         (CALL, ""),
         ((*CALL, "--json"), ""),
+        (("call", "try.echo", "message=hi"), ""),
         (("status", "--json"), ""),
+        (("status",), ""),
+        (("catalog", "--json"), ""),
+        (("catalog",), ""),
+        (("why", "try.echo"), ""),
+        (("why", "try.echo", "--json"), ""),
     ],
-    ids=["hook", "call", "call-json", "status"],
+    ids=[
+        "hook",
+        "call",
+        "call-json",
+        "call-words",
+        "status-json",
+        "status",
+        "catalog-json",
+        "catalog",
+        "why",
+        "why-json",
+    ],
 )
 def test_beside_a_kernel_little_is_imported(beside: Desk, words: tuple[str, ...], given: str) -> None:
     done = ran(beside, *words, given=event(beside, given) if given else "")
@@ -104,12 +122,12 @@ def ordinary(desk: Desk, *words: str, given: str = "") -> subprocess.CompletedPr
 
 
 def without_changing(text: str) -> str:
-    """A text without what differs between two calls: ids, times and counts of connections."""
+    """A text without what differs between two calls: ids, times, ages and counts of connections."""
     kept = []
     for line in text.splitlines():
         name = line.strip().partition(":")[0]
         if name not in ('"callId"', '"durationMs"', '"waitedMs"', '"clients"'):
-            kept.append(re.sub(r"in \d+ ms", "in … ms", line))
+            kept.append(re.sub(r"in \d+ ms|\b\d+[smh] ago", "…", line))
     return "\n".join(kept)
 
 
@@ -130,6 +148,23 @@ def without_changing(text: str) -> str:
         ("status", "--json"),
         ("status",),
         ("status", "--json", "extra"),
+        ("call", "try.echo"),
+        ("call", "try.echo", "message=12", "delayMs=1", 'more={"a": [1]}', "--json"),
+        ("call", "try.echo", "message=hi", "message=ho"),
+        ("call", "try.echo", "message"),
+        ("call", "try.echo", "-"),
+        ("call", "no.such", "a=b"),
+        ("catalog",),
+        ("catalog", "--json"),
+        ("catalog", "--plain"),
+        ("catalog", "--all"),
+        ("catalog", "--filter", "state:unav"),
+        ("catalog", "extra"),
+        *(("why", name) for name in ("try.echo", "web.search", "vision.ocr", "file.hash", "web.fetch")),
+        *(("why", name, "--json") for name in ("try.echo", "web.search", "try.ecko")),
+        ("why", "try.ecko"),
+        ("why",),
+        ("why", "\x1b[31mx\u202e"),
     ],
 )
 def test_the_output_is_that_of_the_ordinary_way(beside: Desk, words: tuple[str, ...]) -> None:
@@ -138,6 +173,49 @@ def test_the_output_is_that_of_the_ordinary_way(beside: Desk, words: tuple[str, 
     assert short.returncode == usual.returncode
     assert without_changing(short.stdout) == without_changing(usual.stdout)
     assert without_changing(short.stderr) == without_changing(usual.stderr)
+
+
+@pytest.fixture
+def hostile(desk: Desk) -> Iterator[Desk]:
+    """A kernel runs on a root whose files, probe and policy say what could harm a terminal."""
+    text = "a\x1b]0;x\x07\x9b31m\u202eb\u200b\U0001f600\u2066\U000e0041 é ü\x7f\ttail"
+    desk.allow({"schemaVersion": 1, "rules": [{"tool": "try.echo", "decision": "ask", "because": text}]})
+    program = desk.root / "evil"
+    answer = {"ok": True, "tools": {"evil.one": {"status": "degraded", "reason": text, "remedy": text}}}
+    says = f"printf '%s' {shlex.quote(text)} >&2\necho {shlex.quote(json.dumps(answer))}"
+    program.write_text(f"#!/bin/sh\n{says}\n", encoding="utf-8")
+    program.chmod(0o755)
+    tool: dict[str, object] = {"name": "evil.one", "description": text, "summary": text, "risk": "low"}
+    tool["inputSchema"] = {"type": "object"}
+    sidecars: dict[str, object] = {
+        **REGISTRY["sidecars"],
+        "evil": {"command": "./evil", "tools": [tool]},
+        "off": {"command": "./evil", "enabled": False, "disabledReason": text, "tools": ["web.fetch"]},
+        "gone": {"command": f"./{text}", "tools": ["web.extract"]},
+    }
+    desk.write({"schemaVersion": 2, "sidecars": sidecars})
+    desk.trust()
+    sidecars["evil"] = {"command": "./evil", "args": [text], "tools": [tool]}
+    desk.write({"schemaVersion": 2, "sidecars": sidecars, text: 1})
+    with served(desk):
+        yield desk
+
+
+def test_hostile_texts_are_printed_as_by_the_ordinary_way(hostile: Desk) -> None:
+    """An entry that changed and waits for trust, a faulty registry, a probe and rules with such texts."""
+    shown = ""
+    words = [("status",), ("catalog",), ("catalog", "--json")]
+    words += [("why", name) for name in ("evil.one", "try.echo", "web.fetch", "web.extract")]
+    for command in words:
+        short = ran(hostile, *command, program=SHORT)
+        usual = ordinary(hostile, *command)
+        assert without_changing(short.stdout) == without_changing(usual.stdout)
+        assert short.stderr == usual.stderr
+        assert (short.returncode, usual.returncode) == (0, 0)
+        shown += short.stdout + short.stderr
+    assert "⟦U+202E⟧" in shown
+    assert "waits for trust" in shown
+    assert not {"\x1b", "\x07", "\x9b", "\u202e", "\u200b", "\u2066"} & set(shown)
 
 
 @pytest.mark.parametrize("command", ["ls", "rm -rf .", "cat /etc/passwd"])
@@ -197,7 +275,8 @@ def test_an_output_that_nobody_reads_ends_as_ever(beside: Desk) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        [], ["--help"], ["call", "--help"], ["catalog"], ["call", "t", "{}", "--wait-approver", "1"],
+        [], ["--help"], ["call", "--help"], ["catalog", "--all"],
+        ["why", "t", "--filter", "x"], ["call", "t", "{}", "--wait-approver", "1"],
         ["call", "t", "{}", "--json", "--json"], ["--root", "/nowhere", "status"], ["status", "-x"],
         ["--json=1", "status"], ["call", "t", "{}", "--no-wait=1"], ["call", "t", "{}", "--wait", "1"],
         ["hook", "claude-code", "--print-config"], ["--say", "x", "call", "t", "{}"], ["call", "-"],
@@ -205,7 +284,7 @@ def test_an_output_that_nobody_reads_ends_as_ever(beside: Desk) -> None:
     ],
 )  # fmt: skip
 def test_whatever_is_unusual_is_left_to_the_ordinary_way(words: list[str]) -> None:
-    with pytest.raises(direct._OrdinaryWay):
+    with pytest.raises(direct.OrdinaryWay):
         read_words(words)
 
 

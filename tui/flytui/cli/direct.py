@@ -1,4 +1,4 @@
-"""The short way of commands that a running kernel answers at once: `hook`, `call` and `status --json`.
+"""The short way of commands that a running kernel answers at once: `hook`, `call`, and the reads.
 
 A program waits for each of them, and most of their time would be imports. So the words are read here without
 a library, and the kernel is asked over a blocking connection. Only what is right in every respect goes this
@@ -15,19 +15,22 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from flytui.cli.command_texts import kept_text
+
 if TYPE_CHECKING:
     from flycore.client.sync_client import SyncClient
+    from flycore.model.json import JsonObject
     from flycore.registry.paths import RootPaths
     from flytui.cli.agent_tools import AgentRequest
+    from flytui.cli.call_input import Pairs
 
 TICK_SECONDS = 0.5
 QUIET_SECONDS = 1.0
 """A call that ends sooner shows no progress."""
-_FLAGS = {"call": ("--no-wait",), "hook": (), "status": ()}
+_FLAGS = {"call": ("--no-wait",), "hook": (), "status": (), "catalog": (), "why": ()}
 _VALUES = {
     "call": ("--input", "--timeout-ms", "--say"),
     "hook": ("--without-console", "--wait"),
-    "status": (),
 }
 _COMMON_FLAGS = ("--json", "--plain")
 _COMMON_VALUES = ("--root", "--workspace")
@@ -41,23 +44,26 @@ class Words(NamedTuple):
     options: dict[str, str]
 
 
-class _OrdinaryWay(Exception):
+class OrdinaryWay(Exception):
     """This command line is left to the ordinary way. Nothing has been asked."""
 
 
 def run_direct(words: Sequence[str]) -> int | None:
     """Run the command and return its exit code; None where the ordinary command line has to do it."""
     try:
-        read = read_words(words)
+        text = kept_text(words, os.environ)
+        if text is not None:
+            return print_all(text)
         if any(name.startswith("_FLYTUI") for name in os.environ):
             return None  # a shell asks for completions
+        read = read_words(words)
         return _COMMANDS[read.command](read)
-    except _OrdinaryWay:
+    except OrdinaryWay:
         return None
 
 
 def read_words(words: Sequence[str]) -> Words:
-    """Return what the words say. Raises _OrdinaryWay for anything that is not quite plain."""
+    """Return what the words say. Raises OrdinaryWay for anything that is not quite plain."""
     command, operands, options = "", [], dict[str, str]()
     rest = iter(words)
     for word in rest:
@@ -67,19 +73,19 @@ def read_words(words: Sequence[str]) -> Words:
             elif word in _FLAGS:
                 command = word
             else:
-                raise _OrdinaryWay
+                raise OrdinaryWay
             continue
         name, equals, value = word.partition("=")
         if name in options:
-            raise _OrdinaryWay
+            raise OrdinaryWay
         if name in (*_COMMON_VALUES, *_VALUES.get(command, ())):
             options[name] = value if equals else next(rest, "")
         elif not equals and name in (*_COMMON_FLAGS, *_FLAGS.get(command, ())):
             options[name] = ""
         else:
-            raise _OrdinaryWay
+            raise OrdinaryWay
     if not command or not all(_is_folder(options[name]) for name in _COMMON_VALUES if name in options):
-        raise _OrdinaryWay
+        raise OrdinaryWay
     return Words(command, tuple(operands), options)
 
 
@@ -87,10 +93,10 @@ def _is_folder(path: str) -> bool:
     return os.path.isdir(path) and os.access(path, os.R_OK)
 
 
-def _open(words: Words, *, viewer: bool, notice: bool = True) -> tuple[RootPaths, SyncClient]:
+def open_root(words: Words, *, viewer: bool, notice: bool = True) -> tuple[RootPaths, SyncClient]:
     """Connect to the kernel of the root.
 
-    Raises _OrdinaryWay where there is none, or where something has to be said about the root first.
+    Raises OrdinaryWay where there is none, or where something has to be said about the root first.
     """
     from pathlib import Path
 
@@ -106,11 +112,11 @@ def _open(words: Words, *, viewer: bool, notice: bool = True) -> tuple[RootPaths
             for name in (REGISTRY_FILE, LEGACY_REGISTRY_FILE)
         )
         if places.app_root != Path(os.path.realpath(cwd)) or any(map(os.path.lexists, around)):
-            raise _OrdinaryWay
+            raise OrdinaryWay
     try:
         return places, open_direct(places, viewer=viewer)
     except (NoDirectKernel, UnicodeEncodeError):
-        raise _OrdinaryWay from None
+        raise OrdinaryWay from None
 
 
 class _Outcome(NamedTuple):
@@ -125,7 +131,7 @@ def _wait_for_result(
 ) -> _Outcome | None:
     """Wait for the end of a call. None where the time is over; then the call was cancelled.
 
-    `on_step` is called with each progress, and with None from time to time. Raises _OrdinaryWay where the
+    `on_step` is called with each progress, and with None from time to time. Raises OrdinaryWay where the
     kernel did not accept the call.
     """
     from flycore.client.sync_client import ConnectionEnded
@@ -148,11 +154,11 @@ def _wait_for_result(
                 if on_step is not None:
                     on_step(message["payload"])
             else:
-                raise _OrdinaryWay
+                raise OrdinaryWay
     except ConnectionEnded:
         pass
     if not call_id:  # the kernel reports progress before a call has any effect
-        raise _OrdinaryWay
+        raise OrdinaryWay
     return _Outcome(None, call_id)
 
 
@@ -168,16 +174,16 @@ def _hook(words: Words) -> int:
     try:
         seconds = DEFAULT_WAIT if wait is None else float(wait)
     except ValueError:
-        raise _OrdinaryWay from None
+        raise OrdinaryWay from None
     plain = (
         words.operands == ("claude-code",) and without in ("deny", "ask") and "--json" not in words.options
     )
     if not plain or not 0 <= seconds <= MOST_WAIT:
-        raise _OrdinaryWay
+        raise OrdinaryWay
     try:
         request = _read_request(words)
         return 0 if request is None else _ask_about(words, request, without, seconds)
-    except _OrdinaryWay:
+    except OrdinaryWay:
         raise
     except (SystemExit, KeyboardInterrupt):
         why = "ended by a signal"
@@ -197,7 +203,7 @@ def _read_request(words: Words) -> AgentRequest | None:
     try:
         request = read_agent_request(read_strict(read_event()))
     except (AgentEventError, ValueError, OSError):
-        raise _OrdinaryWay from None  # which reads the same event, and says what is wrong
+        raise OrdinaryWay from None  # which reads the same event, and says what is wrong
     if request is None:
         return None
     from pathlib import Path
@@ -218,7 +224,7 @@ def _ask_about(words: Words, request: AgentRequest, without: str, seconds: float
     )
 
     keep = without == "deny"
-    _, client = _open(words, viewer=False)
+    _, client = open_root(words, viewer=False)
     try:
         message_id = client.call(
             request.action,
@@ -260,17 +266,17 @@ def _tool_result(tool: str, ended: _Outcome) -> Any:
 
 
 def _call(words: Words) -> int:
-    tool, tool_input = _call_input(words)
+    tool, entered = _call_input(words)
     timeout = words.options.get("--timeout-ms")
     if timeout is not None and (not timeout.isascii() or not timeout.isdigit() or int(timeout) < 1):
-        raise _OrdinaryWay
-    _, client = _open(words, viewer=False)
+        raise OrdinaryWay
+    _, client = open_root(words, viewer=False)
     progress = _Progress(tool, plain="--plain" in words.options)
     message_id, stopped, ended = "", 0, None
     try:
         message_id = client.call(
             tool,
-            tool_input,
+            _typed_input(client, tool, entered),
             timeout_ms=None if timeout is None else int(timeout),
             purpose=words.options.get("--say", ""),
             inline_wait_ms=0 if "--no-wait" in words.options else 7 * 24 * 3_600_000,
@@ -290,22 +296,37 @@ def _call(words: Words) -> int:
         return output_failed(error)
 
 
-def _call_input(words: Words) -> tuple[str, dict[str, Any]]:
-    from flycore.model.json import StrictJsonError, read_strict
+def _call_input(words: Words) -> tuple[str, JsonObject | Pairs]:
+    from flytui.cli.call_input import CallInputError, read_input_words, refuse_undecodable
 
-    option, operands = words.options.get("--input"), words.operands
-    text = option if option is not None and len(operands) == 1 else operands[1] if len(operands) == 2 else ""
-    if not text.lstrip().startswith("{") or (option is not None and len(operands) != 1):
-        raise _OrdinaryWay
+    if not words.operands:
+        raise OrdinaryWay
+    tool, *rest = words.operands
     try:
-        # Words that are no UTF-8 are the ordinary way's to refuse.
-        "\0".join((operands[0], words.options.get("--say", ""))).encode("utf-8")
-        value = read_strict(text.encode("utf-8"))
-    except (StrictJsonError, UnicodeEncodeError):
-        raise _OrdinaryWay from None
-    if not isinstance(value, dict):
-        raise _OrdinaryWay
-    return operands[0], value
+        refuse_undecodable(tool, words.options.get("--say", ""))
+        return tool, read_input_words(tuple(rest), words.options.get("--input"), _leave_stdin)
+    except CallInputError:
+        raise OrdinaryWay from None
+
+
+def _leave_stdin(limit: int) -> bytes:
+    """Leave standard input to the ordinary way."""
+    raise OrdinaryWay
+
+
+def _typed_input(client: SyncClient, tool: str, entered: JsonObject | Pairs) -> JsonObject:
+    """Return the input as an object; `key=value` words get their types from the tool's schema."""
+    from flycore.client.sync_client import ConnectionEnded, NoDirectKernel
+    from flytui.cli.call_input import typed_input
+
+    if isinstance(entered, dict):
+        return entered
+    if not entered:
+        return {}
+    try:
+        return typed_input(entered, client.ask("tool.schema.get", {"tool": tool})["inputSchema"])
+    except (ConnectionEnded, NoDirectKernel, OSError):
+        raise OrdinaryWay from None
 
 
 class _Progress:
@@ -376,35 +397,22 @@ def _print_call(words: Words, tool: str, ended: _Outcome | None, stopped: int) -
     return stopped or int(result.exit_status)
 
 
-# `flytui status --json`
+# Reads
 
 
-def _status(words: Words) -> int:
-    from flycore.client.sync_client import ConnectionEnded, NoDirectKernel, socket_path
+def _read(words: Words) -> int:
+    from flytui.cli.direct_reads import show
 
-    if words.operands or "--json" not in words.options:
-        raise _OrdinaryWay
-    places, client = _open(words, viewer=True, notice=False)
+    return show(words)
+
+
+def print_all(text: str) -> int:
+    """Print the whole output of a command, a safe text, and return the exit code. Raises OrdinaryWay where
+    the encoding is one that the ordinary way replaces."""
+    if sys.stdout.encoding.lower() != "utf-8":
+        raise OrdinaryWay
     try:
-        answer = client.ask("gateway.status.get", {})
-    except (ConnectionEnded, NoDirectKernel, OSError):
-        raise _OrdinaryWay from None
-    finally:
-        client.close()
-    # The answer has more than the state, which the first message has alone.
-    kernel = {name: answer[name] for name in client.status}
-    document = {
-        "schema": "flytui.status/1",
-        "running": True,
-        "appRoot": str(places.app_root),
-        "socket": socket_path(places),
-        "kernel": kernel,
-        "waitingTrust": kernel["waitingTrust"],
-        "panic": kernel["panic"],
-        "heldBy": None,
-    }
-    try:
-        print_text(json.dumps(document, indent=2))
+        print_text(text)
     except OSError as error:
         from flytui.cli.root_command import output_failed
 
@@ -412,10 +420,10 @@ def _status(words: Words) -> int:
     return 0
 
 
-_COMMANDS = {"call": _call, "hook": _hook, "status": _status}
-
-
 def print_text(text: str) -> None:
     """Print a text that is safe. Raises OSError."""
     sys.stdout.write(text + "\n")
     sys.stdout.flush()
+
+
+_COMMANDS = {"call": _call, "hook": _hook, "status": _read, "catalog": _read, "why": _read}

@@ -1,0 +1,126 @@
+"""The short way of the commands that show what a running kernel knows: `status`, `catalog` and `why`.
+
+The kernel is asked over a blocking connection, and its answer is printed by the functions that the ordinary
+way uses. Output on a terminal and further options are left to the ordinary command line.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from flytui.cli.direct import OrdinaryWay, Words, open_root, print_all
+
+if TYPE_CHECKING:
+    from flycore.client.sync_client import SyncClient
+    from flycore.registry.paths import RootPaths
+
+
+def show(words: Words) -> int:
+    """Run the command and return its exit code. Raises OrdinaryWay."""
+    from flycore.client.sync_client import ConnectionEnded, NoDirectKernel
+
+    as_json = "--json" in words.options
+    if len(words.operands) != (words.command == "why") or (sys.stdout.isatty() and not as_json):
+        raise OrdinaryWay
+    places, client = open_root(words, viewer=True, notice=False)
+    try:
+        if words.command == "status":
+            return _status(places, client, as_json)
+        if words.command == "catalog":
+            return _catalog(client, as_json)
+        return _why(client, words.operands[0], as_json)
+    except (ConnectionEnded, NoDirectKernel, OSError):
+        raise OrdinaryWay from None
+    finally:
+        client.close()
+
+
+def _status(places: RootPaths, client: SyncClient, as_json: bool) -> int:
+    from flycore.client.sync_client import socket_path
+
+    answer = client.ask("gateway.status.get", {})
+    # The answer has more than the state, which the first message has alone.
+    kernel = {name: answer[name] for name in client.status}
+    document = {
+        "schema": "flytui.status/1",
+        "running": True,
+        "appRoot": str(places.app_root),
+        "socket": socket_path(places),
+        "kernel": kernel,
+        "waitingTrust": kernel["waitingTrust"],
+        "panic": kernel["panic"],
+        "heldBy": None,
+    }
+    if as_json:
+        import json
+
+        return print_all(json.dumps(document, indent=2))
+    from flytui.cli.status_text import status_lines
+
+    return _print_lines("\n".join(status_lines(document)).split("\n"))
+
+
+def _catalog(client: SyncClient, as_json: bool) -> int:
+    if as_json:
+        return print_all(client.ask("capability.catalog.get", {"text": True})["text"])
+    from flysafe.text import safe_text
+    from flytui.cli.catalog_text import HEADINGS, catalog_rows, closing_texts, opening_line
+    from flytui.cli.output import UNBOUNDED, plain_table, print_error
+
+    catalog = client.ask("capability.catalog.get", {"detail": True})["catalog"]
+    first = opening_line(client.status["waitingTrust"], bool(catalog["sidecars"]))
+    rows = [[safe_text(cell) for cell in row] for row in catalog_rows(catalog, everything=False)]
+    if not rows:
+        raise OrdinaryWay
+    lines = [safe_text(first)] if first else []
+    code = print_all("\n".join([*lines, *plain_table(HEADINGS, rows, UNBOUNDED)]))
+    for text in closing_texts(catalog, everything=False) if code == 0 else ():
+        print_error(text)
+    return code
+
+
+def _why(client: SyncClient, tool: str, as_json: bool) -> int:
+    try:
+        tool.encode("utf-8")
+    except UnicodeEncodeError:
+        raise OrdinaryWay from None
+    catalog = client.ask("capability.catalog.get", {"detail": True, "tool": tool})["catalog"]
+    if not catalog["capabilities"]:
+        raise OrdinaryWay  # which names similar tools
+    (view,), stability = catalog["capabilities"], catalog["capabilities"][0]["stability"]
+    changed = [text for sidecar in catalog["sidecars"] for text in sidecar["changed"]]
+    if as_json:
+        import json
+
+        document = {
+            "schema": "flytui.why/1",
+            "tool": tool,
+            "sidecar": view["sidecar"],
+            "decision": view["decision"],
+            "because": view["because"],
+            "stability": stability,
+            "changed": changed,
+            "nearest": [],
+        }
+        return print_all(json.dumps(document, indent=2))
+    import time
+
+    from flysafe.text import safe_text
+    from flytui.cli.output import UNBOUNDED
+    from flytui.text.ladder import changed_lines, headline, ladder_lines, policy_line
+    from flytui.text.lines import text_of
+
+    rows = [headline(tool, stability["effective"]), (), *ladder_lines(stability, time.time(), UNBOUNDED)]
+    lines = [text_of(row).rstrip() for row in rows]
+    if view["decision"]:
+        lines += map(safe_text, policy_line(view["decision"], view["because"]).split("\n"))
+    lines += [text_of(row).rstrip() for row in changed_lines(changed, UNBOUNDED)]
+    return print_all("\n".join(lines))
+
+
+def _print_lines(lines: list[str]) -> int:
+    """Print lines that are not safe yet, and return the exit code."""
+    from flysafe.text import safe_text
+
+    return print_all("\n".join(map(safe_text, lines)))
