@@ -1,7 +1,9 @@
 """P13: commands beside a running kernel, from exec to exit, against an interpreter that does nothing.
 
 `flytui call` of a warm tool that answers at once, with the tool's own time taken off; `flytui hook` with a
-command that only reads; `flytui status --json`. Commands that take the ordinary way are measured as well.
+command that only reads; `status`, `catalog` and `why`, as text and as JSON; help and a completion.
+A completion of a tool's name, which takes the ordinary way, is measured as well. After the kernel has ended,
+the commands that read are measured once more.
 Processor time of the command's own process is in the note: on a busy machine it says more than the wall time.
 """
 
@@ -31,17 +33,28 @@ ROUNDS = {"quick": 5, "full": 31}
 BARE = (sys.executable, "-I", "-c", "pass")
 FLYTUI = (str(Path(sys.executable).parent / "flytui"),)
 SERVE = "import os\nos.fsync = lambda descriptor: None\nfrom flytui.cli.main import main\nmain()\n"
-DIRECT = {
+COMMANDS = {
     "flytui hook, a command that only reads": ("hook", "claude-code"),
     "flytui call": ("call", TOOL, '{"path": "README.md"}', "--json"),
+    "flytui call, key=value": ("call", TOOL, "path=README.md", "--json"),
+    "flytui status": ("status",),
     "flytui status --json": ("status", "--json"),
-}
-ORDINARY = {
+    "flytui catalog": ("catalog",),
     "flytui catalog --json": ("catalog", "--json"),
     "flytui why": ("why", TOOL),
+    "flytui why --json": ("why", TOOL, "--json"),
     "flytui --help": ("--help",),
+    "flytui call --help": ("call", "--help"),
 }
-COMPLETION = "a completion"
+WITHOUT_KERNEL = {
+    "flytui status, no kernel": ("status",),
+    "flytui catalog --json, no kernel": ("catalog", "--json"),
+    "flytui why, no kernel": ("why", TOOL),
+}
+COMPLETIONS = {
+    "a completion": {"COMP_WORDS": "flytui cal", "COMP_CWORD": "1"},
+    "a completion of a tool's name": {"COMP_WORDS": "flytui call be", "COMP_CWORD": "2"},
+}
 
 
 def run(size: str) -> list[Row]:
@@ -51,8 +64,10 @@ def run(size: str) -> list[Row]:
         anyio.run(_trust, places, environ)
         event = Path(base) / "event.json"
         event.write_text(json.dumps(_event(places)))
+        commands = _Commands(places, environ, event)
         with _served(places, environ):
-            return _rows(_Commands(places, environ, event), ROUNDS[size])
+            beside = _rows(commands, {**COMMANDS, **dict.fromkeys(COMPLETIONS, ())}, ROUNDS[size])
+        return [*beside, *_rows(commands, WITHOUT_KERNEL, ROUNDS[size])]
 
 
 async def _trust(places: RootPaths, environ: dict[str, str]) -> None:
@@ -113,26 +128,26 @@ class _Commands:
         cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
         if done.returncode:
             raise RuntimeError(f"{argv}: {done.stderr.decode()}")
-        own = json.loads(done.stdout)["durationMs"] / 1000 if "call" in argv else 0.0
+        own = json.loads(done.stdout)["durationMs"] / 1000 if {"call", TOOL} <= set(argv) else 0.0
         return wall - own, cpu
 
 
-def _rows(commands: _Commands, rounds: int) -> list[Row]:
-    named = {name: (*FLYTUI, *words) for name, words in {**DIRECT, **ORDINARY}.items()}
-    completing = {"_FLYTUI_COMPLETE": "bash_complete", "COMP_WORDS": "flytui cal", "COMP_CWORD": "1"}
-    measured: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in (*named, COMPLETION)}
+def _rows(commands: _Commands, measured: dict[str, tuple[str, ...]], rounds: int) -> list[Row]:
+    figures: dict[str, list[tuple[float, float, float, float]]] = {name: [] for name in measured}
     for round_ in range(rounds + 1):  # the first one warms up
-        for name, figures in measured.items():
+        for name, words in measured.items():
+            completing = COMPLETIONS.get(name)
+            environ = None if completing is None else {"_FLYTUI_COMPLETE": "bash_complete", **completing}
             bare = commands.run(BARE)
-            ran = commands.run(FLYTUI, completing) if name == COMPLETION else commands.run(named[name])
+            ran = commands.run((*FLYTUI, *words), environ)
             if round_:
-                figures.append((*ran, ran[0] / bare[0], ran[1] / bare[1]))
-    return [_row(name, figures) for name, figures in measured.items()]
+                figures[name].append((*ran, ran[0] / bare[0], ran[1] / bare[1]))
+    return [_row(name, found) for name, found in figures.items()]
 
 
 def _row(name: str, figures: list[tuple[float, float, float, float]]) -> Row:
     walls, _, ratios, cpu_ratios = zip(*figures, strict=True)
-    most = 4.0 if name == COMPLETION else 5.0
+    most = 4.0 if name in COMPLETIONS else 5.0
     return Row(
         goal="P13",
         name=name,
