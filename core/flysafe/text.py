@@ -14,10 +14,10 @@ from functools import cache
 OPEN, CLOSE = "\u27e6", "\u27e7"
 """The brackets of a token."""
 
-# Three tables, so that ordinary text costs little: _PLAIN accepts whole blocks that are harmless, _CONTROLS
+# Three tables, so that ordinary text costs little: PLAIN accepts whole blocks that are harmless, _CONTROLS
 # has what is never drawn, and `dangerous()` decides exactly on everything else.
 
-_PLAIN = (
+PLAIN = (
     "[ -~\u00a0-\u00ac\u00ae-\u02ff\u0388-\u038a\u038e-\u03a1\u03a3-\u0482\u048a-\u052f\u1e00-\u1eff"
     "\u2010-\u2027\u2030-\u205e\u20a0-\u20bf\u2100-\u218b\u2190-\u23ff\u2500-\u27bf"
     "\u3000-\u3029\u3030-\u303f\u3041-\u3096\u309b-\u30ff\u4e00-\u9fff\uac00-\ud7a3\uff01-\uff9f"
@@ -71,7 +71,7 @@ def dangerous() -> re.Pattern[str]:
     base. Matching is linear in the length of the text.
     """
     # The tables of this Python may be older than the characters that are named above, so both are used.
-    # Building takes about 20 ms, which only text beyond _PLAIN has to wait for.
+    # Building takes about 20 ms, which only text beyond PLAIN has to wait for.
     points = range(_PLANES)
     hidden = [
         point for point in points if not chr(point).isprintable() and unicodedata.category(chr(point)) != "Zs"
@@ -113,7 +113,7 @@ def safe_text(text: str) -> str:
     """
     if text.isascii():
         return text if text.isprintable() else _ASCII_CONTROL.sub(_token_of, text)
-    if _compiled(_PLAIN).fullmatch(text):
+    if _compiled(PLAIN).fullmatch(text):
         return text
     return dangerous().sub(_token_of, text)
 
