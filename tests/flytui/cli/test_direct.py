@@ -22,7 +22,6 @@ from flycore.client import sync_client
 from flycore.client.sync_client import ConnectionEnded, NoDirectKernel, SyncClient
 from flytui.cli import direct
 from flytui.cli.direct import Words, read_words
-from kits.command import PYTHON
 from kits.command_line import REGISTRY, Desk, until
 
 HEAVY = (
@@ -110,15 +109,9 @@ def test_beside_a_kernel_little_is_imported(beside: Desk, words: tuple[str, ...]
 
 
 def ordinary(desk: Desk, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    """The same command without the short way, forked: of this one only the output counts.
-
-    The short way has a process of its own each time. Forked commands are one caller to the kernel, which
-    pauses a caller whose same call has failed three times.
-    """
+    """The same command without the short way."""
     program = "import sys\nfrom flytui.cli.root_command import run\nsys.exit(run())\n"
-    done = PYTHON.run(["-c", program, *words], desk.environ, desk.root, given.encode(), 60)
-    out, err = done.stdout.decode(), done.stderr.decode()
-    return subprocess.CompletedProcess(done.args, done.returncode, out, err)
+    return ran(desk, *words, given=given, program=program)
 
 
 def without_changing(text: str) -> str:
