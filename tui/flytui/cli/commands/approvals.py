@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from flycore.rpc.methods import Client
 
 WIDEST_CARD = 110
+HEADINGS = ("ID", "RISK", "STATE", "ASKED", "CALLER", "TOOL", "EFFECT")
 NO_KERNEL = "no kernel runs on this root, so no request waits: flytui opens a console"
 
 
@@ -88,18 +89,7 @@ def list_requests(invocation: Invocation) -> int:
     elif not asks:
         print_line("no request for approval")
     else:
-        rows = [
-            (
-                ask.request.id,
-                ask.request.risk.value,
-                ask.request.tool,
-                str(ask.request.caller),
-                clock_time(ask.request.asked_at),
-                _outcome_text(ask),
-            )
-            for ask in asks
-        ]
-        print_table(invocation, ("ID", "RISK", "TOOL", "CALLER", "ASKED", "STATE"), rows)
+        print_table(invocation, HEADINGS, [_row(ask) for ask in asks])
     return 0
 
 
@@ -115,6 +105,23 @@ def _read_waiting(invocation: Invocation) -> tuple[tuple[Ask, ...], tuple[Questi
         return await client.asks(), await client.questions()
 
     return query_kernel(invocation.places(), both)
+
+
+def _row(ask: Ask) -> tuple[str, ...]:
+    """A request in the list, its effect as the card says it."""
+    from flytui.text.caller import caller_name
+    from flytui.text.card import effect_text
+
+    request = ask.request
+    return (
+        request.id,
+        request.risk.value,
+        ask.state.value,
+        clock_time(request.asked_at),
+        caller_name(request.caller),
+        request.tool,
+        effect_text(request),
+    )
 
 
 def _outcome_text(ask: Ask) -> str:
