@@ -94,6 +94,9 @@ _TAB = f"{OPEN}U+0009{CLOSE}"
 _LONGEST_RUN = 8
 """More spaces than this in a row could move what follows off the screen."""
 
+LONGEST_INDENT = 40
+"""The most spaces at the beginning of a line that `indented_text` keeps: half of a narrow screen."""
+
 
 def token(character: str) -> str:
     """Return the token of one character."""
@@ -142,6 +145,19 @@ def strict_text(text: str) -> str:
 
         safe = mark_lookalikes(safe)
     return _long_runs().sub(_draw_run, safe)
+
+
+def indented_text(text: str) -> str:
+    """Return `strict_text` of one line of a text whose lines are indented, with its indent as it is.
+
+    Up to `LONGEST_INDENT` spaces in front of a character stay spaces: what follows them is still on the
+    screen. Different texts stay different.
+    """
+    body = text.lstrip(" ")
+    indent = len(text) - len(body)
+    if not body or indent > LONGEST_INDENT:
+        return strict_text(text)
+    return text[:indent] + strict_text(body)
 
 
 @cache

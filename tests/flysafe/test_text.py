@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flysafe.text import PLAIN, line_filter, safe_lines, safe_text, strict_text
+from flysafe.text import PLAIN, indented_text, line_filter, safe_lines, safe_text, strict_text
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 STRINGS = 200_000 if FULL else 20_000
@@ -127,6 +127,16 @@ def test_strict_text_is_injective() -> None:
         assert seen.setdefault(shown, text) == text
 
 
+@pytest.mark.suite
+def test_indented_text_is_injective() -> None:
+    seen: dict[str, str] = {}
+    for at, text in enumerate(random_texts()):
+        given = " " * (0, 3, 12, 40, 41)[at % 5] + text
+        shown = indented_text(given)
+        assert untoken(shown) == given
+        assert seen.setdefault(shown, given) == given
+
+
 def test_no_more_than_two_marks_stand_in_a_row() -> None:
     for text in random_texts():
         run = 0
@@ -220,6 +230,23 @@ def test_ordinary_text_stays_readable(text: str) -> None:
 )
 def test_what_misleads_is_a_token(text: str, shown: str) -> None:
     assert strict_text(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (" " * 12 + "steps:", " " * 12 + "steps:"),
+        (" " * 40 + "a" + " " * 9 + "b", " " * 40 + "a⟦U+0020×9⟧b"),
+        (" " * 41 + "a", "⟦U+0020×41⟧a"),
+        (" " * 12, "⟦U+0020×12⟧"),
+        (" " * 12 + "\u200b", " " * 12 + "⟦U+200B⟧"),
+        (" " * 12 + "\u00a0", " " * 12 + "⟦U+00A0⟧"),
+        ("\t" * 12 + "x", "⟦U+0009×12⟧x"),
+        ("p\u0430y", "p⟦U+0430⟧y"),
+    ],
+)
+def test_the_indent_of_a_line_stays_where_it_hides_nothing(text: str, shown: str) -> None:
+    assert indented_text(text) == shown
 
 
 def test_the_line_filter_keeps_widths_and_lets_no_control_through() -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TextIO
 
-from flysafe.text import safe_lines, safe_text, strict_text
+from flysafe.text import indented_text, safe_lines, safe_text, strict_text
 
 if TYPE_CHECKING:
     from flycore.model.catalog import Catalog
@@ -50,11 +50,11 @@ def _echo(line: str, *, err: bool = False) -> None:
     stream.flush()
 
 
-def print_strict(text: str) -> None:
-    """Print text on which a person decides. Look-alike letters and long runs of spaces become tokens as
-    well."""
+def print_strict(text: str, *, indented: bool = False) -> None:
+    """Print text on which a person decides. Look-alike letters and long runs of spaces become tokens as well,
+    but for the spaces at the beginning of a line of an `indented` text."""
     for line in text.split("\n"):
-        _echo(strict_text(line))
+        _echo(indented_text(line) if indented else strict_text(line))
 
 
 def print_error(text: str) -> None:

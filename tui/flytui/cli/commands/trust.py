@@ -85,7 +85,7 @@ def _print_items(items: tuple[TrustItem, ...]) -> None:
     for item in items:
         print_strict(f"{item.sidecar}{'  (changed since it was trusted)' if item.changed else ''}")
         for line in item.lines:
-            print_strict(f"  {line}")
+            print_strict(f"  {line}", indented=True)
         if item.difference:
             print_line("  what differs from the value trusted last, which stays in use:")
         for line in item.difference:

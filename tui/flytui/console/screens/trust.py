@@ -12,7 +12,7 @@ from typing import Any
 from flycore.model.enums import Risk
 from flycore.model.errors import FlyError
 from flycore.model.question import TrustItem
-from flysafe.text import strict_text
+from flysafe.text import indented_text
 from flytui.console.screens.armed import key_lines_with_state
 from flytui.console.screens.armed_table import CURSOR_CELLS, ArmedTable, TableEntry
 from flytui.console.screens.arming import ArmingState, KeyEffect
@@ -166,6 +166,6 @@ def _detail_lines(item: TrustItem, width: int) -> list[StyledLine]:
     if item.changed:
         rows += wrap(line(indent, span(_change_label(item), Tone.WARN)), width, _INDENT + 2)
     for text in item.lines:
-        rows += wrap(line(indent, StyledText(strict_text(text))), width, _INDENT + 2)
+        rows += wrap(line(indent, StyledText(indented_text(text))), width, _INDENT + 2)
     rows += wrap(line(indent, span(f"sha256 {item.digest}", Tone.DIM)), width, _INDENT + 2)
     return [*rows, ()]
