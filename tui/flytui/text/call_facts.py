@@ -11,6 +11,7 @@ from flycore.model.caller import Caller
 from flycore.model.catalog import Catalog
 from flycore.model.enums import Phase, RequestState
 from flycore.model.json import Json, JsonObject
+from flytui.text.caller import caller_name
 from flytui.text.labels import milliseconds_text
 
 MOST_INPUT_CHARACTERS = 16_384
@@ -50,7 +51,10 @@ def parsed_input(text: str) -> JsonObject | None:
 
 
 def caller_text(caller: Caller | str) -> str:
-    """Who asked, without the number of the process: `claude via mcp`."""
+    """Who asked: its name in a person's words where that is known, as on the card; else the program without
+    the number of the process, such as `claude via mcp`."""
+    if isinstance(caller, Caller) and caller.name:
+        return caller_name(caller)
     return _PROCESS.sub("", str(caller))
 
 

@@ -315,7 +315,10 @@ def matching_calls(
 
     def matches(call: Activity) -> bool:
         def text_of(key: str) -> str:
-            texts = {"caller": f"{call.caller} {call.caller.claims}", "tool": call.tool}
+            texts = {
+                "caller": f"{call.caller} {caller_text(call.caller)} {call.caller.claims}",
+                "tool": call.tool,
+            }
             return (texts.get(key) or _searched_text(call, effect_of(call))).casefold()
 
         return record_filter.matches(text_of, lambda: call.started_at)
@@ -336,6 +339,7 @@ def _searched_text(call: Activity, effect: str) -> str:
         call.tool,
         call.sidecar or "",
         str(call.caller),
+        caller_text(call.caller),
         call.caller.claims,
         call.call_id,
         call.parent_call_id,

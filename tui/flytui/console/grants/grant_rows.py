@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from flycore.model.approval import Lease, StandingRule
 from flycore.model.enums import Decision, LeaseScope
 from flycore.model.question import Block
+from flytui.text.caller import caller_name
 from flytui.text.labels import age, duration, plural
 from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, truncated, wrapped
 
@@ -19,7 +20,7 @@ _DECISIONS = {Decision.ALLOW: Tone.GOOD, Decision.ASK: Tone.WARN, Decision.DENY:
 
 def grant_columns(cells: Sequence[StyledText], width: int) -> StyledLine:
     """The cells side by side. Where the line is too narrow, its end is cut; Enter shows everything."""
-    sizes = (26, 13, 9, 8, 12) if width < 90 else (34, 24, 9, 9, 13)
+    sizes = (24, 16, 8, 5, 11) if width < 90 else (34, 24, 9, 9, 13)
     row: StyledLine = ()
     for cell, size in zip(cells, sizes, strict=False):
         row = (*row, *padded((cell,), size), StyledText(" "))
@@ -54,7 +55,7 @@ class LeaseRow:
         used = f"{lease.used} of {lease.used + lease.calls_left}"
         cells = (
             span(_coverage(lease), Tone.STRONG),
-            span(lease.caller),
+            StyledText(caller_name(lease.caller)),
             span(used),
             span(_since(lease.last_used, self.now), Tone.DIM),
             span(_time_left(lease, self.now), Tone.ACCENT),
