@@ -162,7 +162,7 @@ class BatchScreen(ArmedTable[None]):
             return
         caller = ask.request.caller
         asks = tuple(one for one in self._asks if one.request.caller.key == caller.key)
-        title = f"Deny {plural(len(asks), 'request')} of {caller}"
+        title = f"Deny {plural(len(asks), 'request')} of {caller_name(caller)}"
         note = "Each of them, whatever its risk. The caller gets what you write."
         prompt = TextPromptScreen(title, note, "deny all and send", "back to the table")
         self.app.push_screen(prompt, self._denial_callback(asks))
@@ -264,7 +264,7 @@ class BatchScreen(ArmedTable[None]):
         if self._ticked:
             pairs.append((APPROVE_TICKED, f"approve the {len(self._ticked)} ticked…"))
         if ask is not None:
-            pairs.append((DENY_CALLER, f"deny all of {ask.request.caller.program}…"))
+            pairs.append((DENY_CALLER, f"deny all of {caller_name(ask.request.caller)}…"))
         return [*wrapped(rows, width, 3), *wrap(keys_line([*pairs, ("Esc", "back")]), width)]
 
 
@@ -327,8 +327,6 @@ def _entry_title(ask: Ask, width: int) -> list[StyledLine]:
     indent = " " * _INDENT
     title = line(
         StyledText(indent),
-        StyledText(strict_text(request.tool), Tone.STRONG),
-        span(f"  {caller_name(request.caller)}"),
         StyledText(strict_text(request.tool), Tone.STRONG),
         span(f"  {caller_name(request.caller)}"),
     )
