@@ -69,12 +69,14 @@ class RequestRow:
     def draw(self, width: int) -> StyledLine:
         """The row: state, risk, tool, time, number, effect, caller. A narrow row has no time."""
         request = self.ask.request
+        # A narrow row keeps its room for the effect.
+        narrow = width < 90
         cells: list[tuple[StyledText, int]] = [
-            (label_span(_STATE_LABELS[self.ask.state]), 12),
-            (label_span(RISK_LABELS[request.risk]), 5),
+            (label_span(_STATE_LABELS[self.ask.state]), 11 if narrow else 12),
+            (label_span(RISK_LABELS[request.risk]), 4 if narrow else 5),
         ]
-        cells += [(span(request.tool, Tone.STRONG), 20 if width < 90 else 24)]
-        cells += [(span(self._when(), Tone.DIM), 12)] if width >= 70 else []
+        cells += [(span(request.tool, Tone.STRONG), 17 if narrow else 24)]
+        cells += [(span(self._when(), Tone.DIM), 10 if narrow else 12)] if width >= 70 else []
         row: StyledLine = ()
         for cell, size in cells:
             row = (*row, *padded((cell,), size), StyledText(" "))

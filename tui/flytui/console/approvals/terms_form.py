@@ -91,10 +91,12 @@ def form_after_key(form: TermsForm, key: str) -> TermsForm | None:
 
 
 def pin_fields(request: ApprovalRequest) -> tuple[TermsField, ...]:
-    """A field for each key of the input whose value is not masked."""
+    """A field for each key of the input whose value is not masked, in the order of the card."""
+    order = {name: at for at, name in enumerate(request.fields)}
+    keys = sorted(pinnable_keys(request), key=lambda key: order.get(key, len(order)))
     return tuple(
         TermsField(f"{PIN}{key}", key, ("anything", f"exactly {_json_line(request.subject.input[key])}"))
-        for key in pinnable_keys(request)
+        for key in keys
     )
 
 

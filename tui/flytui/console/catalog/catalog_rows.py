@@ -43,6 +43,9 @@ _STATE_CELLS = 13
 _RISK_CELLS = 4
 SHORTEST_NAME, LONGEST_NAME = 16, 30
 """The least and the most cells of the column TOOL."""
+LONGEST_NARROW_NAME = 22
+"""The most cells of that column in a window that is narrower than `_MIDDLE`."""
+_MIDDLE = 100
 LONGEST_WHY = 80
 """Cells of a sentence for which other columns and the ladder make room; a longer one is cut, and the details
 have all of it."""
@@ -211,7 +214,9 @@ def _in_columns(cells: dict[str, StyledLine], width: int, needs: TextNeeds) -> S
 
 def _column_sizes(width: int, needs: TextNeeds) -> dict[str, int]:
     """State, tool and risk; then those of the spare columns that leave the sentences the room they need."""
-    sizes = {"STATE": _STATE_CELLS, "TOOL": needs.tool, "RISK": _RISK_CELLS}
+    # One long name must not take the room of every sentence in a narrow window.
+    tool = needs.tool if width >= _MIDDLE else min(needs.tool, LONGEST_NARROW_NAME)
+    sizes = {"STATE": _STATE_CELLS, "TOOL": tool, "RISK": _RISK_CELLS}
     spare = width - needs.columns
     for name, cells in _SPARE_COLUMNS.items():
         if cells < spare:
