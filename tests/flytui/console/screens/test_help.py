@@ -57,3 +57,15 @@ async def test_the_help_key_in_the_help_opens_the_search_and_escape_leaves_it() 
         assert isinstance(app.screen, MainScreen)
         await press(pilot, "question_mark", "q")
         assert isinstance(app.screen, MainScreen)
+
+
+async def test_the_key_line_has_the_keys_of_the_search_while_it_is_written() -> None:
+    async with console(world(), HandClock()) as (app, pilot):
+        await press(pilot, "question_mark")
+        assert "s search" in drawn(app, "#keys")
+        await press(pilot, "s", *"deny")
+        assert drawn(app, "#keys") == " Enter keep the search  Esc clear it"
+        await press(pilot, "enter")
+        assert "s search" in drawn(app, "#keys")
+        await press(pilot, "s", "escape")
+        assert "s search" in drawn(app, "#keys")

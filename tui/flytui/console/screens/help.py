@@ -9,6 +9,7 @@ from textual import on
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Input
 
 from flytui.console.key_table import SECTIONS, KeySection
@@ -84,7 +85,7 @@ class HelpScreen(PageScreen):
     def action_search(self) -> None:
         """Open the line to write in."""
         self._search.display = True
-        self.set_focus(self._search)
+        self._focus(self._search)
 
     def action_close(self) -> None:
         """Clear the search where there is one; close the page where there is none."""
@@ -92,7 +93,7 @@ class HelpScreen(PageScreen):
             self.dismiss()
             return
         self._search.value, self._search.display = "", False
-        self.set_focus(self._page)
+        self._focus(self._page)
 
     @on(Input.Changed, "#help-search")
     def _on_search_changed(self, event: Input.Changed) -> None:
@@ -103,12 +104,20 @@ class HelpScreen(PageScreen):
     @on(Input.Submitted, "#help-search")
     def _on_search_submitted(self, event: Input.Submitted) -> None:
         event.stop()
-        self.set_focus(self._page)
+        self._focus(self._page)
+
+    def _focus(self, widget: Widget) -> None:
+        """Give the keys to that widget, and show which ones it has."""
+        self.set_focus(widget)
+        self.changed(frozenset())
 
     def _lines(self, width: int) -> list[StyledLine]:
         return help_lines(self._state.keys, self._here, width, self._search.value)
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
+        if self.focused is self._search:
+            pairs = [("Enter", "keep the search"), ("page.close", "clear it")]
+            return [keys_fitting(self._state.keys.hints(pairs), width)]
         pairs = [("help.search", "search"), ("↑↓ PgUp PgDn", "scroll"), ("page.close", "back")]
         return [keys_fitting(self._state.keys.hints(pairs), width)]
 
