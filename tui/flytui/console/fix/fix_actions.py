@@ -167,8 +167,11 @@ class FixActions(Vertical):
         """Show the starter registry, and write it once the person has confirmed it. A project that has a
         registry gets none."""
         catalog, programs = self._state.catalog, self._state.terminal_programs
-        if catalog is None or programs is None:
+        if programs is None:
             self._notice("flytui init writes a first registry")
+            return
+        if catalog is None:
+            self._notice("the catalog is still being read; then i works")
             return
         if any(view.entry.source.value == "project" for view in catalog.sidecars):
             self._notice("this project has a registry; i is for a folder without one")
