@@ -51,6 +51,21 @@ TITLE = "~/shop"
 PATIENCE = 60.0
 AGENT = Caller(door="socket", program="agent", executable="/usr/bin/agent", pid=4121, started=1)
 WINDOW = "notes"
+LETTERS = (
+    "-fa",
+    "DejaVu Sans Mono",
+    "-fs",
+    "40",
+    "-geometry",
+    "10x4+300+120",
+    "-bg",
+    "#fdf6e3",
+    "-fg",
+    "#073642",
+)
+"""How the window writes: so large that its words can be read in a picture of half blocks."""
+NOTES = r"printf '\033[30;46m NOTES    \033[0m\n- tea\n'; stty -echo; exec cat"
+"""What the window shows before anything is typed into it."""
 NEEDED = {"Xvfb": "xvfb", "xterm": "xterm", "xdotool": "xdotool"}
 """Maps each program that is needed to its Debian package."""
 
@@ -141,7 +156,7 @@ def desktop() -> Iterator[str]:
     try:
         display = f":{os.read(reading, 16).decode().strip()}"
         environ = {**os.environ, "DISPLAY": display}
-        window = subprocess.Popen(["xterm", "-T", WINDOW, "-e", "cat"], env=environ)
+        window = subprocess.Popen(["xterm", "-T", WINDOW, *LETTERS, "-e", "sh", "-c", NOTES], env=environ)
         try:
             search = ["xdotool", "search", "--sync", "--onlyvisible", "--name", WINDOW]
             subprocess.run([*search, "windowfocus", "--sync"], env=environ, check=True, timeout=PATIENCE)
@@ -212,7 +227,7 @@ async def take_pictures(places: RootPaths) -> None:
         await picture_catalog(scene)
         await picture_form(scene)
         await picture_doctor(scene)
-        call("computer.keyboard", "note what is open", action="type", text="milk, bread\n", window=WINDOW)
+        call("computer.keyboard", "note what is open", action="type", text="- milk\n", window=WINDOW)
         await picture_card(scene)
         await picture_activity(scene, call)
         await picture_screenshot(scene, call)
