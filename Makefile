@@ -8,7 +8,7 @@ BIN := .venv/bin
 RUN_STAMP := .venv/.run-stamp
 DEV_STAMP := .venv/.dev-stamp
 
-.PHONY: run test suites lint bench docs-images clean
+.PHONY: run test suites lint bench screens docs-images clean
 
 run: $(RUN_STAMP)
 	@$(BIN)/flytui --root .
@@ -30,6 +30,10 @@ lint: $(DEV_STAMP)
 bench: $(DEV_STAMP)
 	$(BIN)/python -m bench
 
+# Every screen at all widths, in 24-bit and 256 colours, dark and light, as SVG; see tests/flytui/console/test_screens.py.
+screens: $(DEV_STAMP)
+	FLYTUI_SCREENS=$(CURDIR)/.screens $(BIN)/python -m pytest -q -n auto tests/flytui/console/test_screens.py
+
 docs-images: $(DEV_STAMP)
 	$(BIN)/python docs/make_images.py
 
@@ -45,4 +49,4 @@ $(DEV_STAMP): .venv/bin/python pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' && touch $@ $(RUN_STAMP)
 
 clean:
-	rm -rf .venv bench/.build
+	rm -rf .venv bench/.build .screens

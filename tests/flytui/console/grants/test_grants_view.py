@@ -64,7 +64,7 @@ async def test_every_kind_is_listed_with_who_use_end_and_origin() -> None:
     for words in (
         "leases",
         "computer.mouse",
-        "claude (pid 4121)",
+        "claude",
         "3 of 10",
         "12s",
         "in 4:10",
