@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kits.command_line import Desk, until
+from kits.command_line import Desk
 
 
 def test_a_request_is_listed_with_its_effect_and_its_caller(desk: Desk) -> None:
@@ -10,7 +10,7 @@ def test_a_request_is_listed_with_its_effect_and_its_caller(desk: Desk) -> None:
     with desk.terminal() as console:
         console.until("policy ok")
         call = desk.start("call", "try.echo", "message=hello there")
-        until("the request", lambda: desk.document("approvals")["asks"])
+        console.until_so("the request", lambda: bool(desk.document("approvals")["asks"]))
         [ask] = desk.document("approvals")["asks"]
         heading, row = desk.run("approvals", "list").stdout.splitlines()
         assert heading.split() == ["ID", "RISK", "STATE", "ASKED", "CALLER", "TOOL", "EFFECT"]
@@ -19,4 +19,4 @@ def test_a_request_is_listed_with_its_effect_and_its_caller(desk: Desk) -> None:
         assert '"hello there"' in ask["request"]["effect"]
         assert "(pid" not in row
         call.terminate()
-        call.wait(60)
+        call.communicate(timeout=60)
