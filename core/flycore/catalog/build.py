@@ -11,21 +11,24 @@ import msgspec
 from flycore.catalog.bindings import resolve_bindings
 from flycore.catalog.builtin import KNOWN, is_builtin_name
 from flycore.catalog.builtin_tools import builtin_view
+from flycore.catalog.dialect import in_dialect
 from flycore.catalog.fixes import NO_MACHINE, Machine
 from flycore.catalog.mcp_capabilities import missing_names, offered_capability, untrusted_names
 from flycore.catalog.plan_capabilities import plan_capability, plan_names
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.reasons import quota_limited
-from flycore.catalog.registry_capability import capability_from_spec, greater_risk
+from flycore.catalog.registry_capability import capability_from_spec, describes_itself, greater_risk
 from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.snapshot import (
     SidecarFacts,
+    dialect_of,
     effective,
     missing_stability,
     sidecar_stability,
     tool_variant_key,
     with_tools,
 )
+from flycore.catalog.unavailable_answers import UnavailableAnswer
 from flycore.model.catalog import Capability, CapabilityView, Catalog, SidecarView
 from flycore.model.described import Described
 from flycore.model.enums import Decision, Effective, Kind, Level, SandboxState, Source
@@ -68,6 +71,8 @@ class CatalogFacts:
     sandbox: Mapping[str, SandboxReport] = field(default_factory=dict)
     lacking: Mapping[str, Mapping[str, Refusals]] = field(default_factory=dict)
     """What the last call of each tool was refused, by sidecar and tool."""
+    answered: Mapping[str, Mapping[str, UnavailableAnswer]] = field(default_factory=dict)
+    """The tools that answered their last call with `unavailable`, by sidecar and tool."""
     changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """For an entry whose changed value waits for trust: the difference from the last trusted value, which is
     the one in `registry`."""
@@ -103,9 +108,10 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
     sidecars: list[SidecarView] = []
     views: dict[str, CapabilityView] = {}
     for entry in facts.registry.entries:
+        dialect = dialect_of(entry, facts.probes.get(entry.id))
         capabilities = {
             name: _as_risky_as(capability, entry, users)
-            for name, capability in _offered_tools(entry, winners)
+            for name, capability in _offered_tools(entry, winners, dialect)
         }
         known = _facts_of(facts, entry, capabilities)
         whole = sidecar_stability(known)
@@ -170,16 +176,23 @@ def _offering_sidecars(registry: Registry) -> dict[str, str]:
     return winners
 
 
-def _offered_tools(entry: SidecarEntry, winners: Mapping[str, str]) -> Iterator[tuple[str, Capability]]:
-    """Yield the capabilities that the entry offers, by name. A faulty claim of an invalid entry gives
-    none."""
+def _offered_tools(
+    entry: SidecarEntry, winners: Mapping[str, str], dialect: str
+) -> Iterator[tuple[str, Capability]]:
+    """Yield the capabilities that the entry offers, by name, as programs of its dialect offer them. A faulty
+    claim of an invalid entry gives none."""
     for claim in entry.tools:
         if winners[claim.name] != entry.id or is_builtin_name(claim.name) or claim.name in plan_names():
             continue
         try:
             offered = entry.kind in (Kind.MCP, Kind.EXECUTABLE)
-            described = offered_capability if offered else capability_from_spec
-            yield claim.name, described(claim, entry.id)
+            if offered:
+                yield claim.name, offered_capability(claim, entry.id)
+                continue
+            capability = capability_from_spec(claim, entry.id)
+            # An entry that describes the tool itself has said which fields its program reads.
+            own = describes_itself(claim)
+            yield claim.name, capability if own or not dialect else in_dialect(capability, dialect)
         except (KeyError, msgspec.ValidationError):
             if claim.name in KNOWN:
                 yield claim.name, KNOWN[claim.name]
@@ -229,6 +242,7 @@ def _facts_of(
         runtime=facts.runtime.get(entry.id, READY),
         sandbox=facts.sandbox.get(entry.id),
         lacking=facts.lacking.get(entry.id, {}),
+        answered=facts.answered.get(entry.id, {}),
         exceeded=facts.exceeded.get(entry.id, ()),
         minimum=facts.minimum,
         least=facts.least.get(entry.id, Level.NONE),

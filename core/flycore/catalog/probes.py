@@ -46,7 +46,7 @@ SENTENCE = 400
 STDERR = 4_096
 """Characters that are kept of the end of a sidecar's error output."""
 LONGEST_PROTOCOL = 40
-"""Characters that are kept of the name of a protocol."""
+"""Characters that are kept of the name of a protocol or a dialect."""
 SLOW_SHARE = 0.5
 """A healthy answer that took more than this share of its time limit counts as slow."""
 _STATES = {state.value: state for state in ProbeState} | {"available": ProbeState.HEALTHY}
@@ -82,6 +82,7 @@ def read_answer(entry: SidecarEntry, answer: ProbeAnswer, *, timeout_ms: int, at
         stderr_tail=answer.stderr_tail[-STDERR:],
         tools=_tools(entry, answer.fields.get("tools")),
         protocol=_text(answer.fields.get("protocol"))[:LONGEST_PROTOCOL],
+        dialect=_text(answer.fields.get("dialect"))[:LONGEST_PROTOCOL],
     )
     state, reason = _judge_answer(entry, answer, timeout_ms)
     return ProbeFinding(state=state, reason=reason, evidence=evidence)

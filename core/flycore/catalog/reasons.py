@@ -251,9 +251,39 @@ def dialect_unknown(entry: SidecarEntry, tool: str) -> Reason:
         message=f"it is not known which fields {entry.id} reads for {tool}: it may ignore some of the "
         "input, and answer success without having acted",
         remedy=f'give {tool} in "tools" at {where(entry, "tools")} the inputSchema that its program reads: '
-        f'{{"name": "{tool}", "inputSchema": {{…}}}}. If it reads the fields that flytui inspect {tool} '
+        f'{{"name": "{tool}", "inputSchema": {{…}}}}; or write "dialect": "flyflor" into the entry, if the '
+        f"program is one of Flyflor's. If it reads the fields that flytui inspect {tool} "
         'shows, let its probe answer "protocol": "process-json/1"',
         fix=edit_fix(entry, "tools", f"describe {tool} as its program reads it"),
+    )
+
+
+def no_arguments(entry: SidecarEntry, tool: str, why: str, key: str) -> Reason:
+    """Return the reason for a tool whose actions another program does, which `config` names at `key`, and of
+    which it is not known how it is told."""
+    return Reason(
+        code=ReasonCode.DELEGATE_MISSING,
+        dimension="probe",
+        message=why,
+        remedy=f'write "{key}": "xdotool" into config at {where(entry, "config")}; for another program give '
+        f'{tool} in "tools" at {where(entry, "tools")} the inputSchema that it reads: {{"name": "{tool}", '
+        '"inputSchema": {"type": "object", "properties": {"args": {"type": "array", "items": {"type": '
+        '"string"}}}, "required": ["args"]}}',
+        fix=edit_fix(entry, "config", "name the program that acts"),
+    )
+
+
+def answered_unavailable(entry: SidecarEntry, tool: str, said: str, hint: str) -> Reason:
+    """Return the reason for a tool that answered its last call with `unavailable`. `said` and `hint` are its
+    own words."""
+    words = f"; it says what helps: {hint}" if hint else ""
+    return Reason(
+        code=ReasonCode.ANSWERED_UNAVAILABLE,
+        dimension="runtime",
+        message=f"{tool} answered its last call that it is unavailable: {said}{words}",
+        remedy=f"give it what it lacks; its entry is at {where(entry)}. The next call that succeeds clears "
+        f"this, and so does asking it again: R in the console, or flytui doctor",
+        fix=edit_fix(entry, "config", "give it what it lacks"),
     )
 
 

@@ -193,6 +193,7 @@ def _self_described(own: Capability, spec: _Spec) -> Capability:
         effect="",
         effects={},
         examples=(),
+        proofs=(),
         risk=max(risks, key=lambda risk: risk.rank),
         risk_when=(),
         input_schema=spec.input_schema,

@@ -24,10 +24,12 @@ import msgspec
 
 from flycore.catalog import reasons
 from flycore.catalog.builtin import KNOWN
+from flycore.catalog.dialect import arguments_problem, dialect_names, tool_dialect
 from flycore.catalog.fixes import NEEDED, NO_MACHINE, Machine, of_probe
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.registry_capability import describes_itself
 from flycore.catalog.runtime import READY, RuntimeFinding
+from flycore.catalog.unavailable_answers import UnavailableAnswer
 from flycore.catalog.version import check_versions
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Severity
@@ -93,8 +95,12 @@ def _degraded(stability: Stability) -> bool:
         or (stability.version is VersionState.UNKNOWN and declares_package(stability.evidence.version))
         or stability.upgrade is UpgradeState.STAGED
         or stability.sandbox is SandboxState.QUOTA_LIMITED
-        or any(reason.code is ReasonCode.PERMISSION_MISSING for reason in stability.reasons)
+        or any(reason.code in _DEGRADING for reason in stability.reasons)
     )
+
+
+_DEGRADING = frozenset((ReasonCode.PERMISSION_MISSING, ReasonCode.ANSWERED_UNAVAILABLE))
+"""Reasons of single tools that no dimension has a state for."""
 
 
 def declares_package(evidence: VersionEvidence | None) -> bool:
@@ -148,6 +154,8 @@ class SidecarFacts:
     blocked: frozenset[str] = frozenset()
     lacking: Mapping[str, Refusals] = field(default_factory=dict)
     """What the last call was refused, by tool."""
+    answered: Mapping[str, UnavailableAnswer] = field(default_factory=dict)
+    """The tools that answered their last call with `unavailable`, with what they said."""
     changed_tools: Mapping[str, bool] = field(default_factory=dict)
     """Tools of an MCP server that wait for a person, and whether each is new."""
     gone_tools: frozenset[str] = frozenset()
@@ -236,9 +244,10 @@ def tool_variant_key(facts: SidecarFacts, tool: str) -> Hashable:
         tool in facts.blocked,
         tool if tool in facts.changed_tools or tool in facts.gone_tools else None,
         NEEDED.get(tool),
-        tool if _dialect_unknown(facts, tool) else None,
+        tool if _dialect_unknown(facts, tool) or _arguments_problem(facts, tool) is not None else None,
         tool if _weaker_than_required(facts, tool) is not None else None,
         tool if tool in facts.lacking else None,
+        tool if tool in facts.answered else None,
     )
 
 
@@ -318,6 +327,8 @@ def _tool_result(facts: SidecarFacts, tool: str) -> tuple[ProbeState, Reason] | 
         return ProbeState.UNAVAILABLE, reasons.delegate_missing(facts.entry, *broken, facts.machine)
     if tool in facts.gone_tools:
         return ProbeState.UNAVAILABLE, reasons.offered_no_longer(tool, facts.entry.id)
+    if (unnamed := _arguments_problem(facts, tool)) is not None:
+        return ProbeState.UNAVAILABLE, unnamed
     probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
     if probed is None or probed.status not in (ProbeState.DEGRADED, ProbeState.UNAVAILABLE):
         if _dialect_unknown(facts, tool):
@@ -325,6 +336,26 @@ def _tool_result(facts: SidecarFacts, tool: str) -> tuple[ProbeState, Reason] | 
         return None
     reason = _tool_reason(facts.entry, tool, probed)
     return probed.status, of_probe(facts.entry, reason, tool, facts.bundled, facts.machine)
+
+
+def dialect_of(entry: SidecarEntry, probe: ProbeFinding | None) -> str:
+    """Return the dialect of an entry's program: that of the entry, else the one that its probe names, if it
+    is known; empty where there is none."""
+    said = probe.evidence.dialect if probe is not None and probe.evidence is not None else ""
+    return entry.dialect or (said if said in dialect_names() else "")
+
+
+def _arguments_problem(facts: SidecarFacts, tool: str) -> Reason | None:
+    """Return why a tool of a dialect cannot be called as the entry's config is."""
+    dialect = dialect_of(facts.entry, facts.probe)
+    if not dialect or _describes(facts.entry, tool):
+        return None
+    why, key = arguments_problem(dialect, tool, facts.entry)
+    return reasons.no_arguments(facts.entry, tool, why, key) if why else None
+
+
+def _describes(entry: SidecarEntry, tool: str) -> bool:
+    return any(describes_itself(claim) for claim in entry.tools if claim.name == tool)
 
 
 def _dialect_unknown(facts: SidecarFacts, tool: str) -> bool:
@@ -337,7 +368,9 @@ def _dialect_unknown(facts: SidecarFacts, tool: str) -> bool:
     evidence = facts.probe.evidence if facts.probe is not None else None
     if evidence is not None and evidence.protocol in OWN_PROTOCOLS:
         return False
-    return not any(describes_itself(claim) for claim in facts.entry.tools if claim.name == tool)
+    if tool_dialect(dialect_of(facts.entry, facts.probe), tool) is not None:
+        return False
+    return not _describes(facts.entry, tool)
 
 
 def _tool_reason(entry: SidecarEntry, tool: str, probed: ToolProbe) -> Reason:
@@ -359,9 +392,15 @@ def _broken_delegate(facts: SidecarFacts, tool: str) -> tuple[str, ResolvedProgr
     return None
 
 
-def _runtime(facts: SidecarFacts, _: str | None) -> DimensionResult:
-    if not facts.trusted or facts.runtime.state is RuntimeState.READY:
+def _runtime(facts: SidecarFacts, tool: str | None) -> DimensionResult:
+    if not facts.trusted:
         return DimensionResult(RuntimeState.READY)
+    if facts.runtime.state is RuntimeState.READY:
+        said = facts.answered.get(tool or "")
+        if said is None:
+            return DimensionResult(RuntimeState.READY)
+        reason = reasons.answered_unavailable(facts.entry, tool or "", said.message, said.hint)
+        return DimensionResult(RuntimeState.READY, (reason,))
     reason = reasons.runtime_failed(facts.entry, facts.runtime.state, facts.runtime.evidence)
     return DimensionResult(facts.runtime.state, (reason,), {"runtime": facts.runtime.evidence})
 

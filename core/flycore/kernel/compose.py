@@ -310,6 +310,7 @@ def _run_context(root: _Root, desktop_control: DesktopControl, consoles: OpenCon
         ),
         observed=ObservedCalls(root.environment.places.observed_file),
         note_refusals=root.refresher.record_refusals,
+        note_answer=root.refresher.record_answer,
     )
 
 

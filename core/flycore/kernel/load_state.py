@@ -28,6 +28,7 @@ from flycore.catalog.plan_capabilities import plan_names
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.registry_capability import excess_of_created, excess_permissions
 from flycore.catalog.runtime import RuntimeFinding
+from flycore.catalog.unavailable_answers import UnavailableAnswer
 from flycore.discovery.tool_layers import read_tool_layers
 from flycore.kernel.builtin_state import builtin_state
 from flycore.model.catalog import Capability
@@ -134,6 +135,8 @@ class Observations:
     """Sidecars whose changed entry waits for trust, with its difference from the one in force."""
     lacking: Mapping[str, Mapping[str, Refusals]] = field(default_factory=dict)
     """What the last call of each tool was refused, by sidecar and tool."""
+    answered: Mapping[str, Mapping[str, UnavailableAnswer]] = field(default_factory=dict)
+    """The tools that answered their last call with `unavailable`, by sidecar and tool."""
     support: SandboxSupport = UNTRIED
     """The levels of the sandbox that work here."""
 
@@ -290,6 +293,7 @@ def _catalog_facts(
         level_remedies=confinement.remedies,
         sandbox=reports,
         lacking=observed.lacking,
+        answered=observed.answered,
     )
 
 

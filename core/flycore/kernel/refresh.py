@@ -20,6 +20,7 @@ from flycore.catalog.missing_permissions import MissingPermissions
 from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober, known_finding
 from flycore.catalog.reasons import permit_digest
 from flycore.catalog.runtime import RuntimeTracker
+from flycore.catalog.unavailable_answers import UnavailableAnswer, UnavailableAnswers
 from flycore.discovery.tool_layers import watched_tools
 from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.bus import Recorder
@@ -74,6 +75,7 @@ class StateSources:
     blocks: ToolBlockStore
     runtime: RuntimeTracker
     lacking: MissingPermissions
+    answered: UnavailableAnswers
 
     def build(
         self,
@@ -90,6 +92,7 @@ class StateSources:
             probes={**probes, **findings_of(mcp_status, registry)},
             runtime={entry.id: self.runtime.finding(entry.id, now) for entry in registry.entries},
             lacking={entry.id: self.lacking.of(entry) for entry in registry.entries},
+            answered={entry.id: self.answered.of(entry) for entry in registry.entries},
             diagnostics=(*self.registry.diagnostics, *self.blocks.diagnostics),
             described=self.source_watcher.described,
             changed=effective.changed,
@@ -135,6 +138,7 @@ def load_state(
         blocks,
         RuntimeTracker(),
         MissingPermissions(),
+        UnavailableAnswers(),
     )
     source_watcher.read()
     sources.registry.policy.start()
@@ -290,6 +294,8 @@ class StateRefresher:
         files are then read again, which also looks for the program.
         """
         entry = self.files.registry.entry(sidecar)
+        if self._sources.answered.forget(sidecar):
+            self._note_change()
         if entry is not None and entry.kind is Kind.EXECUTABLE:
             self._schemas.ask_again(sidecar)
             self.reload()
@@ -318,6 +324,12 @@ class StateRefresher:
         """Record what a call of the tool lacked, or with None that it lacked nothing. The catalog is rebuilt
         if that is news. `entry` is the digest of its entry."""
         if self._sources.lacking.note(sidecar, tool, entry, refusals):
+            self._note_change()
+
+    def record_answer(self, sidecar: str, tool: str, entry: str, answer: UnavailableAnswer | None) -> None:
+        """Record that a call of the tool was answered with `unavailable`, or with None that one succeeded.
+        The catalog is rebuilt if that is news. `entry` is the digest of its entry."""
+        if self._sources.answered.note(sidecar, tool, entry, answer):
             self._note_change()
 
     async def permit(self, sidecar: str, shown: str, by: str) -> Outcome:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from flycore.model.base import Value
 from flycore.model.described import Described
 from flycore.model.diagnostics import Diagnostic
@@ -17,6 +19,18 @@ class RiskRule(Value, frozen=True, kw_only=True):
 
     when: JsonObject
     risk: Risk
+
+
+class Proof(Value, frozen=True, kw_only=True):
+    """A field of the output that shows whether the field `of` of the input was acted on.
+
+    `equal`: both are the same. `length`: it is the number of the text's characters. `window`: it is the
+    window that the text names. `written`: the path leads to a file, and both are the same path.
+    """
+
+    field: str
+    of: str
+    relation: Literal["equal", "length", "window", "written"]
 
 
 class Capability(Value, frozen=True, kw_only=True):
@@ -45,6 +59,8 @@ class Capability(Value, frozen=True, kw_only=True):
     """Name of the group of which only one call runs at a time."""
     concurrency_safe: bool = False
     risk_when: tuple[RiskRule, ...] = ()
+    proofs: tuple[Proof, ...] = ()
+    """What a success shows of the act. A contradiction makes it a failure."""
     examples: tuple[JsonObject, ...] = ()
     """Example inputs; each passes the input schema."""
     over: tuple[str, ...] = ()
@@ -67,6 +83,9 @@ class Capability(Value, frozen=True, kw_only=True):
     """Why a person is asked about every call, whatever policy allows; empty where policy alone decides."""
     example_calls: tuple[ExampleCall, ...] = ()
     """Example calls, with the outputs that are expected of them."""
+    dialect: str = ""
+    """The dialect in which the offering program reads and answers; empty where it has the form of this
+    capability."""
     known: bool = True
     """Whether the kernel's own table describes it. A project can only raise the risk of such a tool."""
 

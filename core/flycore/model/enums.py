@@ -222,6 +222,7 @@ class ReasonCode(StrEnum):
     PROBE_TIMEOUT = "probe-timeout"
     TOOL_UNAVAILABLE = "tool-unavailable"
     DIALECT_UNKNOWN = "dialect-unknown"
+    ANSWERED_UNAVAILABLE = "answered-unavailable"
     SCHEMA_UNKNOWN = "schema-unknown"
     DELEGATE_MISSING = "delegate-missing"
     SECRET_MISSING = "secret-missing"  # noqa: S105 - a reason code, not a secret
@@ -284,6 +285,8 @@ class Code(StrEnum):
     PROCESS_LIMIT = "process-limit"
     MEMORY_LIMIT = "memory-limit"
     CRASHED = "crashed"
+    NOT_DONE = "not-done"
+    """The program answered success, and its answer shows that it has not done what was asked."""
     INVALID_INPUT = "invalid-input"
     NOT_FOUND = "not-found"
     TIMEOUT = "timeout"

@@ -141,6 +141,8 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     probe: Probe = Probe()
     permissions: Permissions = Permissions()
     limits: Limits = Limits()
+    dialect: str = ""
+    """The dialect of the fields that its program reads and answers, such as `flyflor`."""
     seal_in_place: bool = False
     restarts_on_cancel: bool = False
     """For an MCP server: whether it is restarted where it does not end a cancelled call."""

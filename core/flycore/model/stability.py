@@ -77,6 +77,8 @@ class ProbeEvidence(Value, frozen=True, kw_only=True):
     tools: dict[str, ToolProbe] = {}
     protocol: str = ""
     """The protocol that the answer names, such as `process-json/1`."""
+    dialect: str = ""
+    """The dialect that the answer names, such as `flyflor`."""
 
 
 class RuntimeEvidence(Value, frozen=True, kw_only=True):

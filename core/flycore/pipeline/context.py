@@ -25,6 +25,7 @@ from flycore.approval.queue import ApprovalQueue
 from flycore.approval.quota import Quota
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.audit.log import AuditLog
+from flycore.catalog.unavailable_answers import UnavailableAnswer
 from flycore.model.approval import Checks, MatchedRule, NamedPlaces, PastUse, Subject
 from flycore.model.caller import Caller
 from flycore.model.catalog import CapabilityView, Catalog
@@ -331,6 +332,9 @@ class RunContext:
     note_refusals: Callable[[str, str, str, Refusals | None], None]
     """Is called with what a call lacked: sidecar, tool, digest of the entry, refusals; None for a call that
     succeeded."""
+    note_answer: Callable[[str, str, str, UnavailableAnswer | None], None]
+    """Is called with what a tool said that answered `unavailable`: sidecar, tool, digest of the entry,
+    answer; None for a call that succeeded."""
 
 
 @dataclass(frozen=True, slots=True)

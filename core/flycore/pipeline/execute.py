@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -12,11 +13,13 @@ import anyio.to_thread
 from flycore.approval.attention import named_places
 from flycore.approval.desktop_control import controls_desktop
 from flycore.audit import events as audit_events
+from flycore.catalog.dialect import canonical_output, program_input
 from flycore.catalog.executable_tools import executable_call
 from flycore.catalog.registry_capability import allowed_paths
 from flycore.catalog.schemas import check_output, needs_process
 from flycore.model.approval import NamedPlaces, Preview
 from flycore.model.call import CallRequest
+from flycore.model.catalog import Capability
 from flycore.model.enums import Code, Kind, Phase, SealKind, Status
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.large_values import is_large, run_aside
@@ -35,10 +38,11 @@ from flycore.pipeline.context import RunContext, Slot
 from flycore.pipeline.evidence import call_key, with_refusals
 from flycore.pipeline.exec_call import filled_exec, own_argv
 from flycore.pipeline.prepare import Prepared, allowed_outcome
+from flycore.pipeline.proofs import contradiction
 from flycore.pipeline.validate import redacted_violations
 from flycore.runners.exec_calls import call_exec
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
-from flycore.runners.output import OnEvent, SidecarEvent
+from flycore.runners.output import Answer, OnEvent, SidecarEvent, not_done
 from flycore.runners.persistent import call_alone
 from flycore.sandbox.call_confinement import PathLimit
 from flycore.sandbox.environment import child_environment
@@ -90,7 +94,7 @@ def build_job(
     run: RunContext, request: CallRequest, prepared: Prepared, programs: Programs, artifacts: str
 ) -> ProcessJsonJob:
     """The job for the runner, with `artifacts` as the folder for the files that the call makes."""
-    entry = prepared.target.entry
+    entry, capability = prepared.target.entry, prepared.target.capability
     limit, envelope = entry.timeout_ms, None
     env = _job_environment(run, request.call_id, prepared, programs.program)
     if entry.kind is Kind.EXECUTABLE:
@@ -106,8 +110,10 @@ def build_job(
         cwd=run.root.working_folder(run.state.latest.registry, entry),
         call_id=request.call_id,
         tool=request.tool,
-        input=prepared.input,
+        input=program_input(capability, prepared.input, entry.config),
         envelope=envelope,
+        config_dir=run.state.latest.registry.config_dir,
+        read=partial(_read_answer, capability, prepared.input, artifacts) if capability.dialect else None,
         config=entry.config,
         sidecar=entry.id,
         delegates={name: {"argv": list(program.argv)} for name, program in programs.delegates.items()},
@@ -120,6 +126,29 @@ def build_job(
         extra=_sidecar_context(run, prepared),
         check=partial(_changed_file, prepared) if _runs_in_place(prepared) else None,
     )
+
+
+def _read_answer(capability: Capability, input: JsonObject, artifacts: str, answer: Answer) -> Answer:
+    """The answer in the form of the known tool. A file that it holds is written to the call's folder."""
+    found = canonical_output(capability, input, answer.output)
+    if found.failure:
+        return not_done(found.failure, answer.output)
+    warnings = answer.warnings
+    if found.file and not _write_file(artifacts, found.file_name, found.file):
+        warnings = (*warnings, f"{found.file_name} of the answer could not be written to the call's folder")
+    return replace(answer, output=found.fields, warnings=warnings)
+
+
+def _write_file(folder: str, name: str, content: bytes) -> bool:
+    """Write a new file; return whether that was done."""
+    # O_EXCL: the program may have put a link of that name into the folder, which leads elsewhere.
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with open(os.open(os.path.join(folder, name), flags, 0o600), "wb") as file:
+            file.write(content)
+    except OSError:
+        return False
+    return True
 
 
 def confining_of(
@@ -249,7 +278,28 @@ async def execute(
     # An output that could not be checked on the event loop in time is checked in a worker thread.
     schema, output = prepared.target.capability.output_schema, outcome.output
     aside = is_large(output) or (bool(schema) and needs_process(schema, output))
-    return await run_aside(aside, _validate_output, prepared, outcome)
+    project = str(run.root.places.app_root)
+    return await run_aside(aside, _validate_output, prepared, _proved(prepared, outcome, project))
+
+
+def _proved(prepared: Prepared, outcome: RunOutcome, project_dir: str) -> RunOutcome:
+    """The outcome, or a failure where the output contradicts what was asked."""
+    if outcome.status is not Status.SUCCESS or not prepared.target.capability.proofs:
+        return outcome
+    why = contradiction(prepared.target.capability, prepared.input, outcome.output, project_dir)
+    if not why:
+        return outcome
+    fields = outcome.output if isinstance(outcome.output, dict) else {}
+    found = not_done(why, fields)
+    return replace(
+        outcome,
+        status=found.status,
+        code=found.code,
+        message=found.message,
+        hint=found.hint,
+        details=found.details,
+        output=None,
+    )
 
 
 def _take_folder(run: RunContext, call: Call, slot: Slot | None) -> str | Rejection:

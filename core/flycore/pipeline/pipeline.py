@@ -58,11 +58,11 @@ from flycore.pipeline.context import PipelineContext, Slot
 from flycore.pipeline.evidence import note_refusals
 from flycore.pipeline.execute import execute
 from flycore.pipeline.prepare import Prepared, Target, accept_programs, masks_for, prepare, resolve
-from flycore.pipeline.result import completed, record_result, rejected, with_warning
+from flycore.pipeline.result import completed, note_unavailable, record_result, rejected, with_warning
 from flycore.pipeline.slots import acquire_slot
 from flycore.pipeline.subject_diff import SubjectDiff, diff_subjects
 from flycore.pipeline.targets.page import with_page_target
-from flycore.pipeline.validate import NO_JSON, is_json, validated
+from flycore.pipeline.validate import NO_JSON, canonical_form, is_json, validated
 from flycore.policy.default_decision import READ_ONLY
 from flycore.sandbox.secret_masks import Masks
 
@@ -317,6 +317,7 @@ class _ToolRun:
         if prepared.target.sidecar is not None:
             context.run.note_run(prepared.target.sidecar, outcome.code, message, result.stderr_tail)
             note_refusals(context.run, prepared, outcome)
+            note_unavailable(context.run, prepared, result, by_tool=not outcome.unconfined)
         if call.edited:
             shown = canonical_json(prepared.masks.json(prepared.input))
             return with_warning(result, f"a person changed the input before approving it: {shown}")
@@ -336,7 +337,10 @@ class _ToolRun:
     async def _validated(self, target: Target | Rejection, input: JsonObject) -> JsonObject | Rejection:
         if isinstance(target, Rejection):
             return target
-        return await validated(target.capability, input, self.masks, target.entry.max_input_bytes)
+        canonical = canonical_form(target.capability, input, target.entry.config, self.masks)
+        if isinstance(canonical, Rejection):
+            return canonical
+        return await validated(target.capability, canonical, self.masks, target.entry.max_input_bytes)
 
     async def _prepared(
         self, target: Target | Rejection, input: JsonObject | Rejection, earlier: Preview | None = None

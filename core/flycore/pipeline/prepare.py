@@ -54,6 +54,7 @@ from flycore.pipeline.exec_call import value_refusal
 from flycore.pipeline.no_target import CALLABLE, blocked_tool, not_callable, not_found
 from flycore.pipeline.targets.file import read_file_target
 from flycore.pipeline.targets.window import accepts_unchecked, take_preview
+from flycore.pipeline.validate import unsendable
 from flycore.policy.evaluate import conditions_are_costly, evaluate
 from flycore.registry.resolve import at_url
 from flycore.runners.one_shot import RunOutcome
@@ -403,7 +404,7 @@ async def prepare(
     if isinstance(sealed, Rejection):
         return sealed
     secrets, missing = declared_secrets(entry.permissions, context.root.secret_values)
-    stop = _secret_missing(missing) if missing else value_refusal(entry, input, secrets)
+    stop = _secret_missing(missing) if missing else _input_refusal(target, input, secrets)
     sandbox = stop or _report(root_state, target, sealed.seal)
     if isinstance(sandbox, Rejection):
         return sandbox
@@ -448,6 +449,12 @@ async def prepare(
         input_digest=await run_aside(aside, digest, input),
         masks=root_state.masks_with(secrets),
     )
+
+
+def _input_refusal(target: Target, input: JsonObject, secrets: Mapping[str, str]) -> Rejection | None:
+    """Why the program cannot be told this input, which fits the tool's schema; None where it can."""
+    refusal = value_refusal(target.entry, input, secrets)
+    return refusal or unsendable(target.capability, input, target.entry.config)
 
 
 async def _seal_target(
@@ -523,10 +530,11 @@ async def _read_target(
 
 
 def _entry_digest(target: Target) -> str:
-    """The digest of the entry together with the MCP server's definition of the tool: an approval ends when
-    either changes."""
-    definition = target.capability.definition
-    return digest([target.entry.digest, definition]) if definition else target.entry.digest
+    """The digest of the entry together with the MCP server's definition of the tool, and with the dialect
+    that the program is sent the input in: an approval ends when one of them changes."""
+    definition, dialect = target.capability.definition, target.capability.dialect
+    more = [part for part in (definition, dialect) if part]
+    return digest([target.entry.digest, *more]) if more else target.entry.digest
 
 
 @lru_cache(maxsize=1024)

@@ -9,6 +9,7 @@ from functools import partial
 
 import msgspec
 
+from flycore.catalog.dialect import NotCanonicalError, canonical_input, program_input
 from flycore.catalog.schemas import Violation, check_input, check_output, needs_process
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code
@@ -53,6 +54,28 @@ def is_json(input: JsonObject) -> bool:
     except (ValueError, TypeError, RecursionError):
         return False
     return True
+
+
+def canonical_form(
+    capability: Capability, input: JsonObject, config: JsonObject, masks: Masks
+) -> JsonObject | Rejection:
+    """The input in the form of the known tool, where the caller sent it in that of the program's dialect, or
+    the rejection of an input that the program could not be told."""
+    try:
+        return canonical_input(capability, input, config)
+    except NotCanonicalError as problem:
+        hint = f"flytui inspect {capability.name} shows what it takes"
+        return failed(Code.INVALID_INPUT, masks.text(f"the input does not fit: {problem}"), hint)
+
+
+def unsendable(capability: Capability, input: JsonObject, config: JsonObject) -> Rejection | None:
+    """The rejection of a valid input that the program cannot be told in its dialect; None of any other."""
+    try:
+        program_input(capability, input, config)
+    except NotCanonicalError as problem:
+        hint = f"flytui inspect {capability.name} shows what it takes"
+        return failed(Code.INVALID_INPUT, f"the input cannot be sent: {problem}", hint)
+    return None
 
 
 async def validated(

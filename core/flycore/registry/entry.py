@@ -175,6 +175,7 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
         probe=_probe(raw["probe"]) if "probe" in raw else _DEFAULT_PROBE,
         permissions=permissions_of(raw["permissions"]) if "permissions" in raw else _NO_PERMISSIONS,
         limits=_limits(raw["limits"]) if "limits" in raw else _NO_LIMITS,
+        dialect=get("dialect", ""),
         seal_in_place=get("seal") == "in-place",
         restarts_on_cancel=get("onCancel") == "restart",
         tools=() if upstream else _tool_claims(raw),

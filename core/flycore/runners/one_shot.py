@@ -65,6 +65,11 @@ class ProcessJsonJob:
     limits: Limits = field(default_factory=Limits)
     extra: JsonObject = field(default_factory=dict)
     """Further keys of the request, such as `refuse` and `target`; they replace no key of the protocol."""
+    config_dir: str = ""
+    """The folder of the person's own registry, which some programs look for as `configDir`."""
+    read: Callable[[Answer], Answer] | None = field(default=None, repr=False, compare=False)
+    """Reads a success of a program that answers in a dialect of its own; None where it does not. May write
+    files of the answer into `artifact_dir`."""
     check: Callable[[], str] | None = field(default=None, repr=False, compare=False)
     """As in `SpawnSpec`."""
     confine: Callable[[SpawnSpec], ConfinedStart] | None = field(default=None, repr=False, compare=False)
@@ -181,6 +186,8 @@ def request_line(job: ProcessJsonJob, *, persistent: bool = False) -> bytes:
         "config": job.config,
         "delegates": job.delegates,
         "projectDir": job.project_dir,
+        "cwd": job.cwd,
+        "configDir": job.config_dir,
         "artifactDir": job.artifact_dir,
         "requestId": job.call_id,
         "protocol": PROTOCOL,
@@ -262,6 +269,8 @@ def outcome_from_answer(
 ) -> RunOutcome:
     """The outcome with the status and texts of `answer`, and with those of its artifacts that may be passed
     on."""
+    if job.read is not None and answer.status is Status.SUCCESS:
+        answer = job.read(answer)
     output = answer.output
     # The fields of an executable's output are its own: it knows nothing of the folder for artifacts.
     listed = output.get("artifacts") if job.envelope is None else None

@@ -264,7 +264,11 @@ def answer_of(
     fields = {key: value for key, value in answer.items() if key != "ok"}
     if answer["ok"] is True and not exit_code:
         return Answer(status=Status.SUCCESS, output=fields, warnings=warnings)
-    details: JsonObject = {**fields, **exit_facts(exit_code, stderr_tail)}
+    facts = exit_facts(exit_code, stderr_tail)
+    details: JsonObject = {**fields, **facts}
+    # What the program says of a child of its own stays beside what the kernel found of the program.
+    if own := {key: fields[key] for key in facts if key in fields and fields[key] != facts[key]}:
+        details["answer"] = own
     if answer["ok"] is True and exit_code:
         return Answer(
             status=Status.FAILED,
@@ -283,6 +287,18 @@ def answer_of(
         hint=_words(fields, "remedy") or _words(fields, "hint"),
         details=details,
         warnings=warnings,
+    )
+
+
+def not_done(why: str, fields: JsonObject) -> Answer:
+    """The answer of a program that says success and shows that it has not done what was asked. `fields` are
+    those of its answer."""
+    return Answer(
+        status=Status.FAILED,
+        code=Code.NOT_DONE,
+        message=f"the sidecar answered success, but nothing shows that it was done: {why}",
+        hint="look what has happened before you call again; the entry's program may read other fields",
+        details=dict(fields),
     )
 
 

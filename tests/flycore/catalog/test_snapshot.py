@@ -150,6 +150,7 @@ def test_every_code_has_a_case() -> None:
         "delegate-missing",
         "quota-limited",
         "dialect-unknown",
+        "answered-unavailable",
         "permission-missing",
     }
     assert set(PLACES) | elsewhere == set(ReasonCode)

@@ -40,6 +40,7 @@ async def test_the_request_is_the_contract(sidecar: MakeJob, tmp_path: Path) -> 
         config={"a": [1]},
         delegates={"keyboard": {"argv": ["/bin/x", "y"]}},
         artifact_dir="/artifacts",
+        config_dir="/config",
         extra={"refuse": {"windowIds": [1], "pids": []}, "tool": "another", "requestId": "another"},
     )
     outcome = await call_sidecar(job)
@@ -51,6 +52,8 @@ async def test_the_request_is_the_contract(sidecar: MakeJob, tmp_path: Path) -> 
             "config": {"a": [1]},
             "delegates": {"keyboard": {"argv": ["/bin/x", "y"]}},
             "projectDir": str(tmp_path),
+            "cwd": job.cwd,
+            "configDir": "/config",
             "artifactDir": "/artifacts",
             "requestId": job.call_id,
             "protocol": "process-json/1",

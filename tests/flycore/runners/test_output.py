@@ -78,6 +78,7 @@ def test_failures_carry_what_an_audit_needs() -> None:
         "by": "x",
         "exitCode": 4,
         "stderr": "some stderr",
+        "answer": {"exitCode": 7},
     }
     killed, _ = understand(b"", -11)
     assert "SIGSEGV" in killed.message

@@ -96,6 +96,8 @@ def _may_look(
     snapshot = Target(capability=view.capability, entry=entry)
     if view.sidecar != entry.id or not view.capability.read_only:
         return f"{SNAPSHOT} is offered by another entry"
+    if view.capability.dialect:
+        return f"programs of the dialect {view.capability.dialect} do not describe pages"
     if entry.permissions.desktop:
         return "its entry has the desktop permission, and runs only for calls that were approved"
     now = context.clock.now()
