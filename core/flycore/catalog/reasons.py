@@ -372,11 +372,12 @@ def blocked(tool: str) -> Reason:
 
 
 def ceiling_exceeded(entry: SidecarEntry, exceeded: tuple[str, ...]) -> Reason:
-    """Return the reason for an entry that declares more permissions than your settings allow any entry."""
+    """Return the reason for a tool of an agent that declares more permissions than such tools may have."""
     return Reason(
         code=ReasonCode.CEILING_EXCEEDED,
         dimension="sandbox",
-        message=f"declares more than security.max_permissions allows: {', '.join(exceeded)}",
+        message="declares more than security.max_permissions allows a tool of an agent: "
+        f"{', '.join(exceeded)}",
         remedy=f'declare less in "permissions" at {where(entry, "permissions")}, or allow more in '
         "security.max_permissions in config.jsonc",
         fix=edit_fix(entry, "permissions", "declare less"),

@@ -1,4 +1,5 @@
-"""Describes the tools of a registry as capabilities, and compares an entry's permissions with your limit.
+"""Describes the tools of a registry as capabilities, and compares permissions with the limit of tools that
+agents make.
 
 A registry may have come with a clone, so it can only raise the risk of a tool. For a name that the kernel
 knows, the kernel's groups stay; risk, approval classes and limits can only become stricter. Its schemas and

@@ -10,6 +10,7 @@ from flycore.catalog import reasons
 from flycore.model.enums import RUNNABLE_KINDS, Kind, VersionState
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason, VersionEvidence
+from flycore.registry.version_range import is_in_range
 
 
 def check_versions(
@@ -37,7 +38,7 @@ def _compare(
 ) -> tuple[VersionState, Reason | None]:
     if entry.kind not in RUNNABLE_KINDS:
         return VersionState.INCOMPATIBLE, reasons.kind_unsupported(entry)
-    if entry.compatible_core is not None and not _inside(core, entry.compatible_core):
+    if entry.compatible_core is not None and not is_in_range(core, entry.compatible_core):
         return VersionState.INCOMPATIBLE, reasons.core_incompatible(entry, core)
     protocol = entry.protocol_version if entry.kind is not Kind.MCP else None
     if protocol is not None and not _speaks(protocol, protocols):
@@ -51,19 +52,10 @@ def _compare(
 
 
 def _speaks(declared: str, protocols: tuple[str, ...]) -> bool:
-    """Return whether the declared version is one of ours, or the declared range holds one of ours."""
-    return declared in protocols or any(_inside(protocol, declared) for protocol in protocols)
-
-
-def _inside(version: str, range_text: str) -> bool:
-    """Return whether the version lies in the range; False for a text that is not a range."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-    from packaging.version import InvalidVersion
-
-    try:
-        return SpecifierSet(range_text).contains(version, prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
-        return False
+    """Return whether the declared version is one of ours, or the declared range holds one of ours. It may
+    have the word that requests name the protocol by, `process-json/1`."""
+    declared = declared.removeprefix("process-json/")
+    return declared in protocols or any(is_in_range(protocol, declared) for protocol in protocols)
 
 
 def _same(declared: str | None, installed: str) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from flycore.catalog.builtin_tools import FILES_FAMILY, GIT, RUNNING, entries_for
-from flycore.catalog.registry_capability import excess_permissions
 from flycore.model.enums import Level
 from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import SidecarEntry
@@ -28,7 +27,6 @@ class BuiltinState:
     programs: Mapping[str, ResolvedProgram]
     reports: Mapping[str, SandboxReport]
     least: Mapping[str, Level]
-    exceeded: Mapping[str, tuple[str, ...]]
     own: frozenset[str]
     """Those that the kernel carries out itself."""
 
@@ -47,9 +45,5 @@ def builtin_state(environment: RootEnvironment, settings: Settings, support: San
         },
         reports={entry.id: builtin_report(support, entry, own=entry.id in own) for entry in entries.values()},
         least={entry.id: minimum_level(entry, bundled=entry.id in own) for entry in entries.values()},
-        exceeded={
-            entry.id: excess_permissions(entry.permissions, settings.max_permissions)
-            for entry in entries.values()
-        },
         own=own,
     )

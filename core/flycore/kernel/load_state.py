@@ -26,7 +26,7 @@ from flycore.catalog.executable_tools import with_offered_tools
 from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
 from flycore.catalog.plan_capabilities import plan_names
 from flycore.catalog.probes import ProbeFinding
-from flycore.catalog.registry_capability import excess_of_created, excess_permissions
+from flycore.catalog.registry_capability import excess_of_created
 from flycore.catalog.runtime import RuntimeFinding
 from flycore.catalog.unavailable_answers import UnavailableAnswer
 from flycore.discovery.tool_layers import read_tool_layers
@@ -285,7 +285,7 @@ def _catalog_facts(
         offers=observed.offers,
         bundled=frozenset(bundled),
         builtin=builtin.entries,
-        exceeded={**_exceeded(registry, files), **builtin.exceeded},
+        exceeded=_exceeded(registry, files),
         minimum=files.settings.sandbox_minimum,
         machine=find_host_tools(environment.environ),
         registry_file=declared_in(environment.places, registry),
@@ -298,14 +298,13 @@ def _catalog_facts(
 
 
 def _exceeded(registry: Registry, files: Files) -> dict[str, tuple[str, ...]]:
-    """Return the permissions beyond the limit of the person's settings, by sidecar."""
-    limit = files.settings.max_permissions
-    limits = created_limits(limit, files.project_limits)
+    """Return the permissions of tools that agents made beyond their limits, by sidecar. What a person has
+    trusted has no such limit."""
+    limits = created_limits(files.settings.max_permissions, files.project_limits)
     return {
         entry.id: excess_of_created(entry.effective_permissions, limits)
-        if entry.creator
-        else excess_permissions(entry.effective_permissions, limit)
         for entry in registry.entries
+        if entry.creator
     }
 
 

@@ -18,7 +18,6 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from flycore.catalog.probes import ProbeFinding
-from flycore.catalog.registry_capability import excess_permissions
 from flycore.catalog.snapshot import lowest_minimum
 from flycore.kernel.bus import Bus
 from flycore.kernel.load_state import RootEnvironment
@@ -188,10 +187,9 @@ class McpServers:
         for view in state.catalog.sidecars:
             entry = files.registry.entry(view.id)
             if entry is not None and entry.digest == view.entry.digest and _may_run(view):
-                exceeded = excess_permissions(entry.permissions, files.settings.max_permissions)
                 missing = declared_secrets(entry.permissions, self._environment.secret_values)[1]
                 allowed = self._may_run_at_level(entry)
-                found += [entry] if allowed and not exceeded and not missing else []
+                found += [entry] if allowed and not missing else []
         return found
 
     async def _start(self, entry: SidecarEntry) -> Started:

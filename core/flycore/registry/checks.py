@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import EXEC_KINDS, Kind, Source
-from flycore.model.json import Json, pointer_join
+from flycore.model.json import Json, escape_key, pointer_join
 from flycore.model.sidecar import Permissions
 from flycore.registry.loader_environment import loader_of, may_be_passed
 from flycore.registry.mcp_checks import check_executable, check_mcp_server
@@ -18,6 +17,7 @@ from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret
 from flycore.registry.schema import entry_validator, known_keys, nested_keys, refuse_retrieval, tool_keys
 from flycore.registry.source_text import EntryFindings
 from flycore.registry.tool_exec import check_approval, check_exec, names_of, secret_fields
+from flycore.registry.version_range import version_range
 
 
 def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[str]) -> None:
@@ -33,6 +33,8 @@ def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[s
     for key, check in _KEY_CHECKS.items():
         if key in raw:
             check(raw[key], findings)
+    if findings.file.source is Source.USER and raw.get("cwd") in ("app", "project"):
+        _check_own_commands(raw, findings)
     if raw.get("kind") == Kind.MCP:
         check_mcp_server(raw, findings)
         return
@@ -86,7 +88,7 @@ def permissions_of(value: dict[str, Any]) -> Permissions:
 def invisible_character_faults(raw: dict[str, Any]) -> bool:
     """Return whether an entry that `strict_validator` accepts has a fault that no schema can express."""
     core = raw.get("compatibleCore")
-    if core is not None and not valid_specifier(core):
+    if core is not None and version_range(core) is None:
         return True
     tools = raw["tools"]
     described = [tool for tool in tools if isinstance(tool, dict)]
@@ -115,12 +117,30 @@ def _unknown_keys(value: dict[str, Any], below: str, keys: frozenset[str], findi
 
 def _check_cwd(cwd: Json, findings: EntryFindings) -> None:
     source = findings.file.source
-    if source is Source.USER and cwd in ("app", "project"):
-        remedy = 'write "config" (the folder of this file) or "workspace"'
-        findings.add("/cwd", "anchor", "refused in the user's own file, which serves many projects", remedy)
-    elif source is Source.PROJECT and cwd == "config":
+    if source is Source.PROJECT and cwd == "config":
         remedy = 'write "app" or "workspace"'
         findings.add("/cwd", "anchor", "config is the folder of the user's own registry", remedy)
+
+
+def _check_own_commands(raw: dict[str, Any], findings: EntryFindings) -> None:
+    """Refuse programs below whichever project is open, in an entry of the user's own file that starts there.
+
+    The user's own entries are trusted in every root, and so would be the programs of any folder that was just
+    cloned.
+    """
+    delegates = raw.get("delegates")
+    named = {f"/delegates/{escape_key(name)}/command": value for name, value in _commands_of(delegates)}
+    for below, command in {"/command": raw.get("command"), **named}.items():
+        if isinstance(command, str) and "/" in command:
+            message = "is below the open project, whose programs your own entries would trust"
+            remedy = 'write a bare name that is found on PATH, or "cwd": "config" and a path below this file'
+            findings.add(below, "anchor", message, remedy)
+
+
+def _commands_of(delegates: Json) -> Iterator[tuple[str, Json]]:
+    for name, value in delegates.items() if isinstance(delegates, dict) else ():
+        if isinstance(value, dict):
+            yield name, value.get("command")
 
 
 def _check_env(env: Json, findings: EntryFindings) -> None:
@@ -170,8 +190,8 @@ def _check_permissions(permissions: Json, findings: EntryFindings) -> None:
 
 
 def _check_core(specifier: Json, findings: EntryFindings) -> None:
-    if isinstance(specifier, str) and not valid_specifier(specifier):
-        remedy = 'write a PEP 440 range, for example "compatibleCore": ">=0.1,<1"'
+    if isinstance(specifier, str) and version_range(specifier) is None:
+        remedy = 'write a range of versions, for example "compatibleCore": ">=0.1,<1" or "^0.1.0"'
         findings.add("/compatibleCore", "version", "not a version range", remedy)
 
 
@@ -192,18 +212,6 @@ _KEY_CHECKS: dict[str, Callable[[Json, EntryFindings], None]] = {
     "permissions": _check_permissions,
     "compatibleCore": _check_core,
 }
-
-
-@lru_cache(maxsize=256)
-def valid_specifier(text: str) -> bool:
-    """Return whether `text` is a set of PEP 440 version specifiers."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-
-    try:
-        SpecifierSet(text)
-    except InvalidSpecifier:
-        return False
-    return True
 
 
 def _check_tools(raw: dict[str, Any], findings: EntryFindings, known: frozenset[str]) -> None:

@@ -165,7 +165,7 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
         idle_ms=get("idleMs", 60_000),
         config=config,
         delegates=_delegates(raw, config, findings) if config or "delegates" in raw else {},
-        timeout_ms=get("timeoutMs", DEFAULT_TIMEOUT_MS if parts is None else parts.timeout_ms),
+        timeout_ms=get("timeoutMs") or (DEFAULT_TIMEOUT_MS if parts is None else parts.timeout_ms),
         max_output_bytes=get("maxOutputBytes", DEFAULT_MAX_OUTPUT_BYTES),
         max_input_bytes=get("maxInputBytes", DEFAULT_MAX_INPUT_BYTES),
         package_id=get("packageId"),

@@ -79,8 +79,10 @@ def _frame_problems(value: Json, file: SourceText) -> Iterator[Diagnostic]:
     version = value.get("schemaVersion")
     if isinstance(version, bool) or version not in _VERSIONS:
         remedy = 'write "schemaVersion": 2'
-        problem = "schemaVersion is missing" if version is None else "schemaVersion must be 1 or 2"
-        yield _frame_finding(file, "/schemaVersion", "schema-version", problem, remedy)
+        problem, severity = "schemaVersion must be 1 or 2", Severity.ERROR
+        if "schemaVersion" not in value:  # as the first files had it
+            problem, severity = "schemaVersion is missing, and 1 is assumed", Severity.WARNING
+        yield _frame_finding(file, "/schemaVersion", "schema-version", problem, remedy, severity)
     if not isinstance(value.get("sidecars", {}), dict):
         remedy = 'write "sidecars": {"some.id": {"command": "…", "permissions": {}}}'
         yield _frame_finding(file, "/sidecars", "schema", "sidecars must be an object", remedy)

@@ -77,7 +77,6 @@ def test_a_path_is_within_by_its_name(path: str, top: str, within: bool) -> None
 @pytest.mark.parametrize(
     ("settings", "code"),
     [
-        ({"security": {"max_permissions": {"network": False}}}, ReasonCode.CEILING_EXCEEDED),
         ({"sandbox": {"minimum": {"own.do": "enforced"}}}, ReasonCode.SANDBOX_UNAVAILABLE),
     ],
 )
@@ -109,4 +108,14 @@ async def test_it_holds_in_the_snapshot_and_at_the_call(
         assert (await kernel.call(request(kernel, "own.do"))).status is Status.UNAVAILABLE
         file.write_text("{}")
         await until(lambda: told() is None)
+        assert (await kernel.call(request(kernel, "own.do"))).status is Status.SUCCESS
+
+
+@pytest.mark.anyio
+async def test_the_limit_of_tools_of_agents_binds_no_entry_that_a_person_has_trusted(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    root.sidecar("own", ECHO, permissions={"network": True, "desktop": True})
+    root.policy({"tool": "*", "decision": "allow", "because": "test"})
+    root.settings(security={"max_permissions": {"network": False}})
+    async with kernel_of(root) as kernel:
         assert (await kernel.call(request(kernel, "own.do"))).status is Status.SUCCESS

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from flycore.model.enums import Source
+from flycore.model.sidecar import DEFAULT_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from conftest import Root
@@ -25,7 +26,7 @@ FRAME = """{{
 
 def test_all_problems_of_an_entry_at_once(root: Root) -> None:
     entry = (
-        '"bad": {"timeoutMs": 0, "kind": "x", "passEnv": ["A_TOKEN"], "tols": [], '
+        '"bad": {"timeoutMs": -1, "kind": "x", "passEnv": ["A_TOKEN"], "tols": [], '
         '"tools": ["git.log", "nope"]}'
     )
     bad = root.load(FRAME.format(entry=entry)).entry("bad")
@@ -77,11 +78,16 @@ def test_every_kind_parses(root: Root, kind: str) -> None:
 
 
 @pytest.mark.parametrize("cwd", ["app", "project"])
-def test_the_users_file_does_not_reach_into_projects(root: Root, cwd: str) -> None:
-    text = FRAME.format(entry=f'"bad": {{"command": "x", "cwd": "{cwd}", "tools": ["file.hash"]}}')
+def test_the_users_file_starts_in_the_open_root_and_runs_nothing_of_it(root: Root, cwd: str) -> None:
+    entry = f'"bad": {{"command": "./x", "cwd": "{cwd}", "tools": ["file.hash"]}}, '
+    entry += f'"there": {{"command": "x", "cwd": "{cwd}", "tools": ["vision.ocr"], "timeoutMs": 0}}'
+    text = FRAME.format(entry=entry)
     registry = root.load(None, text)
-    bad, good = registry.entry("bad"), registry.entry("good.before")
+    bad, good, there = (registry.entry(name) for name in ("bad", "good.before", "there"))
     assert bad is not None
+    assert there is not None
+    assert (there.problems, there.cwd) == ((), "app")
+    assert there.timeout_ms == DEFAULT_TIMEOUT_MS
     assert good is not None
     assert [problem.rule for problem in bad.problems] == ["anchor"]
     assert (good.source, good.cwd) == (Source.USER, "config")

@@ -69,7 +69,7 @@ ROWS = [
     ("enabled a string", '+"enabled": «"no"', E, "schema", "/enabled", "true"),
     ("kind unknown", '+"kind": «"grpc"', E, "schema", "/kind", "process-json"),
     ("instances zero", '+"instances": «0', E, "schema", "/instances", "1"),
-    ("timeout zero", '+"timeoutMs": «0', E, "schema", "/timeoutMs", "30000"),
+    ("timeout below zero", '+"timeoutMs": «-1', E, "schema", "/timeoutMs", "30000"),
     ("timeout a fraction", '+"timeoutMs": «1.5', E, "schema", "/timeoutMs", "30000"),
     ("output too big", '+"maxOutputBytes": «1e12', E, "schema", "/maxOutputBytes", "1048576"),
     ("config a list", '+"config": «[]', E, "schema", "/config", "config"),
@@ -82,7 +82,7 @@ ROWS = [
         "command",
     ),
     ("delegates a string", '+"delegates": «"x"', E, "schema", "/delegates", "keyboard"),
-    ("core range", '+"compatibleCore": «"about 1"', E, "version", "/compatibleCore", "PEP 440"),
+    ("core range", '+"compatibleCore": «"about 1"', E, "version", "/compatibleCore", ">=0.1,<1"),
     ("probe mode", '+"probe": {"mode": «"often"}', E, "schema", "/probe/mode", "request"),
     ("probe time", '+"probe": {"timeoutMs": «-1}', E, "schema", "/probe/timeoutMs", "2000"),
     (

@@ -43,7 +43,7 @@ UNREADABLE = [
     ("too large", b"{" + b" " * 5_000_000 + b"}", "unreadable", 1, 1),
     ("huge number", b'{"schemaVersion": ' + b"9" * 5_000 + b"}", "syntax", 1, 19),
     ("a list", b"[]", "schema", 1, 1),
-    ("no version", b'{"sidecars": {}}', "schema-version", 1, 1),
+    ("version null", b'{"schemaVersion": null}', "schema-version", 1, 19),
     ("version 3", b'{\n"schemaVersion": 3}', "schema-version", 2, 18),
     ("version true", b'{"schemaVersion": true}', "schema-version", 1, 19),
     ("sidecars a list", b'{"schemaVersion": 2, "sidecars": []}', "schema", 1, 34),
@@ -340,3 +340,10 @@ def test_a_project_s_file_without_measure_is_refused_as_a_whole(entries: int, to
     assert word in found[0].message
     read, _ = parse_registry(text, "~/external.tools.jsonc", Source.USER, frozenset())
     assert read is not None
+
+
+def test_a_file_without_a_version_is_read_as_the_first_one(root: Root) -> None:
+    registry = root.load('{"sidecars": {"mine": {"command": "x", "tools": ["file.hash"]}}}')
+    assert [entry.id for entry in registry.entries if entry.valid] == ["mine"]
+    (found,) = registry.diagnostics
+    assert (found.rule, found.severity) == ("schema-version", "warning")
