@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from functools import cache, lru_cache
 
-from flycore.catalog.builtin import BUNDLED_TOOLS, KNOWN
+from flycore.catalog.builtin import BUNDLED_PROBED, BUNDLED_TOOLS, KNOWN
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.json import Json, JsonObject, escape_key
@@ -33,6 +33,36 @@ def printed_entry(capability: Capability) -> str:
     permissions: JsonObject = {"network": True} if "network" in capability.approval_class else {}
     entry: JsonObject = {"command": f"./tools/packages/{own}/bin/{own}", "permissions": permissions}
     return member_text(name, {**entry, "tools": [name]})
+
+
+_OTHERS = frozenset({"packageId", "packageVersion", "protocolVersion", "compatibleCore", "dialect", "cwd"})
+"""Keys of an entry that speak of the program that it had."""
+
+
+def with_own_program(entry: SidecarEntry) -> JsonObject | None:
+    """Return the entry with flytui's own program in the place of one that is missing; None where flytui has
+    no program of that name for all of its tools."""
+    tools = entry.tool_names
+    if entry.id not in BUNDLED_PROBED or not tools or not BUNDLED_TOOLS.issuperset(tools):
+        return None
+    config = {key: value for key, value in entry.config.items() if not _names_program(key)}
+    delegates: JsonObject = {
+        name: {"command": delegate.command, "args": [*delegate.args]}
+        for tool in tools
+        if tool in _starter()
+        for name, delegate in _starter()[tool].delegates.items()
+    }
+    kept = {key: value for key, value in entry.raw.items() if key not in _OTHERS}
+    made: JsonObject = {**kept, "command": OWN_PROGRAM, "args": [entry.id]}
+    made |= {"config": config} if config or "config" in kept else {}
+    made |= {"delegates": delegates} if delegates and "delegates" not in kept else {}
+    return made if "permissions" in kept else {**made, "permissions": _united(tools)}
+
+
+def _names_program(key: str) -> bool:
+    """Whether a key of `config` names a program in the form of older sidecars, which flytui's own would ask
+    in another form."""
+    return key == "localCommands" or key.endswith(("Command", "Args"))
 
 
 def member_text(key: str, value: Json) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from flycore.catalog.builtin import BUNDLED_TOOLS
 from flycore.catalog.fixes import NO_MACHINE, Machine, edit_fix, of_program
-from flycore.catalog.proposed_entries import printed_entry
+from flycore.catalog.proposed_entries import member_text, printed_entry, with_own_program
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Diagnostic, Fix, FixKind
 from flycore.model.enums import RUNNABLE_KINDS, Level, ReasonCode, RuntimeState, Source, UpgradeState
@@ -143,13 +143,27 @@ def path_failed(
             remedy=f'correct "command" at {place}',
             fix=edit_fix(entry, "command", "correct the command"),
         )
-    return Reason(
+    found = Reason(
         code=program.reason or ReasonCode.COMMAND_NOT_FOUND,
         dimension="path",
         message=program.message or f"no program was found for {program.declared}",
         remedy=program.remedy or f'install {program.declared}, or correct "command" at {place}',
         fix=of_program(entry, program, "command", "correct the command", machine),
     )
+    own = with_own_program(entry) if found.code is ReasonCode.COMMAND_NOT_FOUND else None
+    return found if own is None else _or_own_program(entry, found, own)
+
+
+def _or_own_program(entry: SidecarEntry, found: Reason, own: JsonObject) -> Reason:
+    """Return the reason of a missing program, with flytui's own program as the other way out."""
+    fix = found.fix
+    if fix is None or fix.kind is FixKind.EDIT:
+        words = "put the program there, or write the entry for flytui's own as the difference shows"
+        fix = msgspec.structs.replace(
+            edit_fix(entry, "command", words), difference=json_difference(entry.raw, own)
+        )
+    remedy = f"{found.remedy}; or use flytui's own program: {member_text(entry.id, own)}"
+    return msgspec.structs.replace(found, remedy=remedy, fix=fix)
 
 
 def kind_unsupported(entry: SidecarEntry) -> Reason:

@@ -92,7 +92,7 @@ def _degraded(stability: Stability) -> bool:
     return (
         stability.runtime not in (None, RuntimeState.READY)
         or stability.probe is ProbeState.DEGRADED
-        or (stability.version is VersionState.UNKNOWN and declares_package(stability.evidence.version))
+        or (stability.version is VersionState.UNKNOWN and _is_other_package(stability.evidence.version))
         or stability.upgrade is UpgradeState.STAGED
         or stability.sandbox is SandboxState.QUOTA_LIMITED
         or any(reason.code in _DEGRADING for reason in stability.reasons)
@@ -101,6 +101,11 @@ def _degraded(stability: Stability) -> bool:
 
 _DEGRADING = frozenset((ReasonCode.PERMISSION_MISSING, ReasonCode.ANSWERED_UNAVAILABLE))
 """Reasons of single tools that no dimension has a state for."""
+
+
+def _is_other_package(evidence: VersionEvidence | None) -> bool:
+    """Return whether a package is declared, and another one than that is installed."""
+    return declares_package(evidence) and evidence is not None and evidence.installed_version is not None
 
 
 def declares_package(evidence: VersionEvidence | None) -> bool:

@@ -44,7 +44,10 @@ def _compare(
     if protocol is not None and not _speaks(protocol, protocols):
         return VersionState.INCOMPATIBLE, reasons.protocol_incompatible(entry, protocols)
     if entry.package_id is not None or entry.package_version is not None:
-        if installed is None or not _same(entry.package_version, installed):
+        # A package without metadata says nothing against its program; `flytui lint` says so.
+        if installed is None:
+            return VersionState.UNKNOWN, None
+        if not _same(entry.package_version, installed):
             return VersionState.UNKNOWN, reasons.version_unknown(entry, installed)
         return VersionState.COMPATIBLE, None
     declared = entry.compatible_core or entry.protocol_version or installed

@@ -49,6 +49,7 @@ from flycore.policy.files import SystemFile
 from flycore.policy.overview import policy_overview
 from flycore.registry.created_tools import created_limits, project_limits
 from flycore.registry.load import add_discovered, load_registry
+from flycore.registry.package_metadata import installed_version
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
 from flycore.registry.resolve import at_url
 from flycore.registry.settings import Settings, load_settings
@@ -276,7 +277,7 @@ def _catalog_facts(
         version=version,
         now=now,
         delegates=files.delegates,
-        installed=_bundled_versions(files, bundled),
+        installed=_installed_versions(files, registry, bundled),
         missing_secrets=_missing_secrets(files, environment.secret_values),
         probes=observed.probes,
         runtime=observed.runtime,
@@ -359,9 +360,17 @@ def declared_in(places: RootPaths, registry: Registry) -> str:
     return ""
 
 
-def _bundled_versions(files: Files, bundled: set[str]) -> dict[str, str]:
+def _installed_versions(files: Files, registry: Registry, bundled: set[str]) -> dict[str, str]:
+    """Return the installed version of each entry's package, where it is known, by sidecar."""
     own = importlib.metadata.version("flytui") if bundled else ""
-    return dict.fromkeys(bundled, own)
+    found = dict.fromkeys(bundled, own)
+    for entry in registry.entries:
+        program = files.programs.get(entry.id)
+        declared = entry.package_id is not None or entry.package_version is not None
+        if declared and entry.id not in found and program is not None:
+            version = installed_version(entry, registry, program.path)
+            found |= {} if version is None else {entry.id: version}
+    return found
 
 
 def _missing_secrets(files: Files, environ: Mapping[str, str]) -> dict[str, Mapping[str, str]]:

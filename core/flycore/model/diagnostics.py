@@ -92,7 +92,8 @@ class Fix(Value, frozen=True, kw_only=True):
     line: int = 0
     """For an EDIT: the line, counted from 1; 0 where no line is meant."""
     difference: tuple[str, ...] = ()
-    """For a PERMIT: the change of the entry, as lines `- /pointer: before` and `+ /pointer: after`."""
+    """For a PERMIT, and for an EDIT whose text is known: the change of the entry, as lines
+    `- /pointer: before` and `+ /pointer: after`."""
     digest: str = ""
     """For a PERMIT: the digest of the entry and of what is added, so that what is added is what was shown."""
 

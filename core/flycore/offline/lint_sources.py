@@ -32,6 +32,7 @@ from flycore.policy.evaluate import expired_rules
 from flycore.policy.files import read_policy
 from flycore.policy.rules import RuleLayer
 from flycore.registry.manifest import parse_manifest
+from flycore.registry.package_metadata import without_metadata
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.paths import (
     MANIFEST_FILE,
@@ -119,6 +120,7 @@ def _registry(root: LintedRoot) -> Findings:
     others |= {item for item in registry.diagnostics if item.rule == executables.RULE}
     own = [entry for entry in registry.entries if not entry.source.discovered]
     found = [*(item for item in registry.diagnostics if item not in others), *_of_entries(own)]
+    found += without_metadata(own, registry)
     return Findings(tuple(LintedFile("registry", file) for file in registry.files), tuple(found))
 
 

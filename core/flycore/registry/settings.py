@@ -136,8 +136,8 @@ class Settings(Value, frozen=True, kw_only=True):
     """Whether the kernel's own tools that run programs have the network, by the name of the tool."""
     audit_outputs: bool = False
     max_permissions: JsonObject | None = None
-    """`security.max_permissions`: the most that a tool made by an agent may be permitted; None where it is not
-    set."""
+    """`security.max_permissions`: the most that a tool made by an agent may be permitted; None where it is
+    not set."""
     notify_command: tuple[str, ...] = ()
     keys: dict[str, str] = msgspec.field(default_factory=dict)
     theme: str = ""
