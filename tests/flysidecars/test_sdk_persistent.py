@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -148,13 +149,13 @@ def test_typed_functions_check_their_input(talk: Any, program: list[str], input:
 
 def test_the_schema_is_made_of_the_annotations(program: list[str]) -> None:
     done = subprocess.run([*program, "--schema"], capture_output=True, check=True)
-    tools = {tool["name"]: tool for tool in json.loads(done.stdout)["tools"]}
+    tools = {tool["name"]: tool for tool in json.loads(done.stdout)}
     assert tools["count"]["description"] == "Counts letters."
-    schema = tools["count"]["inputSchema"]
+    schema = tools["count"]["input_schema"]
     assert schema["required"] == ["text"]
     assert schema["properties"]["times"] == {"type": "integer", "default": 1}
     assert schema["properties"]["words"] == {"type": ["array", "null"], "items": {"type": "string"}}
-    assert tools["long"]["inputSchema"] == {"type": "object"}
+    assert tools["long"]["input_schema"] == {"type": "object"}
 
 
 def test_a_cancel_is_seen_while_the_tool_runs(talk: Any, program: list[str]) -> None:
@@ -211,3 +212,18 @@ def test_our_own_sidecars_stay(talk: Any, starter: Any) -> None:
         pass
     assert heard["code"] == "cancelled"
     assert echo.leave() == 0
+
+
+def test_a_program_that_described_itself_gets_the_input_alone(program: list[str]) -> None:
+    environ = {**os.environ, "FLYTUI_TOOL_NAME": "count"}
+
+    def run(stdin: bytes) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run(program, input=stdin, capture_output=True, env=environ, check=False)
+
+    good, bad = run(b'{"text": "abca"}'), run(b'{"text": 5}')
+    assert (good.returncode, "ok" in json.loads(good.stdout)) == (0, False)
+    assert (bad.returncode, bad.stdout) == (1, b"")
+    assert b"text" in bad.stderr
+    # The name of a tool that the program does not have changes nothing.
+    environ["FLYTUI_TOOL_NAME"] = "another"
+    assert json.loads(run(b'{"tool": "count", "input": {"text": "a"}}').stdout)["ok"] is True

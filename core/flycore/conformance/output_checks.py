@@ -103,6 +103,12 @@ def read_schema(stdout: bytes) -> tuple[tuple[str, ...], tuple[str, ...]] | None
         document = read_strict(stdout)
     except StrictJsonError:
         return None
+    if isinstance(document, list) and document and all(isinstance(tool, dict) for tool in document):
+        several = [tool for tool in document if isinstance(tool, dict)]
+        return (
+            tuple(str(tool.get("name")) for tool in several),
+            tuple(fault for tool in several for fault in _one_tool_faults(tool)),
+        )
     if not isinstance(document, dict) or "ok" in document or "name" not in document:
         return None
     if "tools" not in document:

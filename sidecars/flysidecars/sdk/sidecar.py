@@ -8,11 +8,20 @@ next call.
 
 from __future__ import annotations
 
+import os
+import sys
 from types import FunctionType
 
 from flysidecars.sdk.call import Call, JsonObject
 from flysidecars.sdk.failures import ToolFailed, answer_of
-from flysidecars.sdk.wire import AnswerWriter, RequestReader, claim_stdout, is_persistent, parse_request
+from flysidecars.sdk.wire import (
+    AnswerWriter,
+    RequestReader,
+    claim_stdout,
+    encode,
+    is_persistent,
+    parse_request,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +34,9 @@ if TYPE_CHECKING:
 
 PROTOCOL = "process-json/1"
 """What the answer to a probe names: a tool of a known name reads the fields that flytui describes."""
+TOOL_NAME = "FLYTUI_TOOL_NAME"
+"""The variable that names the called tool where stdin is the input alone, because the program described
+itself with `--schema`."""
 ANY_TOOL = "*"
 """A function registered under this name serves every tool that has no function of its own."""
 
@@ -88,12 +100,17 @@ class Sidecar:
 
     def _as_tool(self, name: str, function: Callable[..., object]) -> Tool:
         described = " ".join((function.__doc__ or "").split("\n\n")[0].split())
-        self._schemas[name] = {"name": name, "description": described, "inputSchema": {"type": "object"}}
+        self._schemas[name] = {
+            "name": name,
+            "description": described,
+            "input_schema": {"type": "object"},
+            "output_schema": {"type": "object"},
+        }
         if not isinstance(function, FunctionType) or _takes_call(function):
             return function  # type: ignore[return-value]  # it takes a Call
         from flysidecars.sdk.typed_tools import as_tool, input_schema
 
-        schema = self._schemas[name]["inputSchema"] = input_schema(function)
+        schema = self._schemas[name]["input_schema"] = input_schema(function)
         return as_tool(function, schema)
 
     def probe(self, function: Callable[[Probe], JsonObject]) -> Callable[[Probe], JsonObject]:
@@ -125,16 +142,37 @@ class Sidecar:
         return _answer(out, lambda out: self._run(Call(parse_request(first + source.rest()), out)))
 
     def answer_schema(self) -> int:
-        """Answer `--schema` with the tools in the form of a registry entry. Returns the exit code."""
+        """Answer `--schema` in the form of executables that describe themselves: the object of the one tool,
+        or an array of several. Returns the exit code."""
         tools = [schema for name, schema in self._schemas.items() if name != ANY_TOOL]
-        claim_stdout().send({"name": self.name, "tools": tools})
+        claim_stdout().send_bytes(encode(tools[0] if len(tools) == 1 else tools) + b"\n")
         return 0
+
+    def _answer_input(self, tool: str) -> int:
+        """Answer a call of a program that described itself: stdin is the input alone, stdout the output, and
+        stderr says why there is none. Returns the exit code."""
+        out, source = claim_stdout(), RequestReader()
+
+        def run() -> JsonObject:
+            # The environment is the kernel's, and an input of a call may hold anything: it is no request.
+            given = parse_request(source.line() + source.rest() or b"{}")
+            return self._run(Call({"tool": tool, "input": given, "projectDir": os.getcwd()}, out))
+
+        answer = answer_of(run)
+        if answer["ok"]:
+            out.send({key: value for key, value in answer.items() if key != "ok"})
+            return 0
+        sys.stderr.write(f"{answer.get('error', '')}\n")
+        return 1
 
     def main(self, arguments: Sequence[str]) -> int:
         """Answer as the arguments say (`--probe`, `--schema` or none). Returns the exit code."""
         if "--probe" in arguments:
             return self.answer_probe()
-        return self.answer_schema() if "--schema" in arguments else self.answer_request()
+        if "--schema" in arguments:
+            return self.answer_schema()
+        tool = os.environ.get(TOOL_NAME, "")
+        return self._answer_input(tool) if tool in self._tools else self.answer_request()
 
     def _run(self, call: Call) -> JsonObject:
         if call.is_probe:

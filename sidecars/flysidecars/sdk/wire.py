@@ -62,7 +62,7 @@ def claim_stdout() -> AnswerWriter:
     return AnswerWriter(descriptor)
 
 
-def encode(document: dict[str, object]) -> bytes:
+def encode(document: dict[str, object] | list[dict[str, object]]) -> bytes:
     """The document as JSON in ASCII. A lone surrogate becomes `?`. Raises `ValueError` for NaN and infinity,
     which the protocol does not allow."""
     line = json.dumps(document, allow_nan=False)
