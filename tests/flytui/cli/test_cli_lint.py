@@ -281,3 +281,19 @@ def test_annotations_name_files_from_the_working_directory(desk: Desk) -> None:
     assert "file=tools/external.tools.jsonc,line=4,col=28,title=schema::command: must be" in done.stdout
     for words in (("--json", "--format", "github"), (str(desk.root), "--as", "policy")):
         assert desk.run("lint", *words).returncode == 2
+
+
+def test_the_tools_are_checked_against_the_rules_of_clients(desk: Desk) -> None:
+    schema = '{"type": "object", "properties": {"to": {"type": "string", "format": "email"}}}'
+    tool = f'{{"name": "demo.send", "description": "Sends.", "inputSchema": {schema}}}'
+    desk.write(
+        f'{{"schemaVersion": 2, "sidecars": {{"one.sends": {{"command": "/bin/true", "tools": [{tool}]}}}}}}'
+    )
+    done = desk.run("lint", "--clients")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "info: demo.send: the format of a text is one that all interfaces know" in done.stdout
+    assert "not so at /properties/to [client-schema]" in done.stdout
+    assert "client-listing" not in done.stdout
+    assert f"0 errors, 0 warnings in the tools of {desk.root}" in done.stdout
+    assert [item["rule"] for item in desk.document("lint", "--clients")["diagnostics"]] == ["client-schema"]
+    assert desk.run("lint", "--clients", str(desk.root / "tools" / "external.tools.jsonc")).returncode == 2

@@ -1,7 +1,4 @@
-"""Tool names as MCP clients see them.
-
-The APIs of models accept only names of at most 64 letters, digits, `_` and `-`.
-"""
+"""Tool names as MCP clients see them: at most 48 letters, digits, `_` and `-`, as `client_rules` says."""
 
 from __future__ import annotations
 
@@ -13,8 +10,8 @@ from mcp_types import Tool, ToolAnnotations
 
 from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.enums import Discovery
+from flycore.server.mcp.client_rules import MAX_NAME_CHARS
 
-MAX_NAME_CHARS = 64
 MAX_REMEMBERED = 4_096
 """Names that stay reserved for tools that no longer exist."""
 _HASH_DIGITS = 8

@@ -1,9 +1,8 @@
-"""Schemas of tools in the form that the interfaces of models accept.
+"""Schemas of tools in the form that the interfaces of models accept, whose rules `client_rules` has.
 
-The functions interfaces of Anthropic and OpenAI refuse a whole request where the schema of one tool has a
-combinator (`anyOf`, `allOf`, `if` and others) at its root, and clients leave such a tool out. So a listed
-schema has none there. What they say goes into the description of the tool, and the kernel checks each call
-against the whole schema all the same.
+This module takes care of the combinators (`anyOf`, `allOf`, `if` and others) at the root of a schema, and
+`client_schema` of what lies below it. What they say goes into the description of the tool, and the kernel
+checks each call against the whole schema all the same.
 """
 
 from __future__ import annotations
@@ -11,16 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
-from flycore.catalog.schemas import MANY_SCHEMAS, NAMED_SCHEMAS, ONE_SCHEMA
+from flycore.catalog.schemas import MANY_SCHEMAS, ONE_SCHEMA
 from flycore.model.json import Json, JsonObject
+from flycore.server.mcp.client_rules import ROOT_COMBINATORS, SCHEMA_MAPS, client_faults
+from flycore.server.mcp.client_schema import ListedSchema, client_schema
 
-_SCHEMA_MAP_KEYS = NAMED_SCHEMAS | {"definitions"}  # drafts of JSON Schema before 2020-12 call `$defs` so
 _ALTERNATIVES = ("anyOf", "oneOf")
 _CONDITIONAL = ("if", "then", "else")
-ROOT_COMBINATORS = frozenset(
-    (*_ALTERNATIVES, "allOf", "not", *_CONDITIONAL, "enum", "const", "dependentSchemas", "dependentRequired")
-)
-"""What a listed schema does not have at its root."""
 LONGEST_RULE = 1_000
 """Characters of a rule that is told as JSON. A longer one is only mentioned."""
 LONGEST_TEXT = 4_000
@@ -42,7 +38,7 @@ def _member(key: str, value: Json) -> Json:
         return _schema(value)
     if key in MANY_SCHEMAS and isinstance(value, list):
         return [_schema(item) for item in value]
-    if key in _SCHEMA_MAP_KEYS and isinstance(value, Mapping):
+    if key in SCHEMA_MAPS and isinstance(value, Mapping):
         return {name: _schema(item) for name, item in value.items()}
     if key == "additionalProperties" and isinstance(value, Mapping):
         return _schema(value)
@@ -57,8 +53,16 @@ def _schema(value: Json) -> Json:
     return without_boolean_schemas(value) if isinstance(value, dict) else value
 
 
-def listed_input_schema(schema: JsonObject) -> JsonObject:
-    """Return the schema that a tool is listed with: an object without combinators at its root."""
+def listed_input(schema: JsonObject) -> ListedSchema:
+    """Return the schema that a tool is listed with, and sentences for its description."""
+    listed = client_schema(_without_root_combinators(schema))
+    # A schema that breaks a rule all the same would end every request of a client, not only these calls.
+    if client_faults("tool", listed.schema):
+        return ListedSchema({"type": "object"}, (_FURTHER,))
+    return listed
+
+
+def _without_root_combinators(schema: JsonObject) -> JsonObject:
     # Properties that only an alternative names are listed as well: a model knows of no others.
     named: JsonObject = {}
     for part in _branches(schema):
@@ -70,7 +74,7 @@ def listed_input_schema(schema: JsonObject) -> JsonObject:
     own = _mapping(schema.get("properties"))
     if named.keys() - own.keys():
         kept["properties"] = {**named, **own}
-    return without_boolean_schemas({**kept, "type": "object"})
+    return {**kept, "type": "object"}
 
 
 def listed_output_schema(schema: JsonObject) -> JsonObject:

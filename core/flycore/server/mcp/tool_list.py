@@ -17,7 +17,7 @@ from flycore.model.events import EventClass
 from flycore.model.json import JsonObject, digest
 from flycore.rpc.methods import Client
 from flycore.server.mcp.names import ALIASES, CODING_ALIASES, Names, names_of_catalog
-from flycore.server.mcp.schema_compat import listed_input_schema, listed_output_schema, rule_text
+from flycore.server.mcp.schema_compat import listed_input, listed_output_schema, rule_text
 
 PAGE_SIZE = 500
 """Tools on one page of `tools/list`."""
@@ -57,6 +57,10 @@ class ToolList:
             if tool in visible
         )
         return tuple(sorted((*visible.values(), *coding, *ALIASES), key=lambda tool: tool.name))
+
+    def all_tools(self) -> tuple[Tool, ...]:
+        """Return every capability as a tool, those included that agents do not see now."""
+        return tuple(tool_of(self, view) for view in self.catalog.capabilities)
 
     @cached_property
     def descriptions(self) -> tuple[tuple[str, str], ...]:
@@ -100,11 +104,13 @@ def tool_of(tool_list: ToolList, view: CapabilityView) -> Tool:
     broken = tool_list.broken_schemas and _schema_key(capability) in tool_list.broken_schemas
     # Nobody has said that a program of an unknown dialect answers in the form of the known tool.
     broken = broken or any(reason.code is ReasonCode.DIALECT_UNKNOWN for reason in view.stability.reasons)
+    listed = listed_input(capability.input_schema)
+    words = (capability.description, rule_text(capability.input_schema), *listed.words)
     return Tool(
         name=tool_list.names.name_of[capability.name],
         title=capability.title or capability.name,
-        description=f"{capability.description} {rule_text(capability.input_schema)}".strip(),
-        input_schema=listed_input_schema(capability.input_schema),
+        description=" ".join(word for word in words if word),
+        input_schema=listed.schema,
         output_schema=None if broken else output_schema_of(capability),
         annotations=_annotations(tool_list.catalog, view),
     )

@@ -10,10 +10,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from flycore.catalog.builtin import KNOWN
+from flycore.server.mcp.client_rules import ROOT_COMBINATORS
 from flycore.server.mcp.schema_compat import (
     LONGEST_TEXT,
-    ROOT_COMBINATORS,
-    listed_input_schema,
+    listed_input,
     listed_output_schema,
     rule_text,
     without_boolean_schemas,
@@ -57,7 +57,7 @@ def test_every_known_tool_has_a_portable_schema_that_is_no_other() -> None:
 
 def test_no_known_tool_is_listed_with_a_combinator_at_its_root() -> None:
     for known in KNOWN.values():
-        for listed in (listed_input_schema(known.input_schema), listed_output_schema(known.output_schema)):
+        for listed in (listed_input(known.input_schema).schema, listed_output_schema(known.output_schema)):
             assert not ROOT_COMBINATORS & set(listed), known.name
         combined = ROOT_COMBINATORS & set(known.input_schema)
         told = rule_text(known.input_schema)
@@ -96,9 +96,9 @@ def test_the_description_says_what_the_listed_schema_leaves_out(schema: dict[str
 def test_properties_that_only_an_alternative_names_are_listed() -> None:
     one, other = {"properties": {"a": {"type": "string"}, "c": {"type": "string"}}}, {"required": ["b"]}
     third = {"properties": {"b": {"type": "integer"}, "c": {"type": "integer"}, "d": False}}
-    listed = listed_input_schema(
+    listed = listed_input(
         {"properties": {"a": {"minLength": 1}}, "anyOf": [one, {"allOf": [other, third]}]}
-    )
+    ).schema
     assert listed == {
         "type": "object",
         "properties": {"a": {"minLength": 1}, "b": {"type": "integer"}, "c": {}},

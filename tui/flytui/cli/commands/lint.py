@@ -54,8 +54,13 @@ GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
     default="text",
     help="github prints annotations of GitHub Actions.",
 )
+@click.option(
+    "--clients",
+    is_flag=True,
+    help="Check instead the tools, as agents are shown them, against the rules of models' interfaces.",
+)
 @common
-def lint(invocation: Invocation, path: Path | None, kind: str | None, form: str) -> int:
+def lint(invocation: Invocation, path: Path | None, kind: str | None, form: str, clients: bool) -> int:
     """Report problems in the files of the root, of the folder PATH, or in the file PATH.
 
     Exit 0, or 5 for an error. docs/lint.md lists all rules.
@@ -67,7 +72,9 @@ def lint(invocation: Invocation, path: Path | None, kind: str | None, form: str)
         raise click.UsageError("--as gives the kind of a file: name the file, too")
     if invocation.as_json and form != "text":
         raise click.UsageError("--json and --format each name the form of the output: leave one out")
-    places, result = _checked(invocation, path, kind or "")
+    if clients and (kind is not None or (path is not None and not path.is_dir())):
+        raise click.UsageError("--clients is about the tools of a root, not about a file")
+    places, result = _checked(invocation, path, kind or "", clients=clients)
     found = LintDocument(
         files=tuple(LintedFile(**looked._asdict()) for looked in result.files),
         errors=sum(item.severity is Severity.ERROR for item in result.diagnostics),
@@ -83,13 +90,15 @@ def lint(invocation: Invocation, path: Path | None, kind: str | None, form: str)
     else:
         for item in found.diagnostics:
             print_line("\n".join(finding_lines(item)))
-        print_line(summary(found))
+        print_line(summary(found) if not clients else f"{_counts(found)} in the tools of {places.app_root}")
     return EXIT_ERRORS if found.errors else 0
 
 
-def _checked(invocation: Invocation, path: Path | None, kind: str) -> tuple[RootPaths, LintResult]:
+def _checked(
+    invocation: Invocation, path: Path | None, kind: str, *, clients: bool
+) -> tuple[RootPaths, LintResult]:
     """Returns the findings about the root, the folder or the file, with the paths of the root."""
-    from flycore.offline.lint import lint_file, lint_root
+    from flycore.offline.lint import LintResult, lint_file, lint_root
     from flycore.registry.paths import find_paths
     from flytui.cli.settings_text import settings_problems
 
@@ -97,8 +106,14 @@ def _checked(invocation: Invocation, path: Path | None, kind: str) -> tuple[Root
         if invocation.root is not None:
             raise click.UsageError("PATH and --root both name the folder: leave one out")
         places = find_paths(str(path), invocation.workspace, os.environ, Path.cwd())
+    else:
+        places = invocation.places()
+    if clients:
+        from flycore.offline.lint_clients import lint_clients
+
+        return places, LintResult((), lint_clients(places))
+    if path is not None and path.is_dir():
         return places, lint_root(places, settings_problems)
-    places = invocation.places()
     if path is None:
         return places, lint_root(places, settings_problems)
     return places, lint_file(places, path, kind, settings_problems)
@@ -115,8 +130,11 @@ def finding_lines(item: Diagnostic) -> list[str]:
 def summary(found: LintDocument) -> str:
     """Returns a line with the number of errors and warnings, and the files that were checked."""
     names = ", ".join(f"{file.kind} {file.file}" for file in found.files if file.present)
-    counts = f"{count_of(found.errors, 'error')}, {count_of(found.warnings, 'warning')}"
-    return f"{counts} in {names or 'no file: there is none yet'}"
+    return f"{_counts(found)} in {names or 'no file: there is none yet'}"
+
+
+def _counts(found: LintDocument) -> str:
+    return f"{count_of(found.errors, 'error')}, {count_of(found.warnings, 'warning')}"
 
 
 def _repository() -> Path:
