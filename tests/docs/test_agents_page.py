@@ -24,7 +24,7 @@ from flycore.catalog.builtin import AGENT_ACTIONS
 from flycore.model.enums import Decision
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import effective_rules, load_policy, matching_rules, strictest
-from flytui.cli.agent_tools import UNCHECKED_TOOLS
+from flytui.cli.agent_tools import CLIENTS_FILE
 from kits.command import COMMAND, PYTHON, forked_bin
 from kits.kernel import Root, kernel_of
 from kits.mcp_clients import about
@@ -188,4 +188,4 @@ def test_it_names_every_action_every_public_name_and_real_tools() -> None:
     for name in (*AGENT_ACTIONS, *flycore._HOMES):
         assert f"`{name}`" in TEXT
     for tool in ("TodoWrite", "AskUserQuestion"):
-        assert tool in UNCHECKED_TOOLS
+        assert tool in json.loads(CLIENTS_FILE.read_text())["claude-code"]["bookkeeping"]

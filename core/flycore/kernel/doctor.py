@@ -30,6 +30,7 @@ from flycore.catalog.reasons import state_unwritable
 from flycore.discovery.other_systems.model import read_found
 from flycore.discovery.other_systems.table import SYSTEMS
 from flycore.discovery.scan import SearchRoots, search_roots
+from flycore.kernel.client_checks import check_clients
 from flycore.kernel.effective_entries import RULE as CHANGED_RULE
 from flycore.kernel.load_state import find_environment, read_files
 from flycore.kernel.panic import read_panic
@@ -463,6 +464,7 @@ def check_up(
             problem=running.notify_problem if running else "",
         ),
         _socket(places, environ),
+        *check_clients(places, environ),
         *check_desktop(
             registry.entries, environ, {name: shutil.which(name, path=path) is not None for name in PROGRAMS}
         ),

@@ -34,6 +34,7 @@ CONSOLE_FILE = "console.json"
 TICKETS_FILE = "tickets.jsonl"
 TOKENS_FILE = "tokens.json"
 SESSIONS_FILE = "sessions"
+CLIENTS_FILE = "clients.json"
 """File of the process groups that kernels of this root started; a later kernel ends those that remain."""
 KERNEL_LOCK = "kernel.lock"
 CONSOLE_LOCK = "console.next"
@@ -148,6 +149,11 @@ class RootPaths(NamedTuple):  # not a dataclass, whose imports take as long as a
     def empty_dir(self) -> Path:
         """The working folder of programs that start in an empty one."""
         return self.state_dir / EMPTY_DIR
+
+    @property
+    def clients_file(self) -> Path:
+        """What `flytui connect` wrote into the files of agents' programs."""
+        return self.state_dir / CLIENTS_FILE
 
     @property
     def created_dir(self) -> Path:

@@ -1,36 +1,31 @@
 """Translates a coding agent's own tool call into a request to the kernel.
 
-The event comes from a pre-tool hook of Claude Code and has `hook_event_name`, `tool_name`, `tool_input` and
-`cwd`. Nothing in it is verified. The request contains the tool's input and its folder, and nothing else of
-the event.
+The event comes from a pre-tool hook and has `hook_event_name`, `tool_name`, `tool_input` and `cwd`. Nothing
+in it is verified. The request contains the tool's input and its folder, and nothing else of the event.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from flycore.model.agent_actions import EDIT, FETCH, READ, SHELL, TOOL
 
 if TYPE_CHECKING:
     from flycore.model.json import Json, JsonObject
 
-EVENT = "PreToolUse"
-OWN_TOOL_PREFIX = "mcp__flytui__"
-"""Tools of flytui's own MCP server. The kernel approves their calls when they arrive there."""
-UNCHECKED_TOOLS = frozenset(
-    {
-        "LSP", "ToolSearch",
-        "TodoRead", "TodoWrite", "TaskCreate", "TaskGet", "TaskList", "TaskUpdate",
-        "BashOutput", "TaskOutput", "KillBash", "KillShell", "TaskStop",
-        "AskUserQuestion", "EnterPlanMode", "ExitPlanMode",
-        "Task", "Agent", "Skill", "SlashCommand",
-    }
-)  # fmt: skip
-"""Tools that are left to the agent's own rules. They keep the agent's own lists, ask the person, end
-something that the agent started, or start an agent whose own tools come through the hook."""
+CLIENTS_FILE = Path(__file__).with_name("agent_tools.json")
+"""The agents by the name of their hook: the event; the tools that are left to the agent's own rules, because
+they keep its own lists, ask the person, end something that it started, or start an agent whose own tools come
+through the hook; and the tools that mean the same as one of Claude Code's, with members of another name."""
+CLAUDE = "claude-code"
 SHELL_TOOL = "Bash"
 COMMANDS = frozenset({SHELL_TOOL, "PowerShell"})
+_BY_CLAUDE = frozenset({SHELL_TOOL})
+"""Names of Claude Code that other agents use with the same meaning."""
 MOST_FOLDERS = 64
 MAX_TOOL = 512
 """Characters of a tool's name."""
@@ -49,23 +44,57 @@ class AgentEventError(Exception):
     """The event is not one of a pre-tool hook; the message says what is wrong."""
 
 
-def read_agent_request(event: Json) -> AgentRequest | None:
-    """The request that an event stands for; None where the call is left to the agent's own rules. Raises
-    AgentEventError."""
+def read_agent_request(event: Json, client: str = CLAUDE) -> AgentRequest | None:
+    """The request that an event of this agent stands for; None where the call is left to the agent's own
+    rules. Raises AgentEventError."""
+    known = _clients()[client]
     if not isinstance(event, dict):
         raise AgentEventError("it is no JSON object")
-    if event.get("hook_event_name") != EVENT:
-        raise AgentEventError(f"hook_event_name is not {EVENT}")
+    if event.get("hook_event_name") != known["event"]:
+        raise AgentEventError(f"hook_event_name is not {known['event']}")
     tool, tool_input, cwd = event.get("tool_name"), event.get("tool_input"), event.get("cwd", "")
     if not isinstance(tool, str) or not 0 < len(tool) <= MAX_TOOL:
         raise AgentEventError("tool_name is no name")
     if not isinstance(tool_input, dict) or not isinstance(cwd, str):
         raise AgentEventError("tool_input is no object, or cwd no text")
-    if tool in UNCHECKED_TOOLS or (
-        tool.startswith(OWN_TOOL_PREFIX) and "__" not in tool.removeprefix(OWN_TOOL_PREFIX)
-    ):
+    if _is_own(event, tool, known) or tool in known["bookkeeping"]:
         return None
-    return _agent_request(tool, tool_input, {"cwd": cwd} if cwd else {})
+    folder: JsonObject = {"cwd": cwd} if cwd else {}
+    if client == CLAUDE:
+        return _agent_request(tool, tool_input, folder)
+    mapped = known["tools"].get(tool)
+    if "mcp_context" in event or (mapped is None and tool not in _BY_CLAUDE):
+        return AgentRequest(TOOL, {"tool": tool, "input": tool_input, **folder})
+    try:
+        return _agent_request(*_renamed(tool, tool_input, mapped or {}), folder)
+    except AgentEventError:
+        # Agents change their tools. What does not have the expected form is shown as it is.
+        return AgentRequest(TOOL, {"tool": tool, "input": tool_input, **folder})
+
+
+@cache
+def _clients() -> dict[str, Any]:
+    clients: dict[str, Any] = json.loads(CLIENTS_FILE.read_bytes())
+    return clients
+
+
+def _is_own(event: JsonObject, tool: str, known: dict[str, Any]) -> bool:
+    """Whether it is a tool of flytui's own MCP server. The kernel approves these calls when they arrive."""
+    prefix = known.get("own")
+    if prefix is not None:
+        return tool.startswith(prefix) and "__" not in tool.removeprefix(prefix)
+    # The tool's name does not tell servers apart whose names begin alike.
+    context = event.get("mcp_context")
+    return isinstance(context, dict) and context.get("server_name") == known["server"]
+
+
+def _renamed(tool: str, tool_input: JsonObject, mapped: dict[str, Any]) -> tuple[str, JsonObject]:
+    """Return the call under the name and with the members that Claude Code has for it."""
+    members: dict[str, str] = mapped.get("members", {})
+    renamed = {members.get(key, key): value for key, value in tool_input.items()}
+    if len(renamed) != len(tool_input):
+        raise AgentEventError("two members mean the same")
+    return mapped.get("as", tool), renamed
 
 
 def _agent_request(tool: str, tool_input: JsonObject, folder: JsonObject) -> AgentRequest:

@@ -1,9 +1,7 @@
-"""The texts that belong into the settings of agents and editors, so that they find flytui."""
+"""How agents' programs start this installation of flytui, and the texts of their settings."""
 
 from __future__ import annotations
 
-import json
-import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -12,17 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
+    from flycore.offline.connect import Connection
     from flycore.registry.paths import RootPaths
 
-HOOK_SECONDS = 600
-"""Seconds that Claude Code gives the hook."""
-SPARE_SECONDS = 30
-"""The hook gives up this many seconds earlier, because Claude Code runs the tool after it ended a slow
-hook."""
-TOOL_SECONDS = 600
-"""Seconds that Codex gives a tool call. They have to suffice for a person to decide."""
+CLIENTS = (
+    "claude-code", "codex", "gemini", "qwen", "opencode", "cursor", "vscode", "zed", "windsurf", "goose",
+)  # fmt: skip
+"""The names in the table of clients, which is imported only when the command runs. A test compares them."""
 
 
 def program() -> str:
@@ -34,60 +28,30 @@ def program() -> str:
     return str(beside) if beside.exists() else found or "flytui"
 
 
-def _arguments(places: RootPaths) -> list[str]:
-    return ["--root", str(places.app_root), "mcp"]
+def connection(places: RootPaths, address: str = "") -> Connection:
+    """How a client reaches flytui on this root: through this program, or at the address."""
+    from flycore.offline.connect import Connection
 
-
-def mcp_json(places: RootPaths) -> str:
-    """The text for `.mcp.json` of Claude Code, and for `.cursor/mcp.json`."""
-    server = {"type": "stdio", "command": program(), "args": _arguments(places)}
-    return json.dumps({"mcpServers": {"flytui": server}}, indent=2)
-
-
-def codex_toml(places: RootPaths) -> str:
-    """The text for `~/.codex/config.toml`."""
-    arguments = ", ".join(_toml(word) for word in _arguments(places))
-    return (
-        "[mcp_servers.flytui]\n"
-        f"command = {_toml(program())}\n"
-        f"args = [{arguments}]\n"
-        f"tool_timeout_sec = {TOOL_SECONDS}"
-    )
-
-
-def _toml(text: str) -> str:
-    """The text as a TOML string in ASCII, so that no character of a folder's name acts on a terminal."""
-    # JSON's escapes are valid in TOML, with two exceptions: DEL must be escaped, and a character outside the
-    # basic plane is one escape and not a pair of surrogates.
-    quoted = json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-    return "".join(char if char.isascii() else f"\\U{ord(char):08X}" for char in quoted)
-
-
-def hook_settings(places: RootPaths, without_console: str) -> str:
-    """The text for `.claude/settings.json`."""
-    wait = HOOK_SECONDS - SPARE_SECONDS
-    words = [program(), "--root", str(places.app_root), "hook", "claude-code", "--wait", str(wait)]
-    if without_console != "deny":
-        words += ["--without-console", without_console]
-    # Only exit code 2 blocks a tool. With `|| exit 2` the tool is blocked as well where the hook is not
-    # found, cannot start, or is killed.
-    command = {"type": "command", "command": f"{shlex.join(words)} || exit 2", "timeout": HOOK_SECONDS}
-    return json.dumps({"hooks": {"PreToolUse": [{"matcher": "*", "hooks": [command]}]}}, indent=2)
-
-
-CLIENTS: Mapping[str, tuple[str, Callable[[RootPaths], str]]] = {
-    "claude-code": (".mcp.json", mcp_json),
-    "codex": ("~/.codex/config.toml", codex_toml),
-    "cursor": (".cursor/mcp.json", mcp_json),
-}
-"""Each client with its file and the function that makes the text for it."""
+    return Connection(program(), str(places.app_root), address)
 
 
 def print_config(places: RootPaths, client: str) -> int:
-    """Print the text for one of `CLIENTS` to standard output, and the name of its file to standard error."""
+    """Print the text for a client to standard output, and the name of its file to standard error."""
+    from flycore.offline.connect import print_text
     from flytui.cli.output import print_error
 
-    file, text = CLIENTS[client]
+    file, text = print_text(client, connection(places))
     print_error(f"for {file}:")
-    click.echo(text(places))
+    click.echo(text)
+    return 0
+
+
+def print_hook_config(places: RootPaths, client: str, without_console: str) -> int:
+    """Print the text for a client's hook to standard output, and the name of its file to standard error."""
+    from flycore.offline.connect import hook_text
+    from flytui.cli.output import print_error
+
+    file, text = hook_text(client, connection(places), without_console)
+    print_error(f"for {file}:")
+    click.echo(text)
     return 0

@@ -162,11 +162,11 @@ def _wait_for_result(
     return _Outcome(None, call_id)
 
 
-# `flytui hook claude-code`
+# `flytui hook`
 
 
 def _hook(words: Words) -> int:
-    from flytui.cli.hook_event import DEFAULT_WAIT, MOST_WAIT, begin
+    from flytui.cli.hook_event import DEFAULT_WAIT, HOOKED, MOST_WAIT, begin
 
     begin()
 
@@ -176,7 +176,10 @@ def _hook(words: Words) -> int:
     except ValueError:
         raise OrdinaryWay from None
     plain = (
-        words.operands == ("claude-code",) and without in ("deny", "ask") and "--json" not in words.options
+        len(words.operands) == 1
+        and words.operands[0] in HOOKED
+        and without in ("deny", "ask")
+        and "--json" not in words.options
     )
     if not plain or not 0 <= seconds <= MOST_WAIT:
         raise OrdinaryWay
@@ -201,7 +204,7 @@ def _read_request(words: Words) -> AgentRequest | None:
     from flytui.cli.hook_event import read_event
 
     try:
-        request = read_agent_request(read_strict(read_event()))
+        request = read_agent_request(read_strict(read_event()), words.operands[0])
     except (AgentEventError, ValueError, OSError):
         raise OrdinaryWay from None  # which reads the same event, and says what is wrong
     if request is None:
@@ -223,7 +226,7 @@ def _ask_about(words: Words, request: AgentRequest, without: str, seconds: float
         seconds_left,
     )
 
-    keep = without == "deny"
+    keep, client_name = without == "deny", words.operands[0]
     _, client = open_root(words, viewer=False)
     try:
         message_id = client.call(
@@ -241,12 +244,12 @@ def _ask_about(words: Words, request: AgentRequest, without: str, seconds: float
     if payload is not None and is_allowed(
         payload["status"], payload["error"], payload["output"], digest(request.input)
     ):
-        print_answer(canonical_json(hook_answer("allow", ALLOWED)))
+        print_answer(canonical_json(hook_answer("allow", ALLOWED, client_name)))
         return 0
     from flytui.cli.commands.hook import decision
 
     results = () if ended is None else (_tool_result(request.action, ended),)
-    print_answer(canonical_json(hook_answer(*decision(request, results, without))))
+    print_answer(canonical_json(hook_answer(*decision(request, results, without), client_name)))
     return 0
 
 

@@ -437,6 +437,24 @@ class MigrateDocument(Document, frozen=True, kw_only=True, tag="flytui.migrate/1
     message: str = ""
 
 
+class ConnectedFile(Value, frozen=True, kw_only=True):
+    """A file of an agent's program, with its difference as lines of a unified diff."""
+
+    file: str
+    difference: tuple[str, ...]
+
+
+class ConnectDocument(Document, frozen=True, kw_only=True, tag="flytui.connect/1"):
+    """What `connect` would write into the files of an agent's program, or has written."""
+
+    app_root: str
+    client: str
+    files: tuple[ConnectedFile, ...]
+    outcome: str
+    """`nothing`, `shown`, `written` or `refused`."""
+    message: str = ""
+
+
 class ImportDocument(Document, frozen=True, kw_only=True, tag="flytui.import/1"):
     """What `tools import` would write, or has written."""
 

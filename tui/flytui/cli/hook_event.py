@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flycore.model.json import Json, JsonObject
 
+HOOKED = ("claude-code", "codex", "gemini", "qwen")
+"""The agents with a hook, as `agent_tools.json` has them."""
 MAX_EVENT_BYTES = 2 * 1024 * 1024
 """A larger event is refused, because nobody can read it on a card."""
 DEFAULT_WAIT = 50.0
@@ -62,8 +64,13 @@ def is_allowed(status: str, error: object, output: Json, input_digest: str) -> b
     return status == "success" and error is None and output == {"decision": "allow", "input": input_digest}
 
 
-def hook_answer(permission: str, why: str) -> JsonObject:
-    """Return the answer of a PreToolUse hook."""
+def hook_answer(permission: str, why: str, client: str = "claude-code") -> JsonObject:
+    """Return the answer of the hook of this agent, to `allow`, `deny` or `ask`."""
+    if permission != "deny" and client in ("codex", "gemini"):
+        # Codex runs the tool where it does not know an answer, and both keep to their own rules without one.
+        return {}
+    if client == "gemini":
+        return {"decision": permission, "reason": why}
     return {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",

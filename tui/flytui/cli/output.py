@@ -275,3 +275,24 @@ def print_not_found(name: str, near: tuple[str, ...], *, sidecars: bool) -> int:
     hint = f"did you mean {' or '.join(near)}?" if near else "flytui catalog lists every tool"
     print_error(f"no {what} is named {name}: {hint}")
     return EXIT_UNKNOWN
+
+
+MOST_INDENT = 40
+"""Most spaces at the beginning of a line of a difference that are printed as they are."""
+
+
+def print_difference(rows: Iterable[str]) -> None:
+    """Print the lines of a unified diff after a blank one, with invisible characters as tokens."""
+    print_line()
+    for row in rows:
+        click.echo(_shown_row(row))
+
+
+def _shown_row(row: str) -> str:
+    """Return a row of a difference with every doubtful character as a token, but with its indentation."""
+    # The strict form shows long runs of spaces as tokens, since they can hide what comes after them.
+    text = row[1:].lstrip(" ")
+    indent = len(row) - 1 - len(text)
+    if indent > MOST_INDENT or not row:
+        return strict_text(row)
+    return f"{row[0]}{' ' * indent}{strict_text(text)}"

@@ -13,6 +13,7 @@ from flytui.cli.command_group import SummaryGroup
 from flytui.cli.hook_event import (
     ALLOWED,
     DEFAULT_WAIT,
+    HOOKED,
     MOST_WAIT,
     TO_THE_END_MS,
     begin,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from flycore.model.json import JsonObject
     from flytui.cli.agent_tools import AgentRequest
 
+_EVENTS = ("PreToolUse", "PreToolUse", "BeforeTool", "PreToolUse")
 BLOCKED = 2
 """The exit code on which the agent does not run its tool, and reads standard error. Any other code lets
 the tool run."""
@@ -43,39 +45,51 @@ def hook() -> None:
     """Ask you about a coding agent's own commands before they run."""
 
 
-@hook.command("claude-code")
-@click.option("--print-config", is_flag=True, help="Print what belongs in settings.json.")
-@click.option(
-    "--without-console",
-    type=click.Choice(["deny", "ask"]),
-    default="deny",
-    show_default=True,
-    help="What to answer if nobody decides in the console: deny, or ask at the agent's own prompt.",
-)
-@click.option(
-    "--wait",
-    type=click.FloatRange(min=0, max=MOST_WAIT),
-    default=DEFAULT_WAIT,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long to wait for a person; keep it below the hook's own timeout.",
-)
-@common
-def claude_code(invocation: Invocation, print_config: bool, without_console: str, wait: float) -> int:
-    """Answer a PreToolUse event of Claude Code on standard input.
+def _command(client: str, title: str, event: str) -> click.Command:
+    """Return the command that answers the events of one agent."""
 
-    It answers `allow` only after a person's decision or by a rule of yours. Every error blocks the tool.
-    """
-    if print_config:
-        from flytui.cli.client_configs import hook_settings
-        from flytui.cli.output import print_error
+    @click.option("--print-config", is_flag=True, help="Print what belongs in its settings.")
+    @click.option(
+        "--without-console",
+        type=click.Choice(["deny", "ask"]),
+        default="deny",
+        show_default=True,
+        help="What to answer if nobody decides in the console: deny, or ask at the agent's own prompt.",
+    )
+    @click.option(
+        "--wait",
+        type=click.FloatRange(min=0, max=MOST_WAIT),
+        default=DEFAULT_WAIT,
+        show_default=True,
+        metavar="SECONDS",
+        help="How long to wait for a person; keep it below the hook's own timeout.",
+    )
+    @common
+    def answer(invocation: Invocation, print_config: bool, without_console: str, wait: float) -> int:
+        if print_config:
+            from flytui.cli.client_configs import print_hook_config
 
-        print_error("for .claude/settings.json:")
-        click.echo(hook_settings(invocation.places(), without_console))
-        return 0
+            return print_hook_config(invocation.places(), client, without_console)
+        return _answer(invocation, client, without_console, wait)
+
+    return click.command(
+        client,
+        help=f"Answer a {event} event of {title} on standard input.\n\n"
+        "It answers `allow` only after a person's decision or by a rule of yours. Every error blocks the"
+        " tool.",
+    )(answer)
+
+
+for _client, _title, _event in zip(
+    HOOKED, ("Claude Code", "Codex", "Gemini CLI", "Qwen Code"), _EVENTS, strict=True
+):
+    hook.add_command(_command(_client, _title, _event))
+
+
+def _answer(invocation: Invocation, client: str, without_console: str, wait: float) -> int:
     begin()
     try:
-        answer = _answer_event(invocation, without_console, wait)
+        answer = _answer_event(invocation, client, without_console, wait)
         if answer is not None:
             from flycore.model.json import canonical_json
 
@@ -87,19 +101,21 @@ def claude_code(invocation: Invocation, print_config: bool, without_console: str
     return 0
 
 
-def _answer_event(invocation: Invocation, without_console: str, wait: float) -> JsonObject | None:
+def _answer_event(
+    invocation: Invocation, client: str, without_console: str, wait: float
+) -> JsonObject | None:
     """Returns the hook's answer; None leaves the tool to the agent's own rules."""
     from flycore.model.json import read_strict
     from flytui.cli.agent_tools import read_agent_request, with_program_folders
 
     data = read_event()
-    request = read_agent_request(read_strict(data))
+    request = read_agent_request(read_strict(data), client)
     if request is None:
         return None
     root = os.path.realpath(invocation.places().app_root)
     request = with_program_folders(request, os.environ.get("PATH", ""), root)
     result = run_async(lambda: _ask_kernel(invocation, request, wait, keep=without_console == "deny"))
-    return hook_answer(*decision(request, result, without_console))
+    return hook_answer(*decision(request, result, without_console), client)
 
 
 async def _ask_kernel(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from flytui.cli.client_configs import CLIENTS
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.root_notice import check_root
@@ -20,7 +21,7 @@ from flytui.cli.root_notice import check_root
 @click.option(
     "--print-config",
     "client_name",
-    type=click.Choice(["claude-code", "codex", "cursor"]),
+    type=click.Choice(CLIENTS),
     help="Print what belongs in the settings of this client, and in which file.",
 )
 @common

@@ -8,16 +8,22 @@ from typing import TYPE_CHECKING
 
 import click
 
-from flysafe.text import strict_text
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import ask_yes_no, can_ask, count_of, print_error, print_json, print_line, print_strict
+from flytui.cli.output import (
+    ask_yes_no,
+    can_ask,
+    count_of,
+    print_difference,
+    print_error,
+    print_json,
+    print_line,
+    print_strict,
+)
 
 if TYPE_CHECKING:
     from flycore.offline.migrate import MigrationPlan
     from flycore.registry.paths import RootPaths
 
-MOST_INDENT = 40
-"""Most spaces at the beginning of a line that are printed as they are."""
 EXIT_NOT_ASKED = 4
 EXIT_REFUSED = 5
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -80,21 +86,9 @@ def _print_plan(plan: MigrationPlan) -> None:
         if line.text:
             print_strict(f"    {line.text}")
     for file in plan.files:
-        print_line()
-        for row in file.difference:
-            click.echo(_shown_row(row))
+        print_difference(file.difference)
     if plan.files:
         print_line()
-
-
-def _shown_row(row: str) -> str:
-    """Return a row of a difference with every doubtful character as a token, but with its indentation."""
-    # The strict form shows long runs of spaces as tokens, since they can hide what comes after them.
-    text = row[1:].lstrip(" ")
-    indent = len(row) - 1 - len(text)
-    if indent > MOST_INDENT or not row:
-        return strict_text(row)
-    return f"{row[0]}{' ' * indent}{strict_text(text)}"
 
 
 def _print_outcome(

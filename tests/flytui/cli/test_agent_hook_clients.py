@@ -1,0 +1,142 @@
+"""`flytui hook` of Codex, Gemini CLI and Qwen Code: their tools are shown like those of Claude Code."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flycore.catalog.builtin import agent_actions
+from flycore.catalog.schemas import check_input
+from flytui.cli.agent_tools import CLIENTS_FILE, read_agent_request
+from flytui.cli.hook_event import HOOKED
+from kits.command_line import Desk
+
+TABLE = json.loads(CLIENTS_FILE.read_text())
+
+
+def event(client: str, tool: str, tool_input: Any, **more: Any) -> dict[str, Any]:
+    return {
+        "session_id": "abc",
+        "cwd": "/src/shop",
+        "hook_event_name": TABLE[client]["event"],
+        "tool_name": tool,
+        "tool_input": tool_input,
+        **more,
+    }
+
+
+CALLS: list[tuple[str, str, dict[str, Any], str, dict[str, Any]]] = [
+    ("codex", "Bash", {"command": "make"}, "agent.shell", {"command": "make"}),
+    ("codex", "exec_command", {"cmd": "make"}, "agent.shell", {"command": "make"}),
+    ("codex", "apply_patch", {"command": "*** Begin"}, "agent.tool", {"input": {"command": "*** Begin"}}),
+    ("gemini", "run_shell_command", {"command": "make"}, "agent.shell", {"command": "make"}),
+    (
+        "gemini",
+        "run_shell_command",
+        {"command": "make", "dir_path": "/etc"},
+        "agent.shell",
+        {"command": "make", "options": {"dir_path": "/etc"}},
+    ),
+    ("gemini", "read_file", {"absolute_path": "a"}, "agent.read", {"tool": "Read", "path": "a"}),
+    ("gemini", "list_directory", {"dir_path": "a"}, "agent.read", {"tool": "LS", "path": "a"}),
+    (
+        "gemini",
+        "replace",
+        {"file_path": "a", "old_string": "b", "new_string": "c", "instruction": "why"},
+        "agent.edit",
+        {"path": "a", "edits": [{"old": "b", "new": "c"}], "options": {"instruction": "why"}},
+    ),
+    ("gemini", "web_fetch", {"prompt": "read it"}, "agent.tool", {"input": {"prompt": "read it"}}),
+    ("qwen", "run_shell_command", {"command": "make"}, "agent.shell", {"command": "make"}),
+    ("qwen", "write_file", {"file_path": "a", "content": "b"}, "agent.edit", {"path": "a", "content": "b"}),
+    (
+        "qwen",
+        "web_fetch",
+        {"url": "https://a.example", "prompt": "x"},
+        "agent.fetch",
+        {"url": "https://a.example"},
+    ),
+    ("qwen", "Edit", {"x": 1}, "agent.tool", {"tool": "Edit", "input": {"x": 1}}),
+]
+
+
+@pytest.mark.parametrize(("client", "tool", "tool_input", "action", "asked"), CALLS)
+def test_its_tools_become_the_actions_of_an_agent(
+    client: str, tool: str, tool_input: dict[str, Any], action: str, asked: dict[str, Any]
+) -> None:
+    request = read_agent_request(event(client, tool, tool_input), client)
+    assert request is not None
+    assert request.action == action
+    assert asked.items() <= request.input.items()
+    assert request.input["cwd"] == "/src/shop"
+    assert check_input(agent_actions()[action].input_schema, request.input)[1] == ()
+
+
+def test_two_members_that_mean_the_same_are_shown_as_they_are() -> None:
+    request = read_agent_request(
+        event("gemini", "read_file", {"absolute_path": "secret", "file_path": "harmless"}), "gemini"
+    )
+    assert request is not None
+    assert request.action == "agent.tool"
+
+
+@pytest.mark.parametrize("client", HOOKED)
+def test_its_own_bookkeeping_is_not_asked_about(client: str) -> None:
+    assert set(TABLE) == set(HOOKED)
+    for tool in TABLE[client]["bookkeeping"]:
+        assert read_agent_request(event(client, tool, {}), client) is None
+
+
+@pytest.mark.parametrize(
+    ("client", "more", "is_ours"),
+    [
+        ("codex", {"tool_name": "mcp__flytui__file_hash"}, True),
+        ("codex", {"tool_name": "mcp__flytui__x__file_hash"}, False),
+        ("qwen", {"tool_name": "mcp__flytui__file_hash"}, True),
+        ("gemini", {"tool_name": "mcp_flytui_file_hash", "mcp_context": {"server_name": "flytui"}}, True),
+        ("gemini", {"tool_name": "mcp_flytui_x_file", "mcp_context": {"server_name": "flytui_x"}}, False),
+        ("gemini", {"tool_name": "mcp_flytui_x_file"}, False),
+        ("gemini", {"tool_name": "run_shell_command", "mcp_context": {"server_name": "other"}}, False),
+    ],
+)
+def test_only_flytui_s_own_server_is_left_to_its_own_door(
+    client: str, more: dict[str, Any], is_ours: bool
+) -> None:
+    request = read_agent_request(event(client, "", {"command": "x"}) | more, client)
+    assert (request is None) is is_ours
+    if request is not None:
+        assert request.action == "agent.tool"
+
+
+@pytest.mark.parametrize("client", HOOKED)
+def test_it_answers_in_the_form_that_the_agent_reads(tmp_path: Path, client: str) -> None:
+    desk = Desk(tmp_path / "shop", tmp_path / "home")
+    desk.root.mkdir()
+    desk.home.mkdir()
+    (desk.home / "run").mkdir(mode=0o700)
+    desk.write({"schemaVersion": 2, "sidecars": {}})
+    (desk.root / "notes.txt").write_text("x\n")
+    tool = "run_shell_command" if client in ("gemini", "qwen") else "Bash"
+    here = os.path.realpath(desk.root)
+    answers = {}
+    for name, command in (("allow", "cat notes.txt"), ("deny", "rm -rf .")):
+        given = json.dumps(event(client, tool, {"command": command}, cwd=here)).encode()
+        done = desk.run("hook", client, given=given)
+        assert done.returncode == 0, done.stderr
+        answers[name] = json.loads(done.stdout)
+    if client == "gemini":
+        assert answers["allow"] == {}
+        assert answers["deny"]["decision"] == "deny"
+        assert "no console is open" in answers["deny"]["reason"]
+        return
+    assert answers["deny"]["hookSpecificOutput"]["permissionDecision"] == "deny"
+    if client == "codex":
+        assert answers["allow"] == {}
+    else:
+        assert answers["allow"]["hookSpecificOutput"]["permissionDecision"] == "allow"
+    wrong = desk.run("hook", client, given=b"{}")
+    assert (wrong.returncode, wrong.stdout) == (2, "")

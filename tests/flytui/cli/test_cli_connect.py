@@ -1,0 +1,137 @@
+"""`flytui connect`: the difference, one yes, exactly what was shown, and exactly that taken back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from flycore.offline.connect import CLIENT_NAMES
+from flytui.cli.client_configs import CLIENTS
+from flytui.cli.commands.schema import schema_of
+from kits.command_line import Desk
+
+MINE = '{\n  // mine\n  "mcpServers": {"other": {"command": "x"}}\n}\n'
+
+
+def test_the_command_knows_every_client_of_the_table() -> None:
+    assert CLIENTS == CLIENT_NAMES
+
+
+def test_it_shows_the_difference_and_writes_nothing_without_a_person(desk: Desk) -> None:
+    (desk.root / ".mcp.json").write_text(MINE)
+    done = desk.run("connect", "claude-code")
+    assert done.returncode == 4
+    assert '"flytui": {' in done.stdout
+    assert '"alwaysLoad": true' in done.stdout
+    assert "With --permission: " in done.stdout
+    assert "nothing was written" in done.stderr
+    assert (desk.root / ".mcp.json").read_text() == MINE
+    document = desk.document("connect", "claude-code")
+    jsonschema.validate(document, schema_of("connect"), jsonschema.Draft202012Validator)
+    assert [file["file"] for file in document["files"]] == [".mcp.json"]
+
+
+def test_what_it_wrote_is_taken_back_exactly(desk: Desk) -> None:
+    (desk.root / ".mcp.json").write_text(MINE)
+    done = desk.run("connect", "claude-code", "--hook", "--permission", "--apply")
+    assert done.returncode == 0, done.stderr
+    settings = json.loads((desk.root / ".claude" / "settings.json").read_text())
+    assert settings["permissions"] == {"allow": ["mcp__flytui"]}
+    assert "hook claude-code" in settings["hooks"]["PreToolUse"][0]["hooks"][0]["command"]
+    assert str(desk.root) not in (desk.root / ".mcp.json").read_text()
+    assert "connected already" in desk.run("connect", "claude-code", "--apply").stdout
+    assert "hook claude-code" in (desk.root / ".claude" / "settings.json").read_text()
+    assert desk.run("connect", "claude-code", "--remove", "--apply").returncode == 0
+    assert (desk.root / ".mcp.json").read_text() == MINE
+    assert not (desk.root / ".claude" / "settings.json").exists()
+    assert "has nothing of flytui's" in desk.run("connect", "claude-code", "--remove").stdout
+
+
+def test_a_file_that_was_changed_since_keeps_the_change(desk: Desk) -> None:
+    assert desk.run("connect", "cursor", "--apply").returncode == 0
+    file = desk.root / ".cursor" / "mcp.json"
+    file.write_text(file.read_text().replace("{\n", '{\n  "later": 1,\n', 1))
+    assert desk.run("connect", "cursor", "--remove", "--apply").returncode == 0
+    assert json.loads(file.read_text()) == {"later": 1, "mcpServers": {}}
+
+
+def test_an_entry_that_somebody_changed_by_hand_stays(desk: Desk) -> None:
+    assert desk.run("connect", "gemini", "--apply").returncode == 0
+    file = desk.root / ".gemini" / "settings.json"
+    file.write_text(file.read_text().replace('"mcp"\n', '"mcp", "--wait", "5"\n'))
+    before = file.read_text()
+    for words in (("--remove", "--apply"), ("--apply",)):
+        done = desk.run("connect", "gemini", *words)
+        assert done.returncode == 5
+        assert "by hand" in done.stderr
+    assert file.read_text() == before
+
+
+def test_the_address_is_written_and_the_token_is_named(desk: Desk) -> None:
+    done = desk.run("connect", "codex", "--http", "http://127.0.0.1:8788/mcp", "--apply")
+    assert done.returncode == 0, done.stderr
+    text = (desk.root / ".codex" / "config.toml").read_text()
+    assert 'url = "http://127.0.0.1:8788/mcp"' in text
+    assert 'bearer_token_env_var = "FLYTUI_TOKEN"' in text
+    assert "flytui token new codex" in done.stdout
+    assert desk.run("connect", "codex", "--apply").returncode == 0
+    assert "env_vars" in (desk.root / ".codex" / "config.toml").read_text()
+    assert "url" not in (desk.root / ".codex" / "config.toml").read_text()
+    assert desk.run("connect", "codex", "--http", "nonsense").returncode == 2
+    assert desk.run("connect", "codex", "--remove", "--hook").returncode == 2
+
+
+def test_a_file_of_the_person_gets_the_whole_path_of_the_root(desk: Desk) -> None:
+    config = Path(desk.environ["HOME"]) / ".config" / "goose" / "config.yaml"
+    config.parent.mkdir(parents=True)
+    config.write_text("GOOSE_MODE: auto # mine\n")
+    done = desk.run("connect", "goose", "--apply")
+    assert done.returncode == 0, done.stderr
+    assert "was not tried with goose" in done.stdout
+    text = config.read_text()
+    assert text.startswith("GOOSE_MODE: auto # mine\nextensions:\n  flytui:\n")
+    assert f'args: ["--root", "{desk.root}", "mcp"]' in text
+    assert desk.run("connect", "goose", "--remove", "--apply").returncode == 0
+    assert config.read_text() == "GOOSE_MODE: auto # mine\n"
+
+
+@pytest.mark.parametrize("text", ["[]", "{", '{"mcpServers": {"flytui": {"command": "x"}}}'])
+def test_a_file_that_it_does_not_understand_is_left_alone(desk: Desk, text: str) -> None:
+    (desk.root / ".mcp.json").write_text(text)
+    done = desk.run("connect", "claude-code", "--apply")
+    assert done.returncode == 5
+    assert done.stderr.startswith(".mcp.json: ")
+    assert (desk.root / ".mcp.json").read_text() == text
+
+
+def test_a_link_out_of_the_project_is_not_followed(desk: Desk, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (desk.root / ".cursor").symlink_to(outside)
+    done = desk.run("connect", "cursor", "--apply")
+    assert done.returncode == 5
+    assert list(outside.iterdir()) == []
+
+
+def clients_in_doctor(desk: Desk) -> list[tuple[str, str]]:
+    checks = desk.document("doctor")["checks"]
+    return [(check["state"], check["message"]) for check in checks if check["name"] == "client"]
+
+
+def test_doctor_looks_at_the_clients_that_are_here(desk: Desk) -> None:
+    (Path(desk.environ["HOME"]) / ".cursor").mkdir()
+    assert ("ok", "Cursor is here, and not connected by .cursor/mcp.json") in clients_in_doctor(desk)
+    assert desk.run("connect", "cursor", "--apply").returncode == 0
+    assert ("ok", "Cursor is connected by .cursor/mcp.json") in clients_in_doctor(desk)
+    file = desk.root / ".cursor" / "mcp.json"
+    text = file.read_text()
+    file.write_text(text.replace("${workspaceFolder}", "/elsewhere"))
+    entry = "Cursor: the entry in .cursor/mcp.json"
+    assert ("warn", f"{entry} is about another root") in clients_in_doctor(desk)
+    value = json.loads(text)
+    value["mcpServers"]["flytui"]["command"] = "/nowhere/flytui"
+    file.write_text(json.dumps(value))
+    assert ("warn", f"{entry} starts /nowhere/flytui, which is not there") in clients_in_doctor(desk)
