@@ -1,8 +1,12 @@
-"""The quota of calls per caller, checked before a person is asked."""
+"""The quota of calls per caller, checked before a person is asked.
+
+A limit per minute is a bucket: that many calls may begin at once, and they are freed one by one, evenly over a
+minute. So a caller that goes on waits for fractions of a second, and not for the rest of a minute.
+"""
 
 from __future__ import annotations
 
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +29,11 @@ class QuotaLimits(Protocol):
         ...
 
     @property
+    def asked_per_minute(self) -> int:
+        """The number of calls that a person would be asked about and that may begin within a minute."""
+        ...
+
+    @property
     def running(self) -> int:
         """The number of calls that may run at once."""
         ...
@@ -38,7 +47,8 @@ class QuotaLimits(Protocol):
 class FixedQuotaLimits(NamedTuple):
     """Limits that do not change."""
 
-    calls_per_minute: int = 60
+    calls_per_minute: int = 600
+    asked_per_minute: int = 60
     running: int = 8
     high_risk_per_session: int = 50
 
@@ -52,8 +62,31 @@ class QuotaRefusal(NamedTuple):
 
 
 @dataclass(slots=True)
+class _Bucket:
+    """The calls of one kind that count at present."""
+
+    level: float = 0.0
+    at: float = 0.0
+    """Monotonic time of `level`."""
+
+    def free_in(self, limit: int, now: float) -> float | None:
+        """Return the seconds until one more call may begin: 0 where it may now, None where it never may."""
+        if limit < 1:
+            return None
+        self.level = max(0.0, self.level - (now - self.at) * limit / WINDOW_SECONDS)
+        self.at = now
+        over = self.level + 1 - limit
+        # What is left of a call after many subtractions of floats is no call.
+        return over * WINDOW_SECONDS / limit if over > _ROUNDING else 0.0
+
+
+_ROUNDING = 1e-6
+
+
+@dataclass(slots=True)
 class _Usage:
-    calls: deque[float] = field(default_factory=deque)
+    calls: _Bucket = field(default_factory=_Bucket)
+    asked: _Bucket = field(default_factory=_Bucket)
     running: int = 0
     high_risk: int = 0
     refused: bool = False
@@ -73,13 +106,16 @@ class Quota:
         self._limits = limits
         self._usage: OrderedDict[str, _Usage] = OrderedDict()
 
-    def admit(self, caller: str, risk: Risk, *, step: bool = False) -> QuotaRefusal | None:
+    def admit(
+        self, caller: str, risk: Risk, *, step: bool = False, asked: bool = False
+    ) -> QuotaRefusal | None:
         """Count a call, or return why it is over quota; then it does not count. A `step` runs in the place of
-        its plan, which already counts as running."""
+        its plan, which already counts as running. A person would be asked about a call that is `asked`."""
         usage, now = self._usage_of(caller), self._clock.monotonic()
-        refusal = self._refusal(usage, risk, now, usage.running - step)
+        refusal = self._refusal(usage, risk, now, usage.running - step, asked=asked)
         if refusal is None:
-            usage.calls.append(now)
+            usage.calls.level += 1
+            usage.asked.level += asked
             usage.high_risk += risk.at_least(Risk.HIGH)
         # Once for each change: a caller that calls on and on makes no flood of it.
         if usage.refused != (refusal is not None):
@@ -91,7 +127,9 @@ class Quota:
         """Return why the caller's next call would be refused whatever its risk; None where it would not."""
         usage = self._usage.get(caller)
         return (
-            None if usage is None else self._refusal(usage, Risk.LOW, self._clock.monotonic(), usage.running)
+            None
+            if usage is None
+            else self._refusal(usage, Risk.LOW, self._clock.monotonic(), usage.running, asked=False)
         )
 
     @contextmanager
@@ -104,21 +142,25 @@ class Quota:
         finally:
             usage.running -= 1
 
-    def _refusal(self, usage: _Usage, risk: Risk, now: float, running: int) -> QuotaRefusal | None:
+    def _refusal(
+        self, usage: _Usage, risk: Risk, now: float, running: int, *, asked: bool
+    ) -> QuotaRefusal | None:
         limits = self._limits
-        while usage.calls and usage.calls[0] <= now - WINDOW_SECONDS:
-            usage.calls.popleft()
         if running >= limits.running:
             return QuotaRefusal(
                 f"{limits.running} calls of this caller are running; wait until one has ended"
             )
-        if len(usage.calls) >= limits.calls_per_minute:
-            # With a limit of 0 there is no earlier call, so waiting never frees one.
-            free_in = usage.calls[0] + WINDOW_SECONDS - now if usage.calls else None
-            sentence = f"{limits.calls_per_minute} calls in the last minute"
-            return QuotaRefusal(
-                sentence if free_in is None else f"{sentence}; free in {free_in:.0f} s", free_in
+        counted = [(usage.calls, limits.calls_per_minute, "calls in the last minute")]
+        if asked:
+            counted.append(
+                (usage.asked, limits.asked_per_minute, "calls that need a person in the last minute")
             )
+        for bucket, limit, words in counted:
+            free_in = bucket.free_in(limit, now)
+            if free_in is None:
+                return QuotaRefusal(f"{limit} {words}")
+            if free_in:
+                return QuotaRefusal(f"{limit} {words}; free in {free_in:.1f} s", free_in)
         if risk.at_least(Risk.HIGH) and usage.high_risk >= limits.high_risk_per_session:
             return QuotaRefusal(f"{limits.high_risk_per_session} high-risk calls in this session")
         return None

@@ -48,7 +48,11 @@ def panic_rejection(app_root: Path, *, began: bool) -> Rejection:
 
 def quota_rejection(over: QuotaRefusal) -> Rejection:
     """The end of a call whose caller has used up its quota."""
-    return denied(Code.QUOTA, over.message, freeInSeconds=over.free_in)
+    # Calls that run end after an unknown time; a session's limit ends with the session.
+    if over.free_in is None:
+        return denied(Code.QUOTA, over.message, freeInSeconds=None)
+    retry = math.ceil(over.free_in * 1000)
+    return denied(Code.QUOTA, over.message, freeInSeconds=over.free_in, retryAfterMs=retry)
 
 
 PrepareAgain = Callable[[JsonObject], Awaitable[Prepared | Rejection]]
@@ -72,6 +76,17 @@ class Authorization(Value, frozen=True, kw_only=True):
     """The input that was approved, where a person has changed it."""
     by_person: bool = False
     """Whether a person has just seen the card of this very call."""
+
+
+def needs_person(context: AskContext, prepared: Prepared) -> bool:
+    """Return whether a person would be asked about the call: policy does not allow it, and no lease does."""
+    if prepared.verdict.decision is Decision.ALLOW:
+        return False
+    group, seals = prepared.target.capability.exclusive or "", prepared.sealed.seals
+    if not all(seal.leasable for seal in seals):
+        return True
+    surroundings = surroundings_of(seals)
+    return context.queue.leases.match(prepared.subject, prepared.risk, group, surroundings) is None
 
 
 async def authorize(

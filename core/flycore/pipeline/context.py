@@ -210,6 +210,11 @@ class LiveLimits:
         return self._state.latest.settings.calls_per_minute
 
     @property
+    def asked_per_minute(self) -> int:
+        """How many calls of one caller that a person would be asked about may begin within a minute."""
+        return self._state.latest.settings.asked_per_minute
+
+    @property
     def running(self) -> int:
         """How many calls of one caller may run at once."""
         return self._state.latest.settings.running

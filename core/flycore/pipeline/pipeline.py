@@ -38,6 +38,7 @@ from flycore.pipeline.authorize import (
     Authorization,
     admission_refusal,
     authorize,
+    needs_person,
     panic_rejection,
     quota_rejection,
 )
@@ -239,7 +240,8 @@ class _ToolRun:
         # What flytui allowed because it only reads does not count: an agent reads many files in a minute, and
         # would be refused everything else.
         reads = any(rule.where == READ_ONLY for rule in prepared.verdict.rules)
-        over = None if reads else context.admission.quota.admit(key, risk, step=step)
+        asked = needs_person(context.ask, prepared)
+        over = None if reads else context.admission.quota.admit(key, risk, step=step, asked=asked)
         if over is not None:
             return quota_rejection(over)
         # A step is not counted as running: its plan is, and a caller with a limit of one could never finish

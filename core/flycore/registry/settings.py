@@ -125,7 +125,8 @@ class Settings(Value, frozen=True, kw_only=True):
     """`approvals.inlineWaitMs`: how long a call waits for a person before its caller gets a ticket."""
     queue_per_caller: int = 5
     queue_total: int = 20
-    calls_per_minute: int = 60
+    calls_per_minute: int = 600
+    asked_per_minute: int = 60
     running: int = 8
     high_risk_per_session: int = 50
     risk: dict[str, Risk] = msgspec.field(default_factory=dict)
@@ -221,6 +222,9 @@ class _Reader:
             ),
             calls_per_minute=self.take(
                 quota, "/quota/callsPerMinute", integer(1, 100_000), defaults.calls_per_minute
+            ),
+            asked_per_minute=self.take(
+                quota, "/quota/askedPerMinute", integer(1, 100_000), defaults.asked_per_minute
             ),
             running=self.take(quota, "/quota/running", integer(1, 1_000), defaults.running),
             high_risk_per_session=self.take(
@@ -319,7 +323,7 @@ _DRAWING = ("theme", "colours", "pictures")
 """Settings of the console that are single values."""
 _SECTIONS: dict[str, tuple[str, ...]] = {
     "approvals": ("timeoutMs", "inlineWaitMs", "queuePerCaller", "queueTotal"),
-    "quota": ("callsPerMinute", "running", "highRiskPerSession"),
+    "quota": ("callsPerMinute", "askedPerMinute", "running", "highRiskPerSession"),
     "sandbox": ("minimum", "network"),
     "audit": ("outputs",),
     "agents": ("readOnly",),

@@ -7,18 +7,38 @@ from flycore.approval.quota import FixedQuotaLimits, Quota
 from flycore.model.enums import Risk
 
 
-def test_a_minute_s_calls_slide(clock) -> None:
+def test_calls_may_come_at_once_and_are_freed_one_by_one(clock) -> None:
     quota = Quota(clock, FixedQuotaLimits(calls_per_minute=3))
     for _ in range(3):
         assert quota.admit("a", Risk.LOW) is None
-        clock.advance(10)
     refusal = quota.admit("a", Risk.LOW)
-    assert refusal.free_in == 30
-    assert "free in 30 s" in refusal.message
+    assert refusal.free_in == 20
+    assert "free in 20.0 s" in refusal.message
     assert quota.admit("b", Risk.LOW) is None
-    clock.advance(30)
+    clock.advance(15)
+    assert quota.admit("a", Risk.LOW).free_in == 5
+    clock.advance(5)
     assert quota.admit("a", Risk.LOW) is None
-    assert quota.admit("a", Risk.LOW).free_in == 10
+    assert quota.admit("a", Risk.LOW).free_in == 20
+    clock.advance(3600)
+    assert [quota.admit("a", Risk.LOW) is None for _ in range(4)] == [True, True, True, False]
+
+
+def test_calls_that_need_a_person_have_a_limit_of_their_own(clock) -> None:
+    quota = Quota(clock, FixedQuotaLimits(calls_per_minute=600, asked_per_minute=2))
+    assert [quota.admit("a", Risk.LOW, asked=True) is None for _ in range(3)] == [True, True, False]
+    refusal = quota.admit("a", Risk.LOW, asked=True)
+    assert refusal.message == "2 calls that need a person in the last minute; free in 30.0 s"
+    assert all(quota.admit("a", Risk.LOW) is None for _ in range(78))
+
+
+def test_a_caller_that_goes_on_at_the_limit_is_never_off_by_rounding(clock) -> None:
+    quota = Quota(clock, FixedQuotaLimits(calls_per_minute=600))
+    for _ in range(600):
+        assert quota.admit("a", Risk.LOW) is None
+    for _ in range(5_000):
+        clock.advance(quota.admit("a", Risk.LOW).free_in)
+        assert quota.admit("a", Risk.LOW) is None
 
 
 def test_refused_calls_do_not_count(clock) -> None:

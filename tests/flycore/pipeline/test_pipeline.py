@@ -351,7 +351,8 @@ async def test_a_caller_over_quota_is_told_when_it_is_free_again(root: Root) -> 
     assert free == whole
     assert [result.status for result in results] == [Status.SUCCESS, Status.SUCCESS, Status.DENIED]
     assert results[2].error.code == Code.QUOTA
-    assert results[2].error.details["freeInSeconds"] > 0
+    assert 0 < results[2].error.details["freeInSeconds"] <= 30
+    assert 0 < results[2].error.details["retryAfterMs"] <= 30_000
     assert other.status is Status.SUCCESS
 
 

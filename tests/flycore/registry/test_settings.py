@@ -27,7 +27,8 @@ def test_without_a_file(tmp_path: Path) -> None:
     assert settings == Settings()
     assert [settings.approval_times.of(risk) for risk in Risk] == [600_000] * 4
     assert (settings.inline_wait_ms, settings.queue_per_caller, settings.queue_total) == (25_000, 5, 20)
-    assert (settings.calls_per_minute, settings.running, settings.high_risk_per_session) == (60, 8, 50)
+    assert (settings.calls_per_minute, settings.running, settings.high_risk_per_session) == (600, 8, 50)
+    assert settings.asked_per_minute == 60
 
 
 def test_everything_set(tmp_path: Path) -> None:
@@ -36,7 +37,7 @@ def test_everything_set(tmp_path: Path) -> None:
         """{ // mine
         "approvals": {"timeoutMs": {"high": 1000, "critical": 2000}, "inlineWaitMs": 1, "queuePerCaller": 2,
                       "queueTotal": 3},
-        "quota": {"callsPerMinute": 4, "running": 5, "highRiskPerSession": 6},
+        "quota": {"callsPerMinute": 4, "askedPerMinute": 3, "running": 5, "highRiskPerSession": 6},
         "risk": {"web.search": "high"}, "sandbox": {"minimum": {"web.fetch": "enforced"}},
         "audit": {"outputs": true}, "security": {"max_permissions": {"network": false}},
         "notify": {"command": ["notify-send", "flytui"]}, "keys": {"approve": "a"}, "theme": "nord",
@@ -48,6 +49,7 @@ def test_everything_set(tmp_path: Path) -> None:
     assert settings.approval_times.of(Risk.LOW) == 600_000
     assert (settings.inline_wait_ms, settings.queue_per_caller, settings.queue_total) == (1, 2, 3)
     assert (settings.calls_per_minute, settings.running, settings.high_risk_per_session) == (4, 5, 6)
+    assert settings.asked_per_minute == 3
     assert settings.risk == {"web.search": Risk.HIGH}
     assert settings.sandbox_minimum == {"web.fetch": Level.ENFORCED}
     assert (settings.audit_outputs, settings.max_permissions) == (True, {"network": False})

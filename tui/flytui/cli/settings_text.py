@@ -18,6 +18,7 @@ POINTERS = {
     "queue_per_caller": "/approvals/queuePerCaller",
     "queue_total": "/approvals/queueTotal",
     "calls_per_minute": "/quota/callsPerMinute",
+    "asked_per_minute": "/quota/askedPerMinute",
     "running": "/quota/running",
     "high_risk_per_session": "/quota/highRiskPerSession",
     "risk": "/risk",
