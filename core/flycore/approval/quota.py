@@ -1,7 +1,7 @@
 """The quota of calls per caller, checked before a person is asked.
 
-A limit per minute is a bucket: that many calls may begin at once, and they are freed one by one, evenly over a
-minute. So a caller that goes on waits for fractions of a second, and not for the rest of a minute.
+A limit per minute is a bucket: that many calls may begin at once, and they are freed one by one, evenly over
+a minute. So a caller that goes on waits for fractions of a second, and not for the rest of a minute.
 """
 
 from __future__ import annotations

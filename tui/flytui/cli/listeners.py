@@ -41,5 +41,10 @@ def _mcp_application(kernel: Kernel, places: RootPaths) -> App:
     from flycore.model.caller import parse_caller_key
     from flycore.server.mcp.http import http_app
     from flycore.server.mcp.media import media_reader
+    from flycore.server.mcp.person_wait import PersonWait
 
-    return http_app(lambda key: LocalClient(kernel, parse_caller_key(key)), media_reader(places))
+    return http_app(
+        lambda key: LocalClient(kernel, parse_caller_key(key)),
+        media_reader(places),
+        PersonWait(places.config_dir),
+    )

@@ -27,6 +27,7 @@ from flycore.model.large_values import is_large, run_aside
 from flycore.rpc.methods import Client
 from flycore.server.mcp import names
 from flycore.server.mcp.media import ReadMedia
+from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.progress import report_progress
 from flycore.server.mcp.results import META, OUTPUT_FITS, call_result, text_result, tool_error
 from flycore.server.mcp.tool_list import CurrentTools, ToolList, UnknownCursorError
@@ -44,8 +45,16 @@ Context = ServerRequestContext[dict[str, Any], Any]
 class ToolRequests:
     """Answers the requests of one caller, who is the caller of `client`."""
 
-    def __init__(self, client: Client, current_tools: CurrentTools, read_media: ReadMedia) -> None:
+    def __init__(
+        self,
+        client: Client,
+        current_tools: CurrentTools,
+        read_media: ReadMedia,
+        person_wait: PersonWait | None = None,
+    ) -> None:
+        """Without `person_wait`, each call waits for a person as long as the settings say."""
         self._client, self._current_tools, self._read_media = client, current_tools, read_media
+        self._person_wait = person_wait
 
     async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         """Return one page of the visible tools. Raises MCPError."""
@@ -108,6 +117,7 @@ class ToolRequests:
         """
         # Over HTTP this is the kernel's own event loop.
         await run_aside(is_large(arguments), _check_strict, arguments)
+        wait_ms = await self._wait_ms(ctx)
 
         async def run() -> ToolResult | FlyError:
             try:
@@ -115,6 +125,7 @@ class ToolRequests:
                     tool_list.names.tool_for(name),
                     arguments,
                     purpose=client_name(ctx),
+                    inline_wait_ms=wait_ms,
                     on_progress=on_progress,
                 )
             except FlyError as problem:
@@ -125,6 +136,14 @@ class ToolRequests:
         if isinstance(ended, FlyError):
             raise ended
         return ended
+
+    async def _wait_ms(self, ctx: Context) -> int | None:
+        """Return how long the call waits for a person; None where the kernel's settings say so."""
+        if self._person_wait is None:
+            return None
+        params = ctx.session.client_params
+        client = params.client_info.name if params is not None else ""
+        return await self._person_wait.wait_ms(client, has_progress="progress_token" in (ctx.meta or {}))
 
     async def _answer(self, tool_list: ToolList, result: ToolResult) -> CallToolResult:
         view = tool_list.catalog.capability(result.tool)

@@ -21,13 +21,14 @@ from flycore.rpc.methods import Client
 from flycore.server.http import CALLER_STATE_KEY, MCP_PATH
 from flycore.server.mcp.calls import DISCONNECTED
 from flycore.server.mcp.media import ReadMedia
+from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.server import MAX_SESSIONS, build_server
 
 ClientFor = Callable[[str], Client]
 _LOG = logging.getLogger("flytui.http")
 
 
-def http_app(client_for: ClientFor, read_media: ReadMedia) -> ASGIApp:
+def http_app(client_for: ClientFor, read_media: ReadMedia, person_wait: PersonWait | None = None) -> ASGIApp:
     """Return the application that serves `/mcp`. It needs the ASGI lifespan.
 
     Each caller, known by the key that `AuthMiddleware` left in the scope, has a server and sessions of its
@@ -37,7 +38,7 @@ def http_app(client_for: ClientFor, read_media: ReadMedia) -> ASGIApp:
     log = logging.getLogger("mcp")
     log.propagate = False
     log.addHandler(logging.NullHandler())
-    servers = _Servers(client_for, read_media)
+    servers = _Servers(client_for, read_media, person_wait)
     return Starlette(
         routes=[Route(MCP_PATH, endpoint=servers)],
         lifespan=lambda _: servers.open(),
@@ -55,8 +56,9 @@ async def _internal_error(request: Request, problem: Exception) -> Response:
 class _Servers:
     """One session manager for each caller, started with the caller's first request."""
 
-    def __init__(self, client_for: ClientFor, read_media: ReadMedia) -> None:
+    def __init__(self, client_for: ClientFor, read_media: ReadMedia, person_wait: PersonWait | None) -> None:
         self._client_for, self._read_media = client_for, read_media
+        self._person_wait = person_wait
         self._managers: dict[str, StreamableHTTPSessionManager] = {}
         self._opening = anyio.Lock()
         self._group: TaskGroup
@@ -91,7 +93,7 @@ class _Servers:
         # and the sessions of one of them would be lost.
         async with self._opening:
             if caller_key not in self._managers:
-                server = build_server(self._client_for(caller_key), self._read_media)
+                server = build_server(self._client_for(caller_key), self._read_media, self._person_wait)
                 manager = StreamableHTTPSessionManager(server, max_sessions=MAX_SESSIONS)
                 await self._group.start(_run_manager, manager)
                 self._managers[caller_key] = manager

@@ -12,7 +12,7 @@ from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flysafe.text import safe_block
 
-HEARTBEAT_SECONDS = 2.0
+HEARTBEAT_SECONDS = 10.0
 """A notification is sent after this time without one: many clients end a call that reports nothing, and a
 person may need minutes to decide."""
 MIN_INTERVAL_SECONDS = 0.1

@@ -24,6 +24,7 @@ import flycore
 from flycore.rpc.methods import Client
 from flycore.server.mcp.calls import Context, ToolRequests
 from flycore.server.mcp.media import ReadMedia
+from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.tool_list import CurrentTools
 
 SERVER_NAME = "flytui"
@@ -108,10 +109,15 @@ def _fault_type(fault: BaseException) -> str:
     return type(fault).__name__
 
 
-def build_server(client: Client, read_media: ReadMedia) -> Server[dict[str, Any]]:
-    """Return a server whose calls go through `client`. It follows the catalog while it runs."""
+def build_server(
+    client: Client, read_media: ReadMedia, person_wait: PersonWait | None = None
+) -> Server[dict[str, Any]]:
+    """Return a server whose calls go through `client`. It follows the catalog while it runs.
+
+    Without `person_wait`, calls wait for a person as long as the settings say.
+    """
     current_tools, sessions, bus = CurrentTools(client), Sessions(), InMemorySubscriptionBus()
-    requests = ToolRequests(client, current_tools, read_media)
+    requests = ToolRequests(client, current_tools, read_media, person_wait)
 
     async def changed() -> None:
         await bus.publish(ToolsListChanged())

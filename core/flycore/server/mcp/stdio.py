@@ -29,7 +29,7 @@ from pydantic import ValidationError
 
 from flycore.rpc.methods import Client
 from flycore.server.mcp.jsonrpc import ID_IN_USE, INVALID_REQUEST, MessageRefused, read_message
-from flycore.server.mcp.media import ReadMedia
+from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.server import build_server
 from flysafe.text import safe_text
 
@@ -48,9 +48,9 @@ Incoming = SessionMessage | Exception
 _LOG = logging.getLogger("mcp.flytui")
 
 
-async def serve_stdio(client: Client, read_media: ReadMedia) -> None:
+async def serve_stdio(client: Client, read_media: ReadMedia, person_wait: PersonWait | None = None) -> None:
     """Serve the client at the other end of standard input until it closes that."""
-    server = build_server(client, read_media)
+    server = build_server(client, read_media, person_wait)
     with _log_to_stderr(), _private_pipes() as (source, sink):
         async with _streams(source, sink) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())

@@ -19,13 +19,22 @@ from flytui.cli.root_notice import check_root
     help="If a person has to be asked and no console is open, wait this long for one.",
 )
 @click.option(
+    "--wait",
+    "wait_seconds",
+    type=click.FloatRange(min=0, max=86_400),
+    metavar="SECONDS",
+    help="Let calls wait this long for you, then give the client a ticket.  [default: what fits the client]",
+)
+@click.option(
     "--print-config",
     "client_name",
     type=click.Choice(CLIENTS),
     help="Print what belongs in the settings of this client, and in which file.",
 )
 @common
-def mcp(invocation: Invocation, wait_approver: float, client_name: str | None) -> int:
+def mcp(
+    invocation: Invocation, wait_approver: float, wait_seconds: float | None, client_name: str | None
+) -> int:
     """Serve the tools of this root to an MCP client over stdio.
 
     An agent's program starts this command, and it ends when that program closes its standard input.
@@ -41,11 +50,12 @@ def mcp(invocation: Invocation, wait_approver: float, client_name: str | None) -
     async def serve() -> bool:
         from flycore.client.connect import connect
         from flycore.server.mcp.media import media_reader
+        from flycore.server.mcp.person_wait import PersonWait
         from flycore.server.mcp.stdio import serve_stdio
 
         await check_root(invocation, places)
         async with connect(places, wait_approver=wait_approver) as client:
-            await serve_stdio(client, media_reader(places))
+            await serve_stdio(client, media_reader(places), PersonWait(places.config_dir, wait_seconds))
         return True
 
     try:
