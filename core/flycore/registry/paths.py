@@ -35,6 +35,7 @@ TICKETS_FILE = "tickets.jsonl"
 TOKENS_FILE = "tokens.json"
 SESSIONS_FILE = "sessions"
 CLIENTS_FILE = "clients.json"
+MCP_TOOLS_FILE = "mcp_tools.json"
 """File of the process groups that kernels of this root started; a later kernel ends those that remain."""
 KERNEL_LOCK = "kernel.lock"
 CONSOLE_LOCK = "console.next"
@@ -154,6 +155,11 @@ class RootPaths(NamedTuple):  # not a dataclass, whose imports take as long as a
     def clients_file(self) -> Path:
         """What `flytui connect` wrote into the files of agents' programs."""
         return self.state_dir / CLIENTS_FILE
+
+    @property
+    def mcp_tools_file(self) -> Path:
+        """The list of tools as an MCP client last got it."""
+        return self.state_dir / MCP_TOOLS_FILE
 
     @property
     def created_dir(self) -> Path:

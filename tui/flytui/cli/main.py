@@ -29,6 +29,10 @@ def _main() -> int:
         from flytui.supervisor.programs import open_console
 
         return open_console(*console)
+    if "mcp" in sys.argv[1:]:
+        from flytui.cli.early_mcp import begin
+
+        begin(sys.argv[1:])
     from flytui.cli.direct import run_direct
 
     code = run_direct(sys.argv[1:])

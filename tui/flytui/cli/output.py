@@ -285,7 +285,7 @@ def print_difference(rows: Iterable[str]) -> None:
     """Print the lines of a unified diff after a blank one, with invisible characters as tokens."""
     print_line()
     for row in rows:
-        click.echo(_shown_row(row))
+        _echo(_shown_row(row))
 
 
 def _shown_row(row: str) -> str:

@@ -23,16 +23,11 @@ from mcp_types import INTERNAL_ERROR, NotificationParams
 import flycore
 from flycore.rpc.methods import Client
 from flycore.server.mcp.calls import Context, ToolRequests
+from flycore.server.mcp.identity import INSTRUCTIONS, SERVER_NAME
 from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.person_wait import PersonWait
-from flycore.server.mcp.tool_list import CurrentTools
+from flycore.server.mcp.tool_list import CurrentTools, StoredList
 
-SERVER_NAME = "flytui"
-INSTRUCTIONS = (
-    "Tools of this project. Risky calls wait for a person, who sees the exact input and approves or denies "
-    "it; nothing you send decides that. A call that ends `approval-pending` has not run: to resume it, make "
-    "exactly the same call again. A denial says why; do not repeat a denied call unchanged."
-)
 MAX_SESSIONS = 256
 """Sessions that one caller may have open."""
 NOTIFY_SECONDS = 5.0
@@ -63,6 +58,8 @@ class Sessions:
 
     def __init__(self) -> None:
         self._open: OrderedDict[int, ServerSession] = OrderedDict()
+        self._missed = False
+        """Whether the list changed before the first session."""
 
     async def add(self, ctx: Any, params: NotificationParams) -> None:
         """Add the session that sent `notifications/initialized`."""
@@ -71,9 +68,13 @@ class Sessions:
         self._open[id(ctx.session)] = ctx.session
         if len(self._open) > MAX_SESSIONS:
             self._open.popitem(last=False)
+        if self._missed:
+            self._missed = False
+            await self.notify()
 
     async def notify(self) -> None:
-        """Send `notifications/tools/list_changed` to every session."""
+        """Send `notifications/tools/list_changed` to every session, and to the first one where none is open."""
+        self._missed = not self._open
         async with anyio.create_task_group() as group:
             for session in tuple(self._open.values()):
                 group.start_soon(_notify, session)
@@ -110,13 +111,17 @@ def _fault_type(fault: BaseException) -> str:
 
 
 def build_server(
-    client: Client, read_media: ReadMedia, person_wait: PersonWait | None = None
+    client: Client,
+    read_media: ReadMedia,
+    person_wait: PersonWait | None = None,
+    stored_list: StoredList | None = None,
 ) -> Server[dict[str, Any]]:
     """Return a server whose calls go through `client`. It follows the catalog while it runs.
 
-    Without `person_wait`, calls wait for a person as long as the settings say.
+    Without `person_wait`, calls wait for a person as long as the settings say. `stored_list` keeps the list for
+    the next server of this root.
     """
-    current_tools, sessions, bus = CurrentTools(client), Sessions(), InMemorySubscriptionBus()
+    current_tools, sessions, bus = CurrentTools(client, stored_list), Sessions(), InMemorySubscriptionBus()
     requests = ToolRequests(client, current_tools, read_media, person_wait)
 
     async def changed() -> None:

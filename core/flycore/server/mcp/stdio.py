@@ -11,8 +11,10 @@ import select
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 
 import anyio
+import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -28,9 +30,12 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from flycore.rpc.methods import Client
+from flycore.server.mcp.early import EarlyAnswers, Handover
 from flycore.server.mcp.jsonrpc import ID_IN_USE, INVALID_REQUEST, MessageRefused, read_message
+from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.server import build_server
+from flycore.server.mcp.tool_list import StoredList
 from flysafe.text import safe_text
 
 MAX_PENDING = 128
@@ -48,11 +53,22 @@ Incoming = SessionMessage | Exception
 _LOG = logging.getLogger("mcp.flytui")
 
 
-async def serve_stdio(client: Client, read_media: ReadMedia, person_wait: PersonWait | None = None) -> None:
-    """Serve the client at the other end of standard input until it closes that."""
-    server = build_server(client, read_media, person_wait)
+async def serve_stdio(
+    client: Client,
+    read_media: ReadMedia,
+    person_wait: PersonWait | None = None,
+    stored_list: Path | None = None,
+    early: EarlyAnswers | None = None,
+) -> None:
+    """Serve the client at the other end of standard input until it closes that.
+
+    `early` has answered it so far, from the file `stored_list`.
+    """
+    handover = Handover() if early is None else await anyio.to_thread.run_sync(early.stop)
+    stored = None if stored_list is None else StoredList(stored_list, handover.listed)
+    server = build_server(client, read_media, person_wait, stored)
     with _log_to_stderr(), _private_pipes() as (source, sink):
-        async with _streams(source, sink) as (incoming, outgoing):
+        async with _streams(source, sink, handover) as (incoming, outgoing):
             await server.run(incoming, outgoing, server.create_initialization_options())
 
 
@@ -78,14 +94,14 @@ def _private_pipes() -> Iterator[tuple[int, int]]:
 
 @asynccontextmanager
 async def _streams(
-    source: int, sink: int
+    source: int, sink: int, handover: Handover
 ) -> AsyncIterator[tuple[MemoryObjectReceiveStream[Incoming], MemoryObjectSendStream[SessionMessage]]]:
     received, incoming = anyio.create_memory_object_stream[Incoming](0)
     outgoing, to_write = anyio.create_memory_object_stream[SessionMessage](0)
     pending = PendingRequests()
     async with anyio.create_task_group() as group:
-        group.start_soon(_read, source, pending, received, outgoing.clone())
-        group.start_soon(_write, sink, pending, to_write)
+        group.start_soon(_read, source, handover.unread, pending, received, outgoing.clone())
+        group.start_soon(_write, sink, handover.answered, pending, to_write)
         with incoming, outgoing:
             yield incoming, outgoing
         group.cancel_scope.cancel()
@@ -121,6 +137,7 @@ class PendingRequests:
 
 async def _read(
     source: int,
+    unread: bytes,
     pending: PendingRequests,
     received: MemoryObjectSendStream[Incoming],
     answers: MemoryObjectSendStream[SessionMessage],
@@ -132,7 +149,7 @@ async def _read(
     async with received, answers, anyio.create_task_group() as group:
         group.start_soon(_cancel_after_hangup, source, group.cancel_scope)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            async for line in _lines(source):
+            async for line in _lines(source, unread):
                 message = _parse(line)
                 refused = (
                     message if isinstance(message, JSONRPCError) else pending.add_or_refuse(message.message)
@@ -167,10 +184,12 @@ def _parse(line: bytes) -> SessionMessage | JSONRPCError:
     return JSONRPCError(jsonrpc="2.0", id=None, error=error)
 
 
-async def _lines(source: int) -> AsyncIterator[bytes]:
-    """Yield each line that is not blank, without its newline. Text after the last newline is not a line."""
+async def _lines(source: int, unread: bytes) -> AsyncIterator[bytes]:
+    """Yield each line that is not blank, without its newline, and those of `unread` first. Text after the last
+    newline is not a line."""
     partial = b""
-    while part := await _read_some(source):
+    while part := unread or await _read_some(source):
+        unread = b""
         *lines, partial = (partial + part).split(b"\n")
         for line in lines:
             if line.strip():
@@ -192,17 +211,31 @@ async def _read_some(source: int) -> bytes:
 
 
 async def _write(
-    sink: int, pending: PendingRequests, to_write: MemoryObjectReceiveStream[SessionMessage]
+    sink: int,
+    answered: str | None,
+    pending: PendingRequests,
+    to_write: MemoryObjectReceiveStream[SessionMessage],
 ) -> None:
-    """Write each message as one line. Ends, without an error, when the client closed its end."""
+    """Write each message as one line. Ends, without an error, when the client closed its end.
+
+    The first answer to the request `answered` is left out: the client has got it.
+    """
     async with to_write:
         try:
             async for message in to_write:
+                if answered is not None and _answers(message.message, answered):
+                    answered = None
+                    pending.remove(message.message)
+                    continue
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await _write_all(sink, text.encode("utf-8") + b"\n")
                 pending.remove(message.message)
         except OSError:
             return
+
+
+def _answers(message: JSONRPCMessage, request_id: str) -> bool:
+    return isinstance(message, JSONRPCResponse | JSONRPCError) and str(message.id) == request_id
 
 
 async def _write_all(sink: int, data: bytes) -> None:

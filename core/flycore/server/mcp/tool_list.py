@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 
 import anyio
+import anyio.to_thread
 from mcp_types import Tool, ToolAnnotations
 
 from flycore.model.catalog import Capability, CapabilityView, Catalog
@@ -18,6 +22,7 @@ from flycore.model.json import JsonObject, digest
 from flycore.rpc.methods import Client
 from flycore.server.mcp.names import ALIASES, CODING_ALIASES, Names, names_of_catalog
 from flycore.server.mcp.schema_compat import listed_input, listed_output_schema, rule_text
+from flysafe.atomic import private_folder, write_atomic
 
 PAGE_SIZE = 500
 """Tools on one page of `tools/list`."""
@@ -159,11 +164,36 @@ Changed = Callable[[], Awaitable[None]]
 """Notifies the clients that the list of tools changed."""
 
 
+class StoredList:
+    """The first page of the list in a file, from which the next server of the root answers at its start."""
+
+    def __init__(self, file: Path, listed: bytes | None = None) -> None:
+        """`listed` is what the client of this server got from the file; None where it got nothing."""
+        self._file, self._listed, self._written = file, listed, b""
+
+    def store(self, tool_list: ToolList) -> bool:
+        """Keep the list. Return whether it differs from what the client got, once for each difference."""
+        tools, cursor = tool_list.page(None)
+        listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
+        data = json.dumps({"tools": listed}).encode("ascii")
+        if cursor is not None:
+            data = b""  # a client that got the first page alone would know of no further ones
+        if data != self._written:
+            self._written = data
+            # Without the file, the next server answers a little later.
+            with suppress(OSError):
+                private_folder(self._file.parent)
+                write_atomic(self._file, data)
+        differs = self._listed is not None and self._listed != data
+        self._listed = None
+        return differs
+
+
 class CurrentTools:
     """The current tool list. It is cached while `watch` runs, and built at each use otherwise."""
 
-    def __init__(self, client: Client) -> None:
-        self._client = client
+    def __init__(self, client: Client, stored_list: StoredList | None = None) -> None:
+        self._client, self._stored_list = client, stored_list
         self._watched = False
         self._cached: ToolList | None = None
         self._last: ToolList | None = None
@@ -236,6 +266,9 @@ class CurrentTools:
         self._cached = None
         self._generation += 1
         fresh = await self.current()
-        if before is not None and before.tools != fresh.tools:
+        differs = before is not None and before.tools != fresh.tools
+        if self._stored_list is not None and (before is None or differs):
+            differs |= await anyio.to_thread.run_sync(self._stored_list.store, fresh)
+        if differs:
             await changed()
         return fresh

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import anyio
 import pytest
-from flycore.server.mcp.images import image_reader
 from mcp.client import Client
 from mcp_types import Implementation
 
 from flycore.client.local import LocalClient
+from flycore.server.mcp.media import media_reader
 from flycore.server.mcp.person_wait import LIMITS_FILE, TO_THE_END_MS, PersonWait, wait_ms_of
 from flycore.server.mcp.server import build_server
 from kits.kernel import ECHO, Root, a_caller, approve, kernel_of, tool, waiting_ask
@@ -59,7 +59,7 @@ async def test_a_client_with_a_progress_token_waits_until_a_person_decides(tmp_p
     told = ProgressRecorder()
     async with kernel_of(root) as kernel:
         server = build_server(
-            LocalClient(kernel, a_caller()), image_reader(root.places), PersonWait(settings)
+            LocalClient(kernel, a_caller()), media_reader(root.places), PersonWait(settings)
         )
         info = Implementation(name="claude-code", version="2")
         async with Client(server, mode=OLD, client_info=info) as client, anyio.create_task_group() as group:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from flytui.cli.client_configs import CLIENTS
+from flytui.cli.early_mcp import early_answers
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.root_notice import check_root
@@ -55,7 +56,9 @@ def mcp(
 
         await check_root(invocation, places)
         async with connect(places, wait_approver=wait_approver) as client:
-            await serve_stdio(client, media_reader(places), PersonWait(places.config_dir, wait_seconds))
+            wait = PersonWait(places.config_dir, wait_seconds)
+            reader = media_reader(places)
+            await serve_stdio(client, reader, wait, places.mcp_tools_file, early_answers())
         return True
 
     try:

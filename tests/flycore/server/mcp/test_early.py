@@ -1,0 +1,186 @@
+"""The first answers of `flytui mcp`, given before the SDK and a kernel are there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from flycore.server.mcp.early import EarlyAnswers, Handover
+from flycore.server.mcp.identity import SESSION_VERSIONS
+from kits.kernel import Root
+from kits.mcp_clients import command
+
+INIT: dict[str, Any] = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "test", "version": "1"},
+}
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+
+
+def request(number: Any, method: str, params: Any = None) -> dict[str, Any]:
+    made = {"jsonrpc": "2.0", "id": number, "method": method}
+    return made if params is None else {**made, "params": params}
+
+
+def lines(*messages: Any) -> bytes:
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+
+
+def early(tmp_path: Path, sent: bytes, stored: bytes | None = None) -> tuple[list[Any], Handover]:
+    """What is answered to these bytes, and what is left to the SDK."""
+    file = tmp_path / "list.json"
+    if stored is not None:
+        file.write_bytes(stored)
+    source, to_source = os.pipe()
+    from_sink, sink = os.pipe()
+    os.write(to_source, sent)
+    os.close(to_source)
+    answers = EarlyAnswers(source, sink, file)
+    answers.start()
+    answers._thread.join()
+    handover = answers.stop()
+    with os.fdopen(source, "rb") as rest:
+        unread = handover.unread + rest.read()
+    os.close(sink)
+    with os.fdopen(from_sink, "rb") as told:
+        return [json.loads(line) for line in told], handover._replace(unread=unread)
+
+
+def test_a_session_begins_and_lists_what_was_listed_last(tmp_path: Path) -> None:
+    init, stored = request("a", "initialize", INIT), b'{"tools": [{"name": "x"}]}'
+    sent = lines(init, READY, request(2, "ping"), request(3, "tools/list", {"_meta": {"progressToken": 1}}))
+    answers, handover = early(tmp_path, sent, stored)
+    assert [answer["id"] for answer in answers] == ["a", 2, 3]
+    assert answers[0]["result"]["protocolVersion"] == "2025-06-18"
+    assert answers[2]["result"] == {"tools": [{"name": "x"}]}
+    assert handover == Handover(lines(init, READY), "a", stored)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        request(1, "server/discover"),
+        request(1, "initialize", {**INIT, "protocolVersion": "1999-01-01"}),
+        request(1, "initialize", {"protocolVersion": "2025-06-18"}),
+        request(1, "tools/list"),
+        request({}, "initialize", INIT),
+        {"jsonrpc": "1.0", "id": 1, "method": "initialize", "params": INIT},
+        [request(1, "initialize", INIT)],
+        READY,
+    ],
+)
+def test_any_other_beginning_is_left_to_the_sdk(tmp_path: Path, first: Any) -> None:
+    sent = lines(first, request(2, "ping"))
+    assert early(tmp_path, sent, b'{"tools": []}') == ([], Handover(sent))
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        request(2, "tools/call", {"name": "x"}),
+        request(2, "tools/list", {"cursor": "after:x"}),
+        request(1, "initialize", INIT),
+        {"jsonrpc": "2.0", "id": 2, "result": {}},
+    ],
+)
+def test_what_is_not_plain_and_all_after_it_is_left_to_the_sdk(tmp_path: Path, later: Any) -> None:
+    init = request(1, "initialize", INIT)
+    sent = lines(init, later, request(3, "ping")) + b'{"half'
+    answers, handover = early(tmp_path, sent, b'{"tools": []}')
+    assert [answer["id"] for answer in answers] == [1]
+    assert handover == Handover(sent, "1")
+
+
+@pytest.mark.parametrize("stored", [None, b"", b"[]", b'{"tools": 1}', b'{"tools": [}'])
+def test_without_a_usable_list_the_sdk_lists(tmp_path: Path, stored: bytes | None) -> None:
+    sent = lines(request(1, "initialize", INIT), request(2, "tools/list"))
+    answers, handover = early(tmp_path, sent, stored)
+    assert [answer["id"] for answer in answers] == [1]
+    assert handover.unread == sent
+    assert handover.listed is None
+
+
+class Session:
+    """A process of `flytui mcp`, spoken to line by line."""
+
+    def __init__(self, read: IO[bytes], write: IO[bytes]) -> None:
+        self._read, self._write = read, write
+
+    def send(self, *messages: Any) -> None:
+        self._write.write(lines(*messages))
+        self._write.flush()
+
+    def next(self) -> Any:
+        return json.loads(self._read.readline())
+
+    def answer(self, number: Any) -> Any:
+        while (message := self.next()).get("id") != number:
+            pass
+        return message["result"]
+
+
+@contextmanager
+def session(root: Root, *words: str) -> Iterator[Session]:
+    parameters = command(root, *words)
+    with subprocess.Popen(
+        [parameters.command, *parameters.args],
+        env=parameters.env,
+        cwd=root.folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield Session(process.stdout, process.stdin)
+        process.stdin.close()
+        rest = process.stdout.read()
+        assert b'"result"' not in rest, "a second answer"
+
+
+def test_the_early_answers_are_those_of_the_sdk_and_the_session_goes_on(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    told = []
+    # With --plain the command goes the ordinary way, and leaves the list for the next.
+    for words in (("--plain",), ()):
+        with session(root, *words) as one:
+            one.send(request(1, "initialize", INIT))
+            begun = one.answer(1)
+            one.send(READY, request(2, "tools/list"))
+            listed = one.answer(2)
+            one.send(request(3, "tools/call", {"name": "no_such", "arguments": {}}), request(4, "ping"))
+            assert one.answer(4) == {}
+            told.append((begun, {key: listed[key] for key in ("tools",)}))
+        assert root.places.mcp_tools_file.stat().st_mode & 0o077 == 0
+    assert told[0] == told[1]
+    assert told[0][1]["tools"]
+
+
+def test_a_list_that_has_changed_since_is_announced(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    with session(root) as first:
+        first.send(request(1, "initialize", INIT), READY, request(2, "tools/list"))
+        now = first.answer(2)["tools"]
+    old = {"tools": [{"name": "gone", "inputSchema": {"type": "object"}}]}
+    root.places.mcp_tools_file.write_text(json.dumps(old))
+    with session(root) as second:
+        second.send(request(1, "initialize", INIT), READY, request(2, "tools/list"))
+        assert second.answer(1)["protocolVersion"] == "2025-06-18"
+        assert second.answer(2) == old
+        while second.next().get("method") != "notifications/tools/list_changed":
+            pass
+        second.send(request(3, "tools/list"))
+        assert second.answer(3)["tools"] == now
+
+
+def test_the_versions_are_those_of_the_sdk() -> None:
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+
+    assert set(SESSION_VERSIONS) == set(HANDSHAKE_PROTOCOL_VERSIONS)

@@ -1,0 +1,46 @@
+"""Begins to answer the client of a plain `flytui mcp` before the rest of the program is imported."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from flycore.server.mcp.early import EarlyAnswers
+
+_OPTIONS = ("--root", "--workspace", "--wait", "--wait-approver")
+_begun: list[EarlyAnswers] = []
+
+
+def begin(words: Sequence[str]) -> None:
+    """Begin to answer where the words are those of `flytui mcp` with nothing unusual."""
+    options: dict[str, str] = {}
+    commands: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if word.startswith("-"):
+            name, equals, value = word.partition("=")
+            if name not in _OPTIONS or name in options:
+                return
+            options[name] = value if equals else next(rest, "")
+        else:
+            commands.append(word)
+    numbers = (options[name] for name in ("--wait", "--wait-approver") if name in options)
+    folders = (options[name] for name in ("--root", "--workspace") if name in options)
+    if commands != ["mcp"] or not all(map(os.path.isdir, folders)) or not all(map(str.isdecimal, numbers)):
+        return
+    from pathlib import Path
+
+    from flycore.registry.paths import find_paths
+    from flycore.server.mcp.early import EarlyAnswers
+
+    places = find_paths(options.get("--root"), options.get("--workspace"), os.environ, Path.cwd())
+    answers = EarlyAnswers(0, 1, places.mcp_tools_file)
+    answers.start()
+    _begun.append(answers)
+
+
+def early_answers() -> EarlyAnswers | None:
+    """Return what was begun, once."""
+    return _begun.pop() if _begun else None
