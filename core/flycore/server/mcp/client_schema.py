@@ -164,6 +164,7 @@ class _Projection:
             missing: JsonObject = {name: {} for name in fit if name not in named}
             if missing:
                 listed["properties"] = {**named, **missing}
+            self._losses += len(fit) < len(required)
             listed["required"] = list[Json](fit)
 
     def _tell(self, words: list[str], sentence: str) -> None:

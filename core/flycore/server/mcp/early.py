@@ -1,10 +1,10 @@
 """Answers the first messages of a client over standard input while the rest of the program is imported.
 
 Clients wait for `initialize` and `tools/list` before they show anything, and the SDK and a kernel take much
-longer to import and to open than these answers take. So they are given here: the list as it was when a server
-of this root last made it. Only plain messages are answered; the first other one, and all after it, are left to
-the SDK, which also gets the messages that begin its session. It uses the standard library and the reader of
-messages.
+longer to import and to open than these answers take. So they are given here: the list as it was when a
+server of this root last made it. Only plain messages are answered; the first other one, and all after it,
+are left to the SDK, which also gets the messages that begin its session. Nothing that takes long to import is
+used.
 """
 
 from __future__ import annotations

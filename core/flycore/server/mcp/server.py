@@ -73,7 +73,7 @@ class Sessions:
             await self.notify()
 
     async def notify(self) -> None:
-        """Send `notifications/tools/list_changed` to every session, and to the first one where none is open."""
+        """Send `notifications/tools/list_changed` to every session; where none is open, to the first one."""
         self._missed = not self._open
         async with anyio.create_task_group() as group:
             for session in tuple(self._open.values()):
@@ -118,8 +118,8 @@ def build_server(
 ) -> Server[dict[str, Any]]:
     """Return a server whose calls go through `client`. It follows the catalog while it runs.
 
-    Without `person_wait`, calls wait for a person as long as the settings say. `stored_list` keeps the list for
-    the next server of this root.
+    Without `person_wait`, calls wait for a person as long as the settings say. `stored_list` keeps the list
+    for the next server of this root.
     """
     current_tools, sessions, bus = CurrentTools(client, stored_list), Sessions(), InMemorySubscriptionBus()
     requests = ToolRequests(client, current_tools, read_media, person_wait)

@@ -185,8 +185,10 @@ def _parse(line: bytes) -> SessionMessage | JSONRPCError:
 
 
 async def _lines(source: int, unread: bytes) -> AsyncIterator[bytes]:
-    """Yield each line that is not blank, without its newline, and those of `unread` first. Text after the last
-    newline is not a line."""
+    """Yield each line that is not blank, without its newline, and those of `unread` first.
+
+    Text after the last newline is not a line.
+    """
     partial = b""
     while part := unread or await _read_some(source):
         unread = b""
