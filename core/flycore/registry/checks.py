@@ -13,7 +13,7 @@ from flycore.model.json import Json, escape_key, pointer_join
 from flycore.model.sidecar import Permissions
 from flycore.registry.loader_environment import loader_of, may_be_passed
 from flycore.registry.mcp_checks import check_executable, check_mcp_server
-from flycore.registry.names import RESERVED_PREFIX, is_builtin, looks_secret
+from flycore.registry.names import PLANS, RESERVED_PREFIX, is_builtin, looks_secret
 from flycore.registry.schema import entry_validator, known_keys, nested_keys, refuse_retrieval, tool_keys
 from flycore.registry.source_text import EntryFindings
 from flycore.registry.tool_exec import check_approval, check_exec, names_of, secret_fields
@@ -232,6 +232,10 @@ def _check_tools(raw: dict[str, Any], findings: EntryFindings, known: frozenset[
             if is_builtin(name):
                 remedy = "remove it: files, git, processes and shell are the kernel's own tools"
                 findings.add(below, "builtin-tool", f"{name} is builtin and cannot be offered", remedy)
+            elif name in PLANS:
+                message = f"{name} is served by flytui itself, so the one of this entry is not used"
+                remedy = "remove it: flytui carries its actions out by the tools of your entries"
+                findings.warn(below, "served-by-flytui", message, remedy)
             elif isinstance(tool, str) and tool not in known:
                 near = nearest(tool, known)
                 hint = f"did you mean {', '.join(near)}? Else d" if near else "D"

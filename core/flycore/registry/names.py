@@ -7,6 +7,9 @@ import re
 BUILTIN_PREFIXES = ("workspace.", "git.", "process.", "shell.", "agent.")
 """Beginnings of the names of the kernel's own tools; no registry may offer a tool with such a name."""
 
+PLANS = frozenset(("browser.use", "computer.use"))
+"""Tools of the high level, which the kernel carries out itself, step by step."""
+
 LONGEST_ID = 64
 """Characters of a sidecar's id."""
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from flycore.model.enums import Source
 from flycore.model.json import JsonObject, pointer_join
 from flycore.registry.loader_environment import refused_pattern
-from flycore.registry.names import BUILTIN_PREFIXES, SECRET_NAME_PATTERN, is_builtin
+from flycore.registry.names import BUILTIN_PREFIXES, PLANS, SECRET_NAME_PATTERN, is_builtin
 
 if TYPE_CHECKING:
     import jsonschema_rs
@@ -101,9 +101,10 @@ def strict_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Dra
     del properties["url"], properties["headers"], properties["onCancel"], properties["exec"]
     permissions["properties"]["secrets"]["type"] = "array"
     # The kernel's own tools are known, and no entry may offer one.
-    offered = sorted(name for name in known if not is_builtin(name))
+    offered = sorted(name for name in known - PLANS if not is_builtin(name))
     tool |= {"if": {"type": "string"}, "then": {"enum": offered}}
-    tool["properties"]["name"]["not"] = {"pattern": f"^(?:{'|'.join(map(re.escape, BUILTIN_PREFIXES))})"}
+    own_names = [*map(re.escape, BUILTIN_PREFIXES), *(f"{re.escape(name)}$" for name in sorted(PLANS))]
+    tool["properties"]["name"]["not"] = {"pattern": f"^(?:{'|'.join(own_names)})"}
     of_objects = {"properties": {"type": {"const": "object"}}}
     tool["properties"]["inputSchema"] = {"allOf": [{"$ref": "#/$defs/schema"}, of_objects]}
     definitions["schema"] = {"type": "object", "$ref": "https://json-schema.org/draft/2020-12/schema"}

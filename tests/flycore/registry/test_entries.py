@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from flycore.catalog.plan_capabilities import plan_names
 from flycore.model.enums import Source
 from flycore.model.sidecar import DEFAULT_TIMEOUT_MS
+from flycore.registry.names import PLANS
 
 if TYPE_CHECKING:
     from conftest import Root
@@ -92,3 +94,18 @@ def test_the_users_file_starts_in_the_open_root_and_runs_nothing_of_it(root: Roo
     assert [problem.rule for problem in bad.problems] == ["anchor"]
     assert (good.source, good.cwd) == (Source.USER, "config")
     assert bad.position.file == "~/.config/flytui/tools/external.tools.jsonc"
+
+
+def test_a_tool_that_flytui_serves_itself_is_kept_with_the_reason(root: Root) -> None:
+    tools = '["file.hash", "computer.use"]'
+    theirs = f'{{"command": "x", "tools": {tools}}}'
+    registry = root.load(f'{{"schemaVersion": 2, "sidecars": {{"theirs": {theirs}}}}}')
+    entry = registry.entry("theirs")
+    assert entry is not None
+    assert entry.valid
+    assert entry.tool_names == ("file.hash", "computer.use")
+    assert [problem.rule for problem in entry.problems] == ["served-by-flytui"]
+
+
+def test_the_names_of_plans_are_those_of_the_kernel() -> None:
+    assert plan_names() == PLANS
