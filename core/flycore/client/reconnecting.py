@@ -16,7 +16,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 from flycore.client.local import LocalClient
 from flycore.client.remote import BACKLOG, connect_root
 from flycore.kernel.compose import open_kernel
-from flycore.kernel.lock import LASTING_ROLES, RootLock, read_holder
+from flycore.kernel.lock import LASTING_ROLES, LockHolder, RootLock, read_holder
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, KernelRole
 from flycore.model.errors import ConnectionLost, KernelUnreachable, RootBusy, single_exception
@@ -120,19 +120,25 @@ class ReconnectingClient(ForwardingClient):
         async with self._find_lock:
             if self._resource is not None and not self._resource.ended.is_set():
                 return
-            patience = RECONNECT_SECONDS if self._ever_found else SETTLE_SECONDS
-            holder, deadline = read_holder(self._places), anyio.current_time() + patience
+            holder = read_holder(self._places)
+            deadline = anyio.current_time() + self._patience(holder)
             await self.release()
             while not await self._attach():
                 # Where many calls start at once, short-lived kernels follow one another on the root. Each of
                 # them gets the whole time; only one that holds the root and does not answer is given up.
                 if (now := read_holder(self._places)) is not None and now != holder:
-                    holder, deadline = now, anyio.current_time() + patience
+                    holder, deadline = now, anyio.current_time() + self._patience(now)
                 late = anyio.current_time() >= deadline
                 if await self._start_provisional(late):
                     break
                 await anyio.sleep(POLL_SECONDS)
             self._ever_found = True
+
+    def _patience(self, holder: LockHolder | None) -> float:
+        """How many seconds that holder of the root may take to answer."""
+        # A kernel that another call opened shares a busy machine with all of them, and starts as slowly.
+        slow = holder is not None and holder.role == KernelRole.PROVISIONAL
+        return RECONNECT_SECONDS if self._ever_found or slow else SETTLE_SECONDS
 
     async def _kernel(self) -> _OpenResource:
         while self._resource is None or self._resource.ended.is_set():
