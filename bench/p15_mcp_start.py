@@ -1,4 +1,4 @@
-"""P15, the start: `flytui mcp` from exec to its answer to `initialize`, against an interpreter that does nothing.
+"""P15, the start: `flytui mcp` from exec to its first answers, against an interpreter that does nothing.
 
 No kernel runs on the root, so that each round opens one after the answer. The list of tools is measured as
 well, with what the server before has left.

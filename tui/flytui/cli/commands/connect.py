@@ -103,7 +103,9 @@ def _print_plan(plan: ConnectPlan, *, hook: bool, permission: bool, remove: bool
     elif permission and client.permission is None:
         print_line(f"{client.title} has no such line: it asks as its own settings say.")
     if not client.is_tried:
-        print_line(f"This entry follows {client.documentation}, and was not tried with {client.title} itself.")
+        print_line(
+            f"This entry follows {client.documentation}, and was not tried with {client.title} itself."
+        )
 
 
 def _print_outcome(
