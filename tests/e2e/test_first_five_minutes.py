@@ -87,7 +87,7 @@ class OtherTerminal:
 
 
 def test_the_first_five_minutes(fresh: Root) -> None:
-    trust, catalog, harmless, approval, back = steps()
+    trust, catalog, harmless, approval, back, own = steps()
     terminal, tmux = OtherTerminal(fresh), Tmux(fresh, 120, 50)
     assert "`make run`" in trust
     tmux.open("make run")
@@ -113,6 +113,26 @@ def test_the_first_five_minutes(fresh: Root) -> None:
         assert "mock.echo" in terminal.run(commands(back))
     finally:
         tmux.end()
+    begin_own_project(fresh, own)
+
+
+def begin_own_project(fresh: Root, step: str) -> None:
+    """Open a console in an empty folder, and write its first registry."""
+    folder = fresh.home / "your-project"
+    folder.mkdir()
+    path = f"{fresh.folder}/.venv/bin:{fresh.extra['PATH']}"
+    project = Root(folder, fresh.home, extra={"PATH": path})
+    tmux = Tmux(project, 120, 50)
+    assert "cd ~/your-project\nflytui" in step
+    tmux.open("flytui")
+    try:
+        tmux.sees(r"available +workspace\.read")
+        press_until(tmux, keys(step)[0], "keys ready|last line|more pages? before")
+        press_until(tmux, keys(step)[1], r"trust|available +file\.hash", scroll=True)
+        assert (folder / "tools/external.tools.jsonc").exists()
+    finally:
+        tmux.end()
+        project.end()
 
 
 def press_until(

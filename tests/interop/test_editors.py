@@ -60,5 +60,5 @@ def test_a_key_of_the_registry_is_completed_and_explained(desk: Desk) -> None:
         server.open(file, "jsonc")
         proposed = server.completions(file, at, 7)
         assert "timeoutMs" in proposed
-        assert "A call that takes longer is ended." in proposed["timeoutMs"]
+        assert "A call that takes longer is ended" in proposed["timeoutMs"]
         assert "What the program may touch" in server.hover(file, at + 1, 9)

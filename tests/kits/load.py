@@ -28,7 +28,7 @@ AT_ONCE = 64
 CALLERS = 20
 MIB = 1024 * 1024
 HUGE_CHARACTERS = 200_000
-QUOTA = {"callsPerMinute": 100_000, "running": 1_000}
+QUOTA = {"callsPerMinute": 100_000, "askedPerMinute": 100_000, "running": 1_000}
 
 _HEAD = """#!/bin/sh
 read -r request

@@ -399,7 +399,9 @@ async def batch(app: FlytuiApp, pilot: Pilot[None], clock: HandClock) -> None:
     await press(pilot, "B")
     await until(pilot, lambda: isinstance(app.screen, BatchScreen))
     await _arm(app, pilot, clock)
-    await press(pilot, "down", "space")
+    await press(pilot, "down")
+    clock.advance(1)
+    await press(pilot, "space")
 
 
 def trust(*more: str) -> Step:

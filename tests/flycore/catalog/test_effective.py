@@ -71,7 +71,8 @@ def _oracle(states: dict[str, object], package: bool) -> str:
 @pytest.mark.parametrize("package", [False, True])
 @pytest.mark.parametrize("discovery", list(Discovery))
 def test_every_combination(discovery: Discovery, package: bool) -> None:
-    versions = VersionEvidence(core="0.1.0", package_version="1.0" if package else None)
+    declared, installed = ("1.0", "2.0") if package else (None, None)
+    versions = VersionEvidence(core="0.1.0", package_version=declared, installed_version=installed)
     evidence = Evidence(version=versions)
     wrong = [
         states
@@ -81,7 +82,12 @@ def test_every_combination(discovery: Discovery, package: bool) -> None:
     assert wrong == []
 
 
-def test_package_id_alone_declares_a_package() -> None:
-    evidence = Evidence(version=VersionEvidence(core="0.1.0", package_id="search-web"))
-    found = Stability(discovery=Discovery.CONFIGURED, version=VersionState.UNKNOWN, evidence=evidence)
-    assert effective(found) == "degraded"
+@pytest.mark.parametrize(("installed", "word"), [("2.0", "degraded"), (None, "available")])
+def test_package_id_alone_declares_a_package_and_one_that_is_not_found_says_nothing(
+    installed: str | None, word: str
+) -> None:
+    version = VersionEvidence(core="0.1.0", package_id="search-web", installed_version=installed)
+    found = Stability(
+        discovery=Discovery.CONFIGURED, version=VersionState.UNKNOWN, evidence=Evidence(version=version)
+    )
+    assert effective(found) == word

@@ -87,6 +87,7 @@ def _case(code: str, make_entry: MakeEntry, make_program: MakeProgram) -> tuple[
         "upgrade-failed": {"upgrade": UpgradeState.FAILED},
     }
     facts: dict[str, dict[str, Any]] = {
+        "version-unknown": {"installed_version": "2"},
         "probe-unavailable": {"probe": _probe(ProbeState.UNAVAILABLE, ReasonCode.PROBE_UNAVAILABLE)},
         "probe-timeout": {"probe": _probe(ProbeState.UNAVAILABLE, ReasonCode.PROBE_TIMEOUT)},
         "tool-unavailable": {"probe": _probe(ProbeState.UNAVAILABLE, ReasonCode.TOOL_UNAVAILABLE)},

@@ -38,6 +38,8 @@ BASE_KEYWORDS = frozenset(
     ("$id", "$schema", "$anchor", "$dynamicAnchor", "$dynamicRef", "$recursiveRef", "$vocabulary")
 )
 """Keywords that change what a reference leads to."""
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+"""The dialect that MCP reads a schema in. A schema may name it at its root, and no other one."""
 _NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
 PROPERTY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 LOOKAROUND = re.compile(r"\(\?<?[=!]")
@@ -78,7 +80,7 @@ RULES = (
     ClientRule("boolean-schema", "no schema is a bare true or false", (_GEMINI_SCHEMA,)),
     ClientRule(
         "reference",
-        "a reference leads to a place in the same schema, and no part names a dialect or a base of its own",
+        "a reference leads to a place in the same schema; no part names a base, or another dialect than MCP",
         (_OPENAI_SCHEMAS, _GEMINI_TOOLS),
     ),
     ClientRule("pattern", "no pattern looks ahead or behind", (_OPENAI_SCHEMAS, _ANTHROPIC_TOOLS)),
@@ -131,7 +133,10 @@ def _faults(name: str, schema: JsonObject) -> Iterator[ClientFault]:
 def _broken(part: JsonObject, root: JsonObject) -> Iterator[str]:
     """Yield each rule that one schema breaks by itself."""
     reference, pattern, shape = part.get("$ref"), part.get("pattern"), part.get("format")
-    if BASE_KEYWORDS & part.keys() or ("$ref" in part and not leads_inside(reference, root)):
+    based = BASE_KEYWORDS & part.keys()
+    if part is root and part.get("$schema") == DIALECT:
+        based -= {"$schema"}
+    if based or ("$ref" in part and not leads_inside(reference, root)):
         yield "reference"
     patterns = (pattern, *mapping(part.get("patternProperties")))
     if any(isinstance(one, str) and LOOKAROUND.search(one) for one in patterns):

@@ -13,6 +13,7 @@ from flycore.catalog.schemas import MANY_SCHEMAS, ONE_SCHEMA, ONE_SCHEMA_OR_BOOL
 from flycore.model.json import Json, JsonObject, canonical_json
 from flycore.server.mcp.client_rules import (
     BASE_KEYWORDS,
+    DIALECT,
     KNOWN_FORMATS,
     LOOKAROUND,
     MAX_BYTES,
@@ -95,7 +96,9 @@ class _Projection:
         reversed_keys: list[str] = []
         for key, value in part.items():
             before = self._losses
-            if key in BASE_KEYWORDS:
+            if key == "$schema" and value == DIALECT and part is self._schema:
+                listed[key] = value
+            elif key in BASE_KEYWORDS:
                 self._losses += key in ("$dynamicRef", "$recursiveRef")
             elif key == "$ref" and not leads_inside(value, self._schema):
                 self._losses += 1

@@ -40,7 +40,7 @@ BREAKING: list[tuple[str, dict[str, Any]]] = [
     ("root-combinator", {"anyOf": [{"required": ["a"]}], "properties": {"a": {}}}),
     ("boolean-schema", {"properties": {"a": True}}),
     ("reference", {"properties": {"a": {"$ref": "#/$defs/none"}}}),
-    ("reference", {"$schema": "https://json-schema.org/draft/2020-12/schema"}),
+    ("reference", {"$schema": "https://example.org/dialect"}),
     ("pattern", {"properties": {"a": {"type": "string", "pattern": "^(?!x)"}}}),
     ("pattern", {"patternProperties": {"(?<=a)b": {"type": "string"}}}),
     ("format", {"properties": {"a": {"type": "string", "format": "uri"}}}),
