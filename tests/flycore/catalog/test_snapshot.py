@@ -107,7 +107,7 @@ def _case(code: str, make_entry: MakeEntry, make_program: MakeProgram) -> tuple[
     }
     for path in ("command-not-found", "not-executable", "interpreter-missing", "outside-root-denied"):
         facts[path] = {"program": _unresolved(make_program, ReasonCode(path))}
-    given = {"entry": make_entry(**entry[code])} if code in entry else facts[code]
+    given = facts.get(code, {}) | ({"entry": make_entry(**entry[code])} if code in entry else {})
     return given, *PLACES[code]
 
 
