@@ -127,7 +127,8 @@ def begin_own_project(fresh: Root, step: str) -> None:
     tmux.open("flytui")
     try:
         tmux.sees(r"available +workspace\.read")
-        press_until(tmux, keys(step)[0], "keys ready|last line|more pages? before")
+        tmux.keys(keys(step)[0])
+        tmux.sees("keys ready|last line|more pages? before")
         press_until(tmux, keys(step)[1], r"trust|available +file\.hash", scroll=True)
         assert (folder / "tools/external.tools.jsonc").exists()
     finally:
