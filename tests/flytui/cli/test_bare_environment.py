@@ -178,6 +178,10 @@ def test_everything_that_starts_with_home_and_path_finds_the_kernel(bare: BareDe
 def test_a_console_takes_the_root_of_an_agents_server_that_has_another_environment(bare: BareDesk) -> None:
     bare.trust()
     with mcp_session(bare) as session:
+        # The server answers `initialize` before it has a kernel.
+        until(
+            "the server holds the root", lambda: kernel_socket(bare.in_session.places) == bare.places.socket
+        )
         holder = read_holder(bare.places)
         assert holder is not None
         assert (holder.pid, holder.role.value) == (session.process.pid, "provisional")
