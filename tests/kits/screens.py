@@ -400,6 +400,8 @@ async def batch(app: FlytuiApp, pilot: Pilot[None], clock: HandClock) -> None:
     await until(pilot, lambda: isinstance(app.screen, BatchScreen))
     await _arm(app, pilot, clock)
     await press(pilot, "down")
+    # A key ticks only a row that was painted before it.
+    await _arm(app, pilot, clock)
     clock.advance(1)
     await press(pilot, "space")
 

@@ -13,13 +13,14 @@ from pathlib import Path
 import pytest
 from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
+from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
 from flycore.audit.log import AuditLog
 from flycore.client.audit_reader import AuditReader
 from flytui.console.app import FlytuiApp
-from kits.console import HandClock, console, press
-from kits.screen_grid import VARIANTS, Pictures, grid_of, resized, use_variant
+from kits.console import HandClock, console, press, settle
+from kits.screen_grid import VARIANTS, Grid, Pictures, grid_of, resized, text_rows, use_variant
 from kits.screens import SCENES, Scene
 from kits.values import NOW
 
@@ -70,11 +71,24 @@ async def test_the_screen_looks_as_it_did(
                 await press(pilot, *scene.again)
                 show_cursors(app)
                 await resized(app, pilot, clock, SIZES[-1])
-            pictures.variants.append(grid_of(app))
+            pictures.variants.append(await grid_with_text(app, pilot, pictures.sizes[SIZES[-1]]))
             for size in SIZES if FOLDER else ():
                 await resized(app, pilot, clock, size)
                 write_picture(app, f"{scene.name}-{size[0]}-{depth}-{theme}")
     assert pictures.as_text() == snapshot(extension_class=TextFile)
+
+
+async def grid_with_text(app: FlytuiApp, pilot: Pilot[None], wanted: Grid) -> Grid:
+    """The cells that are drawn now. What is below a box may be that of another screen for some drawings after
+    a change of theme, so it is drawn again where its text is another one."""
+    for _ in range(20):
+        grid = grid_of(app)
+        if text_rows(grid) == text_rows(wanted):
+            break
+        for below in app.screen_stack:
+            below.refresh(layout=True)
+            await settle(pilot)
+    return grid
 
 
 def show_cursors(app: FlytuiApp) -> None:
