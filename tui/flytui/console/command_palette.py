@@ -8,13 +8,14 @@ request, because it runs a command on Enter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from typing import Any, Protocol, cast
 
 from rich.text import Text
 from textual.app import App, SystemCommand
-from textual.command import CommandList, CommandPalette, Hit, Hits, Provider
+from textual.command import CommandPalette, Hit, Hits, Provider
 from textual.screen import Screen
 from textual.worker import Worker
 
@@ -43,8 +44,9 @@ class Palette(ScreenTraits, CommandPalette):
         return super().run_worker(*args, **{**options, "exit_on_error": False})
 
     def _action_command_list(self, action: str) -> None:
-        # Textual counts the lines of a list only where it has room, and looks one up for every page key.
-        if self.query_one(CommandList).scrollable_content_region:
+        # For a page key Textual looks up a line of the list. It has none where the list has no room, and it
+        # forgets them where the width changes while they are counted.
+        with suppress(KeyError):
             super()._action_command_list(action)
 
 
