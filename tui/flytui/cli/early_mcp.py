@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flycore.server.mcp.early import EarlyAnswers
+    from flycore.server.mcp.early_answers import EarlyAnswers
 
 _OPTIONS = ("--root", "--workspace", "--wait", "--wait-approver")
 _begun: list[EarlyAnswers] = []
@@ -33,7 +33,7 @@ def begin(words: Sequence[str]) -> None:
     from pathlib import Path
 
     from flycore.registry.paths import find_paths
-    from flycore.server.mcp.early import EarlyAnswers
+    from flycore.server.mcp.early_answers import EarlyAnswers
 
     places = find_paths(options.get("--root"), options.get("--workspace"), os.environ, Path.cwd())
     answers = EarlyAnswers(0, 1, places.mcp_tools_file)

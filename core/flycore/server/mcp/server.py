@@ -23,7 +23,7 @@ from mcp_types import INTERNAL_ERROR, NotificationParams
 import flycore
 from flycore.rpc.methods import Client
 from flycore.server.mcp.calls import Context, ToolRequests
-from flycore.server.mcp.identity import INSTRUCTIONS, SERVER_NAME
+from flycore.server.mcp.early_answers import INSTRUCTIONS, SERVER_NAME
 from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.tool_list import CurrentTools, StoredList

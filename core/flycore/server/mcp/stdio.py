@@ -30,7 +30,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from flycore.rpc.methods import Client
-from flycore.server.mcp.early import EarlyAnswers, Handover
+from flycore.server.mcp.early_answers import EarlyAnswers, Handover
 from flycore.server.mcp.jsonrpc import ID_IN_USE, INVALID_REQUEST, MessageRefused, read_message
 from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.person_wait import PersonWait

@@ -12,8 +12,7 @@ from typing import IO, Any
 
 import pytest
 
-from flycore.server.mcp.early import EarlyAnswers, Handover
-from flycore.server.mcp.identity import SESSION_VERSIONS
+from flycore.server.mcp.early_answers import SESSION_VERSIONS, EarlyAnswers, Handover
 from kits.kernel import Root
 from kits.mcp_clients import command
 
