@@ -79,6 +79,7 @@ sys.exit(cli.main())
 
 
 def test_a_storm_of_signals_never_ends_the_process_by_the_raw_signal() -> None:
+    """Signals come faster than a handler in Python could end; it would run inside itself without end."""
     for _ in range(4):
         with subprocess.Popen(
             [sys.executable, "-c", STORM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import signal
+import socket
 import sys
 from collections.abc import Awaitable, Callable
 from typing import NoReturn, TypeVar
@@ -28,22 +30,45 @@ class SignalInterrupt(Exception):
 
 
 class _SignalWatch:
-    """Collects ENDING_SIGNALS and cancels the work at the first of them."""
+    """Collects ENDING_SIGNALS without a line of Python in their handlers.
+
+    The interpreter runs a handler between two instructions of the main thread, those of a handler included.
+    A handler in Python therefore runs inside itself when signals come faster than it ends, until the
+    recursion limit ends the process. Here the interpreter writes the number of each signal to a socket, and
+    the handler is a function in C that does nothing.
+    """
 
     def __init__(self) -> None:
-        self.caught: list[int] = []
-        self._cancel: Callable[[], object] = lambda: None
+        self.reader, self._writer = socket.socketpair()
+        self.reader.setblocking(False)
+        self._writer.setblocking(False)
+        self.caught: int | None = None
+        self._before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
+        # A full socket holds a signal already, so that a warning about it would say nothing new.
+        self._wakeup_before = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
+        self._watched = [number for number, handler in self._before.items() if handler is not signal.SIG_IGN]
+        # nohup starts a program with HUP ignored, and it has to stay ignored.
+        for number in self._watched:
+            signal.signal(number, operator.is_)
 
-    def on_signal(self, signum: int, frame: object) -> None:
-        """Handle a signal, between two instructions of the main thread."""
-        self.caught.append(signum)
-        self._cancel()
+    def read(self) -> bool:
+        """Whether one of the signals has come; the first one is kept in `caught`."""
+        while self.caught is None:
+            try:
+                numbers = self.reader.recv(4096)
+            except BlockingIOError:
+                break
+            self.caught = next((number for number in numbers if number in self._watched), None)
+        return self.caught is not None
 
-    def cancel_with(self, cancel: Callable[[], object]) -> None:
-        """Call `cancel` at the next signal, and at once where one came already."""
-        self._cancel = cancel
-        if self.caught:
-            cancel()
+    def close(self) -> None:
+        """Give back the handlers of before, but not after a signal: the next one would end the clean-up."""
+        if not self.read():
+            for number, handler in self._before.items():
+                signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup_before)
+        self.reader.close()
+        self._writer.close()
 
 
 def run_async(work: Callable[[], Awaitable[T]]) -> T:
@@ -57,24 +82,18 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
     import anyio
 
     watch = _SignalWatch()
-    # Handlers of the loop would end with it, and the next signal of a storm would end the process while it
-    # still cleans up. These stay, and never give way to the system's own for a moment.
-    before = {number: signal.getsignal(number) for number in ENDING_SIGNALS}
-    for number, handler in before.items():
-        # nohup starts a program with HUP ignored, and it has to stay ignored.
-        if handler is not signal.SIG_IGN:
-            signal.signal(number, watch.on_signal)
+    results: list[T] = []
     try:
-        result = anyio.run(_until_signalled, work, watch)
+        anyio.run(_until_signalled, work, watch, results)
     except BaseExceptionGroup as group:
         raise _only(group) from None
     finally:
-        if not watch.caught:
-            for number, handler in before.items():
-                signal.signal(number, handler)
-    if watch.caught or result is None:
-        raise SignalInterrupt(watch.caught[0])
-    return result[0]
+        # Handlers of the loop would end with it, and the next signal of a storm would end the process while
+        # it still cleans up. These stay, and never give way to the system's own for a moment.
+        watch.close()
+    if watch.caught is not None:
+        raise SignalInterrupt(watch.caught)
+    return results[0]
 
 
 def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -85,17 +104,26 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return group if isinstance(leaf, BaseExceptionGroup) else leaf
 
 
-async def _until_signalled(work: Callable[[], Awaitable[T]], watch: _SignalWatch) -> tuple[T] | None:
-    """The result of `work`, or None where a signal ended it."""
+async def _until_signalled(work: Callable[[], Awaitable[T]], watch: _SignalWatch, results: list[T]) -> None:
+    """Put the result of `work` into `results`, where no signal ended it."""
     import asyncio
 
     import anyio
 
     loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if watch.read():
+            # Whatever else a storm writes is not read, and must not keep the loop busy during the clean-up.
+            loop.remove_reader(watch.reader)
+            scope.cancel()
+
     with anyio.CancelScope() as scope:
-        watch.cancel_with(lambda: loop.is_closed() or loop.call_soon_threadsafe(scope.cancel))
-        return (await work(),)
-    return None
+        loop.add_reader(watch.reader, on_signal)
+        try:
+            results.append(await work())
+        finally:
+            loop.remove_reader(watch.reader)
 
 
 def end_on_signals() -> None:
@@ -107,7 +135,10 @@ def end_on_signals() -> None:
 
 def ignore_signals() -> None:
     """Ignore ENDING_SIGNALS, because the process ends already and has its exit code."""
-    # The interpreter gives the system's handlers back before it has ended.
+    # A signal that came already is handled here, by the handlers there are. Where it meets SIG_IGN instead,
+    # the interpreter prints a traceback about a race. SIG_IGN is needed too: the interpreter gives the
+    # system's handlers back before it has ended, and another thread may take a signal that this one blocks.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     for number in ENDING_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
