@@ -325,3 +325,4 @@ def _paste(tmux: Tmux, text: str) -> None:
     tmux.run("paste-buffer", "-p", "-r")
     tmux.sees("S5!")
     tmux.keys("Escape")
+    tmux.lacks("Esc clear it")

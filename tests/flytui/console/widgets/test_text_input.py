@@ -56,6 +56,20 @@ async def test_a_burst_into_a_reason_arrives_whole_and_enter_sends_it() -> None:
     assert given == [" ".join(TYPED.split())]
 
 
+async def test_the_end_of_a_first_paste_that_is_longer_than_the_filter_is_in_sight() -> None:
+    class Field(App[None]):
+        def compose(self) -> ComposeResult:
+            yield FilterInput()
+
+    async with Field().run_test(size=(40, 5)) as pilot:
+        field = pilot.app.query_one(FilterInput)
+        field.focus()
+        pilot.app.post_message(events.Paste(f"ls{' ' * 500}rm -rf x"))
+        await until(pilot, lambda: field.value)
+        await pilot.pause()
+        assert field.render_line(0).text.rstrip().endswith(" rm -rf x")
+
+
 async def test_escape_in_the_burst_leaves_and_the_rest_goes_nowhere() -> None:
     given: list[str | None] = []
     async with console(world(), HandClock()) as (app, pilot):

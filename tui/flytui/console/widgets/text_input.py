@@ -33,6 +33,10 @@ class FilterInput(Input):
         kept, whole = safe_text(before), safe_text(before + text)
         safe = whole[len(kept) :] if whole.startswith(kept) else safe_text(text)
         super().replace(safe, start, end)
+        # Textual does not follow the cursor at the first change of a field, so that the end of a long paste
+        # would stay out of sight. A move of the cursor is followed.
+        position, self.cursor_position = self.cursor_position, 0
+        self.cursor_position = position
 
 
 T = TypeVar("T")
