@@ -239,7 +239,8 @@ def _trust(tmux: Tmux) -> None:
         seen.append(tmux.screen())
         return re.search(r"more pages? before", seen[-1]) is None
 
-    until("the question is read", reads_on)
+    # Some payloads are a token a character, and the question is some hundred pages long.
+    until("the question is read", reads_on, 5 * PATIENCE)
     tmux.decide()
     tmux.sees(r"evil\.run")
 
