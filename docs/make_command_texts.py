@@ -17,18 +17,22 @@ from click.shell_completion import BashComplete, CompletionItem
 
 from flytui.cli.command_texts import FILE, NARROW, WIDE
 from flytui.cli.root_command import flytui
+from flytui.cli.shell_completion import any_names, sidecar_names, tool_names
 
 NAME = "flytui"
+KINDS = {tool_names: ["tools"], sidecar_names: ["sidecars"], any_names: ["sidecars", "tools"]}
 
 
 def command_texts() -> dict[str, dict[str, Any]]:
-    """Returns each command by its words, with its help by columns, its subcommands and its options."""
+    """Returns each command by its words, with its help by columns, its subcommands, its options, and
+    whose names its first argument takes."""
     root = click.Context(flytui, info_name=NAME, **flytui.context_settings)
     return {
         " ".join(path): {
             "help": {str(columns): _help(context, columns) for columns in (NARROW, WIDE)},
             "commands": _completions(path, "") if isinstance(context.command, click.Group) else {},
             "options": _completions(path, "-"),
+            "names": _kinds_of_names(context.command),
         }
         for path, context in _contexts(root, ())
     }
@@ -45,6 +49,12 @@ def _contexts(
             if found is not None:
                 inner = click.Context(found, info_name=name, parent=context, **found.context_settings)
                 yield from _contexts(inner, (*path, name))
+
+
+def _kinds_of_names(command: click.Command) -> list[str]:
+    arguments = [each for each in command.params if isinstance(each, click.Argument)]
+    complete = getattr(arguments[0], "_custom_shell_complete", None) if arguments else None
+    return [] if complete is None else KINDS.get(complete, [])
 
 
 def _help(context: click.Context, columns: int) -> str:

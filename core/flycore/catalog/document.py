@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from importlib.resources import files
@@ -59,6 +59,13 @@ def only_tool(catalog: Catalog, name: str) -> Catalog:
         diagnostics=(),
         described=(),
     )
+
+
+def names_in(catalog: Catalog, kinds: Sequence[str]) -> list[str]:
+    """Return the sorted names of the tools, the sidecars or both; `kinds` has `tools`, `sidecars` or both."""
+    tools = [view.capability.name for view in catalog.capabilities] if "tools" in kinds else []
+    sidecars = [sidecar.id for sidecar in catalog.sidecars] if "sidecars" in kinds else []
+    return sorted({*tools, *sidecars})
 
 
 def visible_catalog(catalog: Catalog) -> tuple[CapabilityView, ...]:

@@ -7,7 +7,7 @@ Messages of clients with unknown fields are refused. The payloads of `event.publ
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -74,15 +74,21 @@ class Hello(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Version of flytui, where the client belongs to it. A console must have the version of the kernel."""
 
 
+NamedKind = Literal["tools", "sidecars"]
+
+
 class CatalogGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`capability.catalog.get`. With `detail`, the answer holds the complete catalog under `catalog`. With
-    `tool`, only that tool and the sidecar that offers it. With `text`, the document under `text`."""
+    `tool`, only that tool and the sidecar that offers it. With `text`, the document under `text`; with
+    `names`, names under `text`."""
 
     detail: bool = False
     tool: str = ""
     """Only this tool and the sidecar that offers it are wanted."""
     text: bool = False
     """The document is wanted as indented text, for a command that prints it."""
+    names: tuple[NamedKind, ...] = ()
+    """Only names are wanted, those of tools, of sidecars or of both, for a completion by a shell."""
 
 
 class Subscribe(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -357,10 +363,10 @@ class CatalogDetail(Value, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class CatalogText(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`capability.catalog.snapshot`, the answer to a request with `text`."""
+    """`capability.catalog.snapshot`, the answer to a request with `text` or `names`."""
 
     text: str
-    """The document of the catalog, indented by two spaces, in ASCII."""
+    """The document of the catalog, indented by two spaces, in ASCII; or the sorted names, each on a line."""
 
 
 class ToolSchema(Value, frozen=True, kw_only=True):

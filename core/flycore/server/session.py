@@ -18,7 +18,7 @@ import msgspec
 from anyio.abc import TaskGroup
 from websockets.exceptions import ConnectionClosed
 
-from flycore.catalog.document import catalog_document, kits_document, only_tool, without_rules
+from flycore.catalog.document import catalog_document, kits_document, names_in, only_tool, without_rules
 from flycore.kernel.connections import ConnectionInfo
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Outcome
@@ -216,6 +216,10 @@ class Session:
         seen = await self._queries.catalog()
         if wanted.tool:
             seen = only_tool(seen, wanted.tool)
+        if wanted.names:
+            text = "\n".join(names_in(seen, wanted.names))
+            await self._send("capability.catalog.snapshot", {"text": text}, message)
+            return
         if wanted.text:
             if len(seen.capabilities) > MOST_TEXT_TOOLS:
                 await self._error(message, m.ErrorCode.INVALID_PAYLOAD, "the catalog is too large as text")

@@ -59,6 +59,25 @@ def beside(settled: Desk) -> Iterator[Desk]:
         yield settled
 
 
+def completed(desk: Desk, shell: str, line: str, at: str, program: str) -> subprocess.CompletedProcess[str]:
+    environ = {"_FLYTUI_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, "COMP_CWORD": at}
+    return subprocess.run(
+        [sys.executable, "-c", program], env={**desk.environ, **environ}, cwd=desk.root, input="",
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("line", ["flytui call tr", "flytui why ", "flytui inspect t", "flytui disable "])
+def test_names_are_completed_by_the_kernel_as_by_the_files(beside: Desk, shell: str, line: str) -> None:
+    at = line.split(" ")[-1] if shell == "fish" else "2"
+    done = completed(beside, shell, line, at, PROGRAM)
+    assert not {name for name in done.stderr.splitlines()[-1].split() if name.startswith(HEAVY)}
+    usual = completed(beside, shell, line, at, "from flytui.cli.root_command import run\nrun()\n")
+    assert "try" in done.stdout
+    assert done.stdout == usual.stdout
+
+
 def event(desk: Desk, command: str) -> str:
     return json.dumps(
         {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": command},

@@ -55,7 +55,9 @@ def run_direct(words: Sequence[str]) -> int | None:
         if text is not None:
             return print_all(text)
         if any(name.startswith("_FLYTUI") for name in os.environ):
-            return None  # a shell asks for completions
+            from flytui.cli.direct_reads import complete_names
+
+            return complete_names(os.environ)
         read = read_words(words)
         return _COMMANDS[read.command](read)
     except OrdinaryWay:

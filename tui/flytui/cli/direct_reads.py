@@ -1,4 +1,5 @@
-"""The short way of the commands that show what a running kernel knows: `status`, `catalog` and `why`.
+"""The short way of the commands that show what a running kernel knows: `status`, `catalog` and `why`, and of
+completions of the names that it knows.
 
 The kernel is asked over a blocking connection, and its answer is printed by the functions that the ordinary
 way uses. Output on a terminal and further options are left to the ordinary command line.
@@ -7,6 +8,7 @@ way uses. Output on a terminal and further options are left to the ordinary comm
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from flytui.cli.direct import OrdinaryWay, Words, open_root, print_all
@@ -34,6 +36,26 @@ def show(words: Words) -> int:
         raise OrdinaryWay from None
     finally:
         client.close()
+
+
+def complete_names(environ: Mapping[str, str]) -> int:
+    """Answer a shell that completes the name of a tool or of a sidecar. Raises OrdinaryWay."""
+    from flycore.client.sync_client import ConnectionEnded, NoDirectKernel
+    from flytui.cli.command_texts import completable, completion_line, kinds_of_names, read_completion
+
+    wish = read_completion(environ)
+    kinds = kinds_of_names(wish) if wish is not None else []
+    if wish is None or not kinds:
+        raise OrdinaryWay
+    _, client = open_root(Words(wish.given[0], (), {}), viewer=True, notice=False)
+    try:
+        names = client.ask("capability.catalog.get", {"names": kinds})["text"].split("\n")
+    except (ConnectionEnded, NoDirectKernel, OSError):
+        raise OrdinaryWay from None
+    finally:
+        client.close()
+    chosen = [name for name in names if name.startswith(wish.incomplete) and completable(name)]
+    return print_all("\n".join(completion_line(wish.shell, name, "") for name in chosen))
 
 
 def _status(places: RootPaths, client: SyncClient, as_json: bool) -> int:

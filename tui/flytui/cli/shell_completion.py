@@ -1,25 +1,23 @@
 """Completes the names of tools and sidecars in a shell.
 
-The names come from the files of the registry. No kernel is asked and nothing is started, because a key press
-must not wait.
+Here the names come from the files of the registry, and nothing is started, because a key press must not wait.
+Beside a running kernel, `direct_reads.py` answers with the names that the kernel knows.
 """
 
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING
 
 import click
+
+from flytui.cli.command_texts import completable
 
 if TYPE_CHECKING:
     from flycore.model.sidecar import Registry
 
 PROGRAM = "flytui"
 VARIABLE = "_FLYTUI_COMPLETE"
-# The completion scripts of shells split and expand the names that they get. So a name with a character that
-# has a meaning to a shell is never offered.
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", re.ASCII)
 
 
 def tool_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -44,7 +42,7 @@ def any_names(context: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def _matching_names(names: set[str], incomplete: str) -> list[str]:
-    return sorted(name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name))
+    return sorted(name for name in names if name.startswith(incomplete) and completable(name))
 
 
 def _registry(context: click.Context) -> Registry | None:
