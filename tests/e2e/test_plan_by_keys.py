@@ -106,8 +106,6 @@ def test_one_lease_and_nothing_more_is_asked(root: Root, tmp_path: Path) -> None
         tmux.sees(CARD.format(1))
         tmux.sees(READY)
         tmux.keys("l")
-        tmux.sees("Allow for a while, for the same caller")
-        tmux.keys("Enter")
         tmux.sees("To be allowed for a while")
 
         def approved() -> bool:

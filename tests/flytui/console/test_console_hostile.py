@@ -317,7 +317,7 @@ async def test_no_screen_draws_a_payload(text: str, monkeypatch: pytest.MonkeyPa
         place.ask_for(hostile_request(text))  # type: ignore[arg-type]  # made by request_of
         await until(pilot, lambda: isinstance(app.screen, RequestScreen))
         await walk(app, pilot, ["end", "w", "escape", "r", "x", "escape"])
-        await walk(app, pilot, ["l", *["down"] * 3, "space", "end", "enter", "end", "escape", "escape"])
+        await walk(app, pilot, ["l", "e", *["down"] * 3, "space", "end", "enter", "end", "escape", "escape"])
         await walk(app, pilot, ["u", "down", "right", *["down"] * 4, "space", "tab", "x", "enter", "end"])
         await walk(app, pilot, ["escape", "escape", "e", "down", "end", "f2", "escape", "b", "escape"])
         await walk(app, pilot, ["escape", "enter", "escape", "B", "end", "escape"])

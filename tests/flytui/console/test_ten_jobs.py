@@ -200,7 +200,7 @@ async def test_allow_it_for_some_minutes() -> None:
     async with console(place, clock, (120, 60)) as (app, pilot):
         await with_card(app, pilot, place, clock)
         hand = Hand(pilot)
-        await hand.keys("l", "enter")
+        await hand.keys("l")
         assert isinstance(app.screen, LeaseScreen)
         await read_through(pilot, app.screen._card)
         clock.advance(5)

@@ -54,7 +54,7 @@ async def test_the_form_has_the_offered_terms_and_lists_what_they_would_have_cov
         place.ask_for(fresh)
         await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.shown_at)
         clock.advance(5)
-        await press(pilot, "l", "enter")
+        await press(pilot, "l")
         screen = app.screen
         assert isinstance(screen, LeaseScreen)
         text = drawn(app, "#standing")
@@ -77,7 +77,7 @@ async def test_other_terms_than_the_offered_ones_claim_nothing() -> None:
         place.ask_for(request_of("new", risk=Risk.MEDIUM, letter="", input={"page": 99, "site": "docs"}))
         await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.shown_at)
         clock.advance(5)
-        await press(pilot, "l", "right", "enter")
+        await press(pilot, "l", "e", "right", "enter")
         assert isinstance(app.screen, LeaseScreen)
         assert "15 minutes" in drawn(app, "#standing")
         assert "would have covered" not in drawn(app, "#standing")

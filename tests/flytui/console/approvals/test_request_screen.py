@@ -144,7 +144,7 @@ async def test_a_lease_ends_on_a_summary_that_arms_like_a_card() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, request_of())
         clock.advance(5)
-        await press(pilot, "l", "right", "down", "right", "pageup", "enter", "a", "k")
+        await press(pilot, "l", "e", "right", "down", "right", "pageup", "enter", "a", "k")
         assert place.decided == []
         await until(pilot, lambda: app.screen.query_one(ArmedLines).arming.shown_at is not None)
         clock.advance(2)
@@ -270,6 +270,7 @@ async def test_the_views_of_an_input_are_read_each_for_itself() -> None:
         assert place.decided == []
         await press(pilot, "x", "f")
         await until(pilot, lambda: "characters not shown" in drawn(app, "#card"))
+        await until(pilot, lambda: "before a" not in drawn(app, "#card-keys"))
         clock.advance(5)
         await press(pilot, "a")
         await until(pilot, lambda: place.decided)

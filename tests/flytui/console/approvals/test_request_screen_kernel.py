@@ -115,7 +115,7 @@ async def test_a_lease_made_with_keys_lets_such_calls_through_and_no_others(tmp_
     async with scene(tmp_path) as place:
 
         async def lease() -> None:
-            await press(place.pilot, "l", "down", "down", "down", "space", "enter")
+            await press(place.pilot, "l", "e", "down", "down", "down", "space", "enter")
             await place.read()
             await press(place.pilot, "a")
 

@@ -66,7 +66,7 @@ async def test_a_lease_of_a_host_with_pinned_input_until_the_caller_leaves() -> 
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, asked)
         clock.advance(5)
-        await press(pilot, "l")
+        await press(pilot, "l", "e")
         await press(pilot, "right", "right", "right", "down", "pageup", "down", "right", "down", "space")
         assert "[x]" in drawn(app, "#standing")
         await press(pilot, "enter")
@@ -95,7 +95,7 @@ async def test_a_lease_offers_only_what_the_request_has() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, quiet(caller=nobody, masked=("/text",)))
         clock.advance(5)
-        await press(pilot, "l")
+        await press(pilot, "l", "e")
         shown = drawn(app, "#standing")
         assert "15 min" in shown
         assert "action" in shown
@@ -110,7 +110,7 @@ async def test_a_lease_of_the_tools_exclusive_group() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, quiet(group="desktop"))
         clock.advance(5)
-        await press(pilot, "l", "down", "down", "right", "enter")
+        await press(pilot, "l", "e", "down", "down", "right", "enter")
         assert "every tool of computer.native in the group desktop" in summary(app)
         await armed(app, pilot, clock)
         await press(pilot, "a")
@@ -215,13 +215,13 @@ async def test_a_rule_that_was_not_written_is_not_said_to_be() -> None:
     assert place.asks_value[0].state is RequestState.WAITING
 
 
-@pytest.mark.parametrize("key", ["l", "u"])
-async def test_escape_leads_from_the_summary_to_the_form_to_the_card(key: str) -> None:
+@pytest.mark.parametrize("keys", [("l", "e"), ("u",)])
+async def test_escape_leads_from_the_summary_to_the_form_to_the_card(keys: tuple[str, ...]) -> None:
     place, clock = world(), HandClock()
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, quiet())
         clock.advance(5)
-        await press(pilot, key, "tab", "x", "enter")
+        await press(pilot, *keys, "tab", "x", "enter")
         await armed(app, pilot, clock)
         await press(pilot, "escape")
         assert isinstance(app.screen, TermsScreen)
@@ -236,7 +236,7 @@ async def test_a_summary_has_to_be_read_to_its_end_even_for_low_risk() -> None:
     async with console(place, clock, (60, 16)) as (app, pilot):
         await opened(app, pilot, place, quiet(input={"text": "word " * 300}))
         clock.advance(5)
-        await press(pilot, "l", "down", "down", "space", "enter")
+        await press(pilot, "l", "e", "down", "down", "space", "enter")
         await until(pilot, lambda: shown(app))
         clock.advance(5)
         await press(pilot, "a")
@@ -251,7 +251,7 @@ async def test_hands_on_the_machine_kill_a_summary() -> None:
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot, place, quiet())
         clock.advance(5)
-        await press(pilot, "l", "enter")
+        await press(pilot, "l")
         await armed(app, pilot, clock)
         place.hands_on = True
         place.publish("hands.changed", on=True)
@@ -387,7 +387,7 @@ async def test_every_form_shows_its_keys_at_every_size(size: tuple[int, int], ke
         assert isinstance(app.screen, RequestScreen)
         await read_through(pilot, app.screen._card)
         clock.advance(5)
-        await press(pilot, key, *["down"] * 30)
+        await press(pilot, *(["l", "e"] if key == "l" else [key]), *["down"] * 30)
         await pilot.pause()
         foot = app.screen.query_one("#edit-keys" if key == "e" else "#standing-keys")
         assert "Esc back" in drawn(app, f"#{foot.id}")
@@ -443,3 +443,17 @@ def test_the_text_to_edit_means_the_input_and_can_be_seen(value: str) -> None:
     assert read_object(text) == {value: [value]}
     assert all(character.isprintable() or character == "\n" for character in text)
     assert escape_invisible(text) == text
+
+
+async def test_a_lease_begins_with_its_summary_and_escape_leads_back_to_the_card() -> None:
+    place, clock = world(), HandClock()
+    async with console(place, clock) as (app, pilot):
+        await opened(app, pilot, place, quiet())
+        clock.advance(5)
+        await press(pilot, "l", "a")
+        await armed(app, pilot, clock)
+        assert "change" in drawn(app, "#standing-keys")
+        assert place.decided == []
+        await press(pilot, "escape")
+        assert isinstance(app.screen, RequestScreen)
+    assert place.decided == []

@@ -132,7 +132,7 @@ async def _quiet_card(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, cloc
 
 async def _lease(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock: HandClock) -> None:
     await _quiet_card(app, pilot, place, clock)
-    await press(pilot, "l", "down", "down", "space", "enter")
+    await press(pilot, "l", "e", "down", "down", "space", "enter")
 
 
 async def _rule(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock: HandClock) -> None:

@@ -75,6 +75,8 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
     """The titles of the form and of the summary."""
     APPROVE_LABEL: ClassVar[str]
     """What `a` does on the summary."""
+    SUMMARY_FIRST: ClassVar[bool] = False
+    """Whether the summary of the first choices is shown first, and `e` changes them."""
 
     def __init__(
         self, state: ConsoleState, request: ApprovalRequest, form: TermsForm, send: SendAnswer
@@ -84,6 +86,7 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
         self._form = form
         self._send_answer = send
         self._on_summary = False
+        self._form_shown = not self.SUMMARY_FIRST
         self._problem = ""
         self._text_input = self.text_input()
         self._foot = LineBar(self._key_lines, id="standing-keys")
@@ -95,6 +98,11 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             if self._text_input is not None:
                 yield self._text_input
             yield self._foot
+
+    def on_mount(self) -> None:
+        """Show the summary, where it comes first and nothing is missing."""
+        if self.SUMMARY_FIRST and not self.missing():
+            self.to_summary()
 
     def text_input(self) -> Input | None:
         """The form's one text field, below its other fields, or None. The summary does not show it."""
@@ -156,6 +164,7 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
     def to_form(self) -> None:
         """Go back from the summary to the fields. Nothing is decided."""
         self._on_summary = False
+        self._form_shown = True
         self._show_line(True)
         self._card.rebuild()
 
@@ -194,7 +203,9 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
         was_open = self._card.arming.confirm_open(now)
         if self._card.press(key, now) is KeyEffect.APPROVED:
             self._start_sending(self._send(self.answer()))
-        elif key == "escape" and not was_open:
+        elif key == "escape" and not was_open and not self._form_shown:
+            self.dismiss(None)
+        elif key == "e" or (key == "escape" and not was_open):
             self.to_form()
         else:
             self._scroll(key)
@@ -243,7 +254,12 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
             letter = span(f" {self._request.letter} ", Tone.ALARM)
             typed = f" {arming.typed}" if arming.typed else ""
             return [line(span(words, Tone.STRONG), letter, span(f"{typed} to {self.APPROVE_LABEL}"))]
-        pairs = [(self._state.keys.label("card.approve"), self.APPROVE_LABEL), ("Esc", "back")]
+        labels = self._state.keys.label
+        pairs = [
+            (labels("card.approve"), self.APPROVE_LABEL),
+            (labels("card.edit"), "change"),
+            ("Esc", "back"),
+        ]
         return wrapped([line(readiness(arming, now)), keys_line(pairs)], width)
 
 
@@ -259,6 +275,7 @@ class LeaseScreen(TermsScreen):
 
     TITLES = ("Allow for a while, for the same caller", "To be allowed for a while")
     APPROVE_LABEL = "allow this"
+    SUMMARY_FIRST = True
 
     def __init__(
         self,
