@@ -8,7 +8,7 @@ BIN := .venv/bin
 RUN_STAMP := .venv/.run-stamp
 DEV_STAMP := .venv/.dev-stamp
 
-.PHONY: run test suites lint bench screens docs-images clean
+.PHONY: run test suites lowest lint bench screens docs-images dist clean
 
 run: $(RUN_STAMP)
 	@$(BIN)/flytui --root .
@@ -48,5 +48,28 @@ $(RUN_STAMP): .venv/bin/python pyproject.toml
 $(DEV_STAMP): .venv/bin/python pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]' && touch $@ $(RUN_STAMP)
 
+# The tests of what depends most on libraries, with the oldest versions that pyproject.toml allows.
+LOWEST := tests/flycore/registry tests/flycore/policy tests/flycore/server tests/flycore/audit tests/flysidecars \
+	tests/flytui/cli/test_cli_commands.py tests/flytui/console/approvals tests/flytui/console/screens
+
+lowest:
+	$(PYTHON) -m venv --clear .lowest
+	.lowest/bin/python -m pip install --quiet --disable-pip-version-check uv
+	.lowest/bin/uv pip compile --quiet --resolution lowest-direct pyproject.toml -o .lowest/lowest.txt
+	.lowest/bin/uv pip install --quiet -p .lowest -c .lowest/lowest.txt -r .lowest/lowest.txt -e . \
+		pytest pytest-timeout pytest-xdist pytest-textual-snapshot hypothesis keyring
+	.lowest/bin/python -m pytest -n auto --dist worksteal $(LOWEST)
+
+# The wheel, the sdist, and the list of everything that the wheel brings with it, in CycloneDX's format.
+dist: $(DEV_STAMP)
+	rm -rf dist .release
+	$(BIN)/python -m hatchling build -d dist
+	$(PYTHON) -m venv .release
+	.release/bin/python -m pip install --quiet --disable-pip-version-check dist/*.whl
+	$(PYTHON) -m venv .release/tools
+	.release/tools/bin/python -m pip install --quiet --disable-pip-version-check 'cyclonedx-bom>=7,<8'
+	.release/tools/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		-o dist/flytui.cdx.json .release/bin/python
+
 clean:
-	rm -rf .venv bench/.build .screens
+	rm -rf .venv .lowest .release dist bench/.build .screens
