@@ -42,6 +42,7 @@ REGISTRY_EDITED = "REGISTRY_EDITED"
 TOOL_CREATED = "TOOL_CREATED"
 TOOL_REVIEWED = "TOOL_REVIEWED"
 TOKEN_CHANGED = "TOKEN_CHANGED"  # noqa: S105 - the name of an event
+LOGIN_CHANGED = "LOGIN_CHANGED"
 TAIL_TORN = "TAIL_TORN"
 PANIC = "PANIC"
 PANIC_RELEASED = "PANIC_RELEASED"
@@ -299,6 +300,11 @@ def executed_creation(entry: SidecarEntry | None) -> JsonObject:
 def token_changed(name: str, decision: str, *, by: str) -> JsonObject:
     """Fields for a client token that was `made` or `revoked`. The token itself is not logged."""
     return {"token": _bounded(name), "decision": decision, "decidedBy": _bounded(by)}
+
+
+def login_changed(sidecar: str, decision: str, *, by: str) -> JsonObject:
+    """Fields for a person who `logged-in` or `logged-out` at the server of an entry. No token is logged."""
+    return {"sidecar": _bounded(sidecar), "decision": decision, "decidedBy": _bounded(by)}
 
 
 def lease_changed(lease: Lease, decision: str, *, by: str = "") -> JsonObject:

@@ -77,6 +77,10 @@ class Machine:
     """The words before the command that give it root's rights: `sudo`, or nothing where it is not needed."""
     absent: frozenset[str] = frozenset()
     """The programs of NEEDED that are not on PATH."""
+    own: tuple[str, ...] = ("flytui",)
+    """The command of this flytui."""
+    root: str = ""
+    """The app root, absolute."""
 
 
 NO_MACHINE = Machine()
@@ -86,6 +90,13 @@ def edit_fix(entry: SidecarEntry, key: str, words: str) -> Fix:
     """Return the fix that opens the entry's file at that key, or at the entry where the key is absent."""
     place = key_position(entry, key)
     return Fix(kind=FixKind.EDIT, words=words, file=place.file, line=place.line)
+
+
+def login_fix(entry: SidecarEntry, machine: Machine) -> Fix:
+    """Return the fix that logs the person in at the entry's server, in a browser."""
+    root = ("--root", machine.root) if machine.root else ()
+    argv = (*machine.own, "upstream", "login", *root, entry.id)
+    return Fix(kind=FixKind.COMMAND, words=f"log in at {entry.id}", argv=argv)
 
 
 def install_fix(program: str, machine: Machine) -> Fix | None:
@@ -127,6 +138,8 @@ def _probed(
     needed = NEEDED.get(tool or "", "") if bundled else ""
     if needed in machine.absent and (known := install_fix(needed, machine)) is not None:
         return known
+    if reason.code is ReasonCode.LOGIN_NEEDED:
+        return login_fix(entry, machine)
     if reason.code is ReasonCode.DELEGATE_MISSING:
         return edit_fix(entry, "delegates", "name the delegate")
     if reason.code is ReasonCode.SECRET_MISSING:

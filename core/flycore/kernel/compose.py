@@ -326,7 +326,7 @@ def _approval_queue(
     def record_unattended(ask: Ask) -> None:
         """Log the end of a request whose caller no longer waits."""
         root_state = root.refresher.root_state
-        masks = masks_for(root_state, root_state.entries.get(ask.request.sidecar), environment.secret_values)
+        masks = masks_for(root_state, root_state.entries.get(ask.request.sidecar), environment)
         took_ms = int((recorder.clock.now() - ask.request.asked_at) * 1000)
         # Nothing runs because of this line: a call that comes back needs a start line of its own.
         with suppress(AuditUnwritable):

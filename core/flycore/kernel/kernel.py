@@ -16,7 +16,7 @@ import msgspec
 
 import flycore
 from flycore.approval.nested_roots import NestedRoots, is_nested_root
-from flycore.audit.events import TOKEN_CHANGED, token_changed
+from flycore.audit.events import LOGIN_CHANGED, TOKEN_CHANGED, login_changed, token_changed
 from flycore.catalog.build import over_quota
 from flycore.kernel.background import BackgroundProcesses
 from flycore.kernel.bus import Bus
@@ -289,6 +289,14 @@ class Kernel:
         payload: JsonObject = {"name": name, "decision": decision, "by": by, "about": f"token {name}"}
         self.bus.publish(
             Event(cls=EventClass.AUDIT, type="token.changed", at=self._context.clock.now(), payload=payload)
+        )
+
+    def record_login_change(self, sidecar: str, decision: str, by: str) -> None:
+        """Log that a person logged in or out at the server of an entry. Raises AuditUnwritable."""
+        self._context.audit.append(LOGIN_CHANGED, login_changed(sidecar, decision, by=by), sync=True)
+        payload: JsonObject = {"name": sidecar, "decision": decision, "by": by, "about": f"login {sidecar}"}
+        self.bus.publish(
+            Event(cls=EventClass.AUDIT, type="login.changed", at=self._context.clock.now(), payload=payload)
         )
 
     @contextmanager

@@ -10,7 +10,7 @@ import shutil
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
@@ -71,6 +71,16 @@ def find_host_tools(environ: Mapping[str, str]) -> Machine:
         manager = manager if shutil.which("sudo", path=path) else ""
     absent = frozenset(name for name in NEEDED.values() if shutil.which(name, path=path) is None)
     return Machine(manager=manager, prefix=prefix if manager else (), absent=absent)
+
+
+def _machine(environment: RootEnvironment) -> Machine:
+    """Return what this machine has for fixes, with the command of this very flytui for this root."""
+    own = environment.interpreter_dir / "flytui"
+    return replace(
+        find_host_tools(environment.environ),
+        own=(str(own) if os.access(own, os.X_OK) else "flytui",),
+        root=str(environment.places.app_root),
+    )
 
 
 @contextmanager
@@ -288,7 +298,7 @@ def _catalog_facts(
         builtin=builtin.entries,
         exceeded=_exceeded(registry, files),
         minimum=files.settings.sandbox_minimum,
-        machine=find_host_tools(environment.environ),
+        machine=_machine(environment),
         registry_file=declared_in(environment.places, registry),
         least={**confinement.least, **builtin.least},
         level_remedies=confinement.remedies,

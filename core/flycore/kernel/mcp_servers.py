@@ -27,11 +27,13 @@ from flycore.model.catalog import SidecarView
 from flycore.model.clock import Clock
 from flycore.model.enums import Kind, Level, PathState, ProbeState, ReasonCode, VersionState
 from flycore.model.events import EventClass
+from flycore.model.login import Login
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason
 from flycore.model.upstream import McpToolList, UnreadableTool
 from flycore.pipeline.confine import Confining, StartedProgram, seen_at_own_path, start_confined
 from flycore.pipeline.prepare import Sealed, masks_for, seal_programs
+from flycore.registry.mcp_checks import sends_credentials
 from flycore.runners.child.confined_start import ConfinedStart
 from flycore.runners.child.spawn import SpawnSpec
 from flycore.runners.mcp.call import McpCall, crash_outcome
@@ -42,6 +44,7 @@ from flycore.runners.output import OnEvent
 from flycore.sandbox.detection import detection
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import CONFINING, minimum_level, sandbox_level
+from flycore.sandbox.login_store import LoginStore
 from flycore.sandbox.seals import changed_part, seal_address, seal_by_name
 from flycore.sandbox.secret_masks import Masks
 
@@ -76,6 +79,37 @@ class McpSlot:
         if self.session is None:
             return crash_outcome("is not connected", None)
         return await self.session.call(job, self.mcp_call, on_event)
+
+
+class _EntryLogin:
+    """The person's login at the server of one entry, with its tokens known to the masks."""
+
+    def __init__(self, environment: RootEnvironment, entry: SidecarEntry) -> None:
+        self._store = LoginStore(environment.places, environment.environ)
+        self._entry, self._masked = entry, environment.login_tokens
+
+    def load(self) -> Login | None:
+        """Return the login; None where there is none. Raises OSError."""
+        login = self._store.find(self._entry.id, self._entry.url)
+        self._mask(login)
+        return login
+
+    def keep(self, login: Login) -> None:
+        """Keep the login in place of an earlier one. Raises OSError."""
+        self._mask(login)
+        self._store.keep(self._entry.id, login)
+
+    def end(self, login: Login, why: str) -> None:
+        """Forget the tokens of that login. Raises OSError."""
+        self._store.end(self._entry.id, login, why)
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return what changes whenever the login may have changed."""
+        return self._store.stamp()
+
+    def _mask(self, login: Login | None) -> None:
+        if login is not None and login.secret is not None:
+            self._masked[self._entry.id] = login.secret.values()
 
 
 class McpServers:
@@ -198,10 +232,10 @@ class McpServers:
         if entry.url:
             from flycore.runners.mcp.http import HttpTransport, fill_headers
 
+            headers = fill_headers(entry.headers, values)
+            login = None if sends_credentials(entry) else _EntryLogin(self._environment, entry)
             return Started(
-                HttpTransport(entry.url, fill_headers(entry.headers, values), max_bytes),
-                seal_address(entry).digest,
-                Level.NONE,
+                HttpTransport(entry.url, headers, max_bytes, login), seal_address(entry).digest, Level.NONE
             )
         from flycore.runners.mcp.stdio import StdioTransport
 
@@ -283,7 +317,7 @@ class McpServers:
     def _record_status(self, entry: SidecarEntry, connection: ConnectionState) -> None:
         if connection.unconfined:
             detection.expire()  # what worked at the start may be gone: it is tried again
-        masks = masks_for(self._refresher.root_state, entry, self._environment.secret_values)
+        masks = masks_for(self._refresher.root_state, entry, self._environment)
         listing = None if connection.listing is None else without_secrets(connection.listing, masks)
         self._refresher.record_mcp_status(
             entry.id, entry.digest, finding_of(connection, masks, self._clock.now()), listing
@@ -324,7 +358,7 @@ def finding_of(connection: ConnectionState, masks: Masks, now: float) -> ProbeFi
     stderr_tail = masks.text(connection.stderr_tail, cut=True)
     if listing is None:
         reason = Reason(
-            code=ReasonCode.PROBE_UNAVAILABLE,
+            code=ReasonCode.LOGIN_NEEDED if connection.login_needed else ReasonCode.PROBE_UNAVAILABLE,
             dimension="probe",
             message=masks.text(connection.fault, cut=True),
             remedy=masks.text(connection.remedy, cut=True),

@@ -226,6 +226,7 @@ class ReasonCode(StrEnum):
     SCHEMA_UNKNOWN = "schema-unknown"
     DELEGATE_MISSING = "delegate-missing"
     SECRET_MISSING = "secret-missing"  # noqa: S105 - a reason code, not a secret
+    LOGIN_NEEDED = "login-needed"
     RUNTIME_FAILED = "runtime-failed"
     RUNTIME_TIMED_OUT = "runtime-timed-out"
     RUNTIME_SCHEMA_ERROR = "runtime-schema-error"
@@ -319,6 +320,7 @@ class KernelRole(StrEnum):
     TRUST = "trust"
     GRANTS = "grants"
     TOKEN = "token"  # noqa: S105 - a role's name
+    LOGIN = "login"
     PANIC = "panic"
     UNDO = "undo"
     UNKNOWN = "unknown"

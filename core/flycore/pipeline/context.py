@@ -76,6 +76,9 @@ class RootEnvironment:
     keyring: KeyringSecrets = field(default_factory=KeyringSecrets)
     """What the system's keyring gave for declared secrets that the environment does not have."""
 
+    login_tokens: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
+    """By sidecar, the tokens with which this process called its server, for the masks."""
+
     @property
     def secret_values(self) -> Mapping[str, str]:
         """The variables and what the keyring gave, for declared secrets alone."""

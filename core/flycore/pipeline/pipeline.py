@@ -333,7 +333,7 @@ class _ToolRun:
         self.sidecar = view.sidecar if view is not None else None
         entry = root_state.entries.get(self.sidecar or "")
         # The masks are set even where the tool may not be called: the rejection and the log quote the input.
-        self.masks = masks_for(root_state, entry, judge.root.secret_values)
+        self.masks = masks_for(root_state, entry, judge.root)
         return resolve(root_state, tool, judge.blocks)
 
     async def _validated(self, target: Target | Rejection, input: JsonObject) -> JsonObject | Rejection:

@@ -447,7 +447,7 @@ async def prepare(
         subject=subject,
         subject_digest=await run_aside(aside, subject.digest),
         input_digest=await run_aside(aside, digest, input),
-        masks=root_state.masks_with(secrets),
+        masks=root_state.masks_with({**secrets, **context.root.login_tokens.get(entry.id, {})}),
     )
 
 
@@ -576,9 +576,13 @@ def _denied(context: JudgeContext, verdict: Verdict) -> Rejection:
     return denied(Code.POLICY, "policy denies this call", because)
 
 
-def masks_for(root_state: RootState, entry: SidecarEntry | None, environ: Mapping[str, str]) -> Masks:
-    """Masks over the secrets of the root, and over those that the entry declares."""
-    return root_state.masks_with({} if entry is None else declared_secrets(entry.permissions, environ)[0])
+def masks_for(root_state: RootState, entry: SidecarEntry | None, root: RootEnvironment) -> Masks:
+    """Masks over the secrets of the root, over those that the entry declares, and over the tokens of the
+    login at its server."""
+    if entry is None:
+        return root_state.masks
+    declared, _ = declared_secrets(entry.permissions, root.secret_values)
+    return root_state.masks_with({**declared, **root.login_tokens.get(entry.id, {})})
 
 
 def _secret_missing(missing: dict[str, str]) -> Rejection:

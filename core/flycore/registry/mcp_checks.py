@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from flycore.model.diagnostics import nearest
 from flycore.model.json import Json, pointer_join
+from flycore.model.sidecar import SidecarEntry
 from flycore.registry.names import looks_secret
 from flycore.registry.schema import upstream_tool_keys
 from flycore.registry.source_text import EntryFindings
@@ -112,7 +113,7 @@ def _check_address(url: str, findings: EntryFindings) -> None:
         return
     if not host:
         findings.add("/url", "url", "names no host", example)
-    elif parts.scheme == "http" and not _is_loopback(host):
+    elif parts.scheme == "http" and not is_loopback_host(host):
         remedy = "write https; http is for localhost and loopback addresses only"
         findings.add("/url", "in-the-clear", "sends everything unencrypted beyond this machine", remedy)
     if "@" in parts.netloc:
@@ -124,7 +125,13 @@ def _check_address(url: str, findings: EntryFindings) -> None:
         findings.add("/url", "secret-name", "contains something that looks like a secret", remedy)
 
 
-def _is_loopback(host: str) -> bool:
+def sends_credentials(entry: SidecarEntry) -> bool:
+    """Return whether the entry authenticates itself by a header, so that no person logs in at its server."""
+    return any(name.casefold() == "authorization" for name in entry.headers)
+
+
+def is_loopback_host(host: str) -> bool:
+    """Return whether the host of an address is this machine: `localhost`, or a loopback address."""
     address = parse_address(host)
     return host.casefold() == "localhost" or (address is not None and address.is_loopback)
 

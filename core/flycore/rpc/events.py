@@ -67,6 +67,18 @@ class TokenEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     about: str
 
 
+class LoginEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A person logged in or out at an MCP server. Only viewers get this event."""
+
+    name: str
+    """The entry of the server."""
+    decision: str
+    """`logged-in` or `logged-out`."""
+    by: str
+    """The program that sent the change."""
+    about: str
+
+
 class DesktopControlEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A tool began or ended to control the desktop."""
 
@@ -156,6 +168,7 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
     "history.read": (EventClass.AUDIT, EmptyPayload),
     "audit.unwritable": (EventClass.AUDIT, UnwritableEvent),
     "token.changed": (EventClass.AUDIT, TokenEvent),
+    "login.changed": (EventClass.AUDIT, LoginEvent),
     MISSED: (EventClass.SNAPSHOT, EmptyPayload),
 }
 """The class and the payload of each type of event."""

@@ -193,6 +193,14 @@ class TokenRevoke(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
 
 
+class LoginChange(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`login.change`: log that the person logged in or out at the server of an entry. The kernel never gets a
+    token over the connection."""
+
+    sidecar: str
+    decision: Literal["logged-in", "logged-out"]
+
+
 class Attach(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`console.attach`: show a one-time code in the consoles that already decide."""
 
@@ -329,7 +337,7 @@ class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stopped: bool | UnsetType = UNSET
     """Answer to `panic`: false where everything was stopped already."""
     accepted: bool | UnsetType = UNSET
-    """Answer to `trust.revoke`, `token.add` and `token.revoke`, with `whyNot`."""
+    """Answer to `trust.revoke`, `token.add`, `token.revoke` and `login.change`, with `whyNot`."""
     why_not: str | UnsetType = UNSET
     yielding: bool | UnsetType = UNSET
     """Answer to `kernel.yield`: whether the kernel gives up the root."""

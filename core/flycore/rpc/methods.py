@@ -508,6 +508,15 @@ METHODS: tuple[Method, ...] = (
     ),
     _row("token.add", "ack", m.Ack, payload=m.TokenAdd, who=Who.VIEWER, kind=Kind.ACT, refusal=_NO_TOKENS),
     _row(
+        "login.change",
+        "ack",
+        m.Ack,
+        payload=m.LoginChange,
+        who=Who.VIEWER,
+        kind=Kind.ACT,
+        refusal="only a viewer may log in or out at a server",
+    ),
+    _row(
         "token.revoke", "ack", m.Ack, payload=m.TokenRevoke, who=Who.VIEWER, kind=Kind.ACT, refusal=_NO_TOKENS
     ),
 )

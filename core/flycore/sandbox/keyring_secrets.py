@@ -42,6 +42,8 @@ class _Request(msgspec.Struct, frozen=True):
     names: list[str]
     value: str | None = None
     """To be kept under the one name; None where values are wanted."""
+    remove: bool = False
+    """Whether what is kept under the names is removed."""
 
 
 def installed() -> bool:
@@ -58,6 +60,11 @@ def ask_keyring(names: Collection[str], environ: Mapping[str, str]) -> KeyringAn
 def keep_in_keyring(name: str, value: str, environ: Mapping[str, str]) -> str:
     """Keep the value under the name. Return why it could not be kept, else nothing. This blocks."""
     return _ask(_Request([name], value), environ).problem
+
+
+def remove_from_keyring(name: str, environ: Mapping[str, str]) -> str:
+    """Remove what is kept under the name. Return why it could not be removed, else nothing. This blocks."""
+    return _ask(_Request([name], remove=True), environ).problem
 
 
 def _ask(request: _Request, environ: Mapping[str, str], seconds: float = SECONDS) -> KeyringAnswer:
@@ -132,6 +139,10 @@ def _answer(request: _Request) -> KeyringAnswer:
     try:
         import keyring
 
+        if request.remove:
+            for name in request.names:
+                keyring.delete_password(SERVICE, name)
+            return KeyringAnswer()
         if request.value is not None:
             keyring.set_password(SERVICE, request.names[0], request.value)
             return KeyringAnswer()

@@ -103,6 +103,7 @@ class Session:
             "kernel.yield": self._yield,
             "token.add": self._tokens,
             "token.revoke": self._tokens,
+            "login.change": self._login,
         }
         """Messages that the session answers itself. All others go to Queries or to the approver."""
 
@@ -326,6 +327,14 @@ class Session:
         outcome = change_tokens(self._kernel, message.type, message.payload, self._caller)
         await self._send("ack", msgspec.to_builtins(outcome), message)
 
+    async def _login(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        """Log a login or logout at a server. Only viewers may; the console names the program."""
+        if not self._viewer:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
+            return
+        outcome = change_login(self._kernel, message.payload, self._caller)
+        await self._send("ack", msgspec.to_builtins(outcome), message)
+
     async def _yield(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.EmptyPayload)
         await self._send("ack", {"yielding": self._kernel.yield_root()}, message)
@@ -363,6 +372,20 @@ def _matches(wanted: m.Subscribe, event: Event) -> bool:
     """Return whether the subscription includes the event. The report of lost events goes to everybody."""
     of_class = not wanted.classes or event.cls in wanted.classes
     return event.type == MISSED or (of_class and (not wanted.types or event.type in wanted.types))
+
+
+def change_login(kernel: Kernel, payload: JsonObject, caller: Caller) -> Outcome:
+    """Log a change of the login at an entry's server, which `caller` made. Raises msgspec.ValidationError for
+    a wrong payload."""
+    wanted = msgspec.convert(payload, m.LoginChange)
+    view = kernel.catalog().sidecar(wanted.sidecar)
+    if view is None or not view.entry.url:
+        return Outcome(accepted=False, why_not="no entry of a server over HTTP has that id")
+    try:
+        kernel.record_login_change(wanted.sidecar, wanted.decision, f"flytui upstream, {caller}")
+    except AuditUnwritable as refused:
+        return Outcome(accepted=False, why_not=str(refused))
+    return Outcome(accepted=True)
 
 
 def change_tokens(kernel: Kernel, kind: str, payload: JsonObject, caller: Caller) -> Outcome:

@@ -45,6 +45,7 @@ ASKING = {
     "client.hello": {"client": "a test", "viewer": False},
     "token.add": {"name": "a", "digest": "0" * 64},
     "token.revoke": {"name": "a"},
+    "login.change": {"sidecar": "x", "decision": "logged-in"},
     "console.attach": {"windowIds": [7], "pids": [1]},
     "console.pair": {"code": "2222-2222"},
     "console.refuse": {"pid": 1},

@@ -12,7 +12,10 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Look", ("why", "inspect", "doctor", "audit", "metrics", "sandbox", "config")),
     (
         "Set up",
-        ("connect", "tools", "enable", "disable", "secrets", "migrate", "lint", "sidecar", "completion"),
+        (
+            *("connect", "tools", "upstream", "enable", "disable", "secrets", "migrate", "lint", "sidecar"),
+            "completion",
+        ),
     ),
     ("For programs", ("mcp", "hook", "serve", "preflight", "token", "schema")),
 )

@@ -591,6 +591,39 @@ class SecretsDocument(Document, frozen=True, kw_only=True, tag="flytui.secrets/1
     message: str = ""
 
 
+class ListedUpstream(Value, frozen=True, kw_only=True):
+    """An MCP server of the registry, and the person's login there. No token is in any document."""
+
+    id: str
+    reached: str
+    """The address of a server over HTTP, else the command."""
+    state: str
+    """The state of the connection, as in the catalog."""
+    why: str = ""
+    """The first reason why it is not healthy."""
+    remedy: str = ""
+    login: str
+    """`none`, `logged-in`, `ended`, or `own-credentials` where the entry sends a header of its own; empty
+    where no login is possible."""
+    issuer: str = ""
+    """The authorization server at which the person logged in."""
+    since: float | None = None
+    """When the person logged in, in Unix seconds."""
+    kept_in: str = ""
+    """Where the tokens are."""
+    ended: str = ""
+    """Why the login cannot be used any more."""
+
+
+class UpstreamDocument(Document, frozen=True, kw_only=True, tag="flytui.upstream/1"):
+    """The MCP servers of the registry, and what the command did."""
+
+    servers: tuple[ListedUpstream, ...]
+    outcome: str
+    """`listed`, `logged-in`, `logged-out` or `refused`."""
+    message: str = ""
+
+
 DOCUMENTS: dict[str, type[Document]] = {
     str(kind.__struct_config__.tag).removeprefix("flytui.").partition("/")[0]: kind
     for kind in Document.__subclasses__()

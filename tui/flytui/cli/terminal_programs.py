@@ -66,6 +66,14 @@ def find_viewer(environ: Mapping[str, str]) -> str:
     return shutil.which("xdg-open", path=environ.get("PATH", "")) or ""
 
 
+def find_browser(environ: Mapping[str, str]) -> str:
+    """The program that opens an address in the person's browser: BROWSER where it names one program, else the
+    viewer; `""` where there is neither."""
+    named = environ.get("BROWSER", "")
+    found = shutil.which(named, path=environ.get("PATH", "")) if named else None
+    return found or find_viewer(environ)
+
+
 async def view_file(viewer: str, path: str) -> int:
     """Start the viewer on the file, without a shell, and return its exit status. It has no part of this
     terminal, and stays when the console leaves. Raises OSError if it cannot be started."""

@@ -304,6 +304,8 @@ class FlytuiApp(App[None]):
         """Show what an event holds and no fetch returns."""
         if event.type == "token.changed":
             self._notices.show_token_change(event)
+        elif event.type == "login.changed":
+            self._notices.show_login_change(event)
         else:
             self._pairing.on_event(event)
         update_screens(self, frozenset())

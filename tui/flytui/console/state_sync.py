@@ -61,7 +61,7 @@ class StateSync:
             # Before the fetch, which may take a while: no approve key may count once a tool has the desktop.
             # An event that does not say `on` counts as taken, which is the safe side.
             self._on_desktop_control(event.payload.get("on") is not False)
-        elif event.type == "token.changed" or event.type.startswith("console."):
+        elif event.type in ("token.changed", "login.changed") or event.type.startswith("console."):
             self._on_console_event(event)
         self.refetch(topics_of(event))
 

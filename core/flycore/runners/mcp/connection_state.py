@@ -42,6 +42,8 @@ class ConnectionState:
     stderr_tail: str = ""
     unconfined: bool = False
     """Whether the server did not run, because it could not be confined as it was to be."""
+    login_needed: bool = False
+    """Whether a person has to log in at the server first."""
 
 
 def server_label(client: Client) -> str:
@@ -77,6 +79,11 @@ def connection_loss(
     if link.unconfined:
         failure = not_confined((link.stderr_tail.strip().splitlines() or ["it was ended before it ran"])[-1])
         return ConnectionState(fault=failure.message, remedy=failure.hint, unconfined=True)
+    if link.login_needed:
+        remedy = "log in with flytui upstream login, or F in the console"
+        return ConnectionState(
+            fault=f"the server {link.login_needed}"[:LONGEST_FAULT], remedy=remedy, login_needed=True
+        )
     how = link.fault if link.fault != "was left" else ""
     if isinstance(leaf, TimeoutError):
         how = f"did not answer within {connect_s:g} s"

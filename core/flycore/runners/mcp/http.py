@@ -2,7 +2,8 @@
 
 Connections lead only where the entry says: a literal address and `localhost` to exactly that, any other name
 to public addresses only. Redirects are not followed, nothing is taken from the environment,
-and the size of an answer is limited.
+and the size of an answer is limited. The same holds for the authorization server that a server names, which
+may moreover be on this machine only if the server itself is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ import httpx2
 
 from flycore.model.json import MAX_MESSAGE_VALUES, StrictJsonError, check_counts
 from flycore.model.large_values import is_large_text, run_aside
-from flycore.registry.mcp_checks import SECRET_REFERENCE
+from flycore.registry.mcp_checks import SECRET_REFERENCE, is_loopback_host
+from flycore.runners.mcp.login_keeper import LoginKeeper
 from flysafe.addresses import Address, parse_address
 from flysafe.pinned_dns import (
     AddressRefused,
@@ -50,10 +52,11 @@ class AddressNotPublic(httpcore2.ConnectError):
 
 
 class _Backend(httpcore2.AsyncNetworkBackend):
-    """Connects only to addresses that were checked."""
+    """Connects only to addresses that were checked. `trusted` is the host that the entry names."""
 
-    def __init__(self) -> None:
+    def __init__(self, trusted: str) -> None:
         self._inner = httpcore2.AnyIOBackend()
+        self._trusted = trusted
 
     async def connect_tcp(
         self,
@@ -67,7 +70,7 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         # The checked addresses themselves are connected to: a second resolution of the name could lead
         # elsewhere.
         failed: httpcore2.ConnectError | httpcore2.ConnectTimeout | None = None
-        for address in await addresses_of(host, port):
+        for address in await addresses_of(host, port, trusted=self._trusted):
             try:
                 return await self._inner.connect_tcp(str(address), port, timeout)
             except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as refused:
@@ -79,21 +82,28 @@ class _Backend(httpcore2.AsyncNetworkBackend):
         await anyio.sleep(seconds)
 
 
-async def addresses_of(host: str, port: int, resolve: Resolve = resolve_host) -> list[Address]:
-    """The addresses at which the host of an entry may be reached. Raises AddressNotPublic where one of them
-    is not allowed, and httpcore2.ConnectError where there is none."""
+async def addresses_of(
+    host: str, port: int, resolve: Resolve = resolve_host, *, trusted: str | None = None
+) -> list[Address]:
+    """The addresses at which a host may be reached. `trusted` is the host that the entry names, by default
+    this one. Raises AddressNotPublic where one of them is not allowed, and httpcore2.ConnectError where there
+    is none."""
     name = host.strip("[]")
+    entry = name if trusted is None else trusted.strip("[]")
     # A literal address in the entry was trusted with the entry and cannot lead elsewhere, so any address is
-    # allowed.
-    spelled = frozenset({name.lower()}) if parse_address(name) is not None else frozenset[str]()
-    allowed = AllowList(hosts=spelled, own_machine=True)
+    # allowed. What a server names itself, such as its authorization server, nobody has trusted: a public
+    # server could send requests into this machine or its network with it.
+    named = name.lower() == entry.lower()
+    spelled = frozenset({name.lower()}) if named and parse_address(name) is not None else frozenset[str]()
+    allowed = AllowList(hosts=spelled, own_machine=named or is_loopback_host(entry))
     try:
         # The system's resolver blocks and cannot be cancelled: its thread is abandoned instead.
         return await anyio.to_thread.run_sync(
             pinned_addresses, name, port, CONNECT_S, allowed, resolve, abandon_on_cancel=True
         )
     except AddressRefused as refused:
-        raise AddressNotPublic(f"{refused}; write the address itself") from refused
+        advice = "; write the address itself" if named else ""
+        raise AddressNotPublic(f"{refused}{advice}") from refused
     except HostUnresolved as failed:
         raise httpcore2.ConnectError(str(failed)) from failed
 
@@ -139,14 +149,17 @@ class _Body(httpx2.AsyncByteStream):
 class _Transport(httpx2.AsyncBaseTransport):
     """Sends requests over connections of `_Backend`."""
 
-    def __init__(self, link: HttpTransport, most: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, link: HttpTransport, most: int, tls: ssl.SSLContext | None, host: str) -> None:
         self._link, self._most = link, most
         self._next_get = 0.0
-        self._pool = httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=_Backend())
+        self._pool = httpcore2.AsyncConnectionPool(ssl_context=tls, network_backend=_Backend(host))
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send one request. The answer of a redirect comes without its `location` header."""
-        if request.method == "GET":
+        if request.url.scheme != "https" and not is_loopback_host(request.url.host.strip("[]")):
+            self._link.note_failure(f"names {request.url.host} without https, which only this machine may be")
+            raise httpx2.UnsupportedProtocol(self._link.last_failure, request=request)
+        if request.method == "GET" and "text/event-stream" in request.headers.get("accept", ""):
             await self._pause()
         forwarded = httpcore2.Request(
             method=request.method,
@@ -197,8 +210,8 @@ class _Transport(httpx2.AsyncBaseTransport):
 
 
 class HttpTransport:
-    """The transport to a server over HTTP. `headers` hold secrets; `most` is the longest message, in
-    bytes."""
+    """The transport to a server over HTTP. `headers` hold secrets; `most` is the longest message, in bytes;
+    `login` keeps the person's login there, None where the entry sends credentials of its own."""
 
     restarts_on_cancel = False
     left_alone = 0
@@ -207,9 +220,11 @@ class HttpTransport:
     survivors = 0
     process_limit = memory_limit = 0
 
-    def __init__(self, url: str, headers: dict[str, str], most: int) -> None:
-        self._url, self._headers, self._most = url, headers, most
-        self.fault = ""
+    def __init__(
+        self, url: str, headers: dict[str, str], most: int, login: LoginKeeper | None = None
+    ) -> None:
+        self._url, self._headers, self._most, self._login = url, headers, most, login
+        self.fault = self.login_needed = ""
         self.last_failure = ""
         """Why the last request failed, as a sentence without its subject."""
         self.in_doubt = self.unconfined = False
@@ -218,6 +233,12 @@ class HttpTransport:
     def note_failure(self, what: str) -> None:
         """Remember why a request failed. The error that the SDK raises does not say it."""
         self.last_failure = what
+
+    def need_login(self, why: str) -> None:
+        """End the use of the connection, because a person has to log in first. `why` is a sentence without
+        its subject."""
+        self.login_needed = why
+        self.abort(why)
 
     def abort(self, why: str) -> None:
         """End the use of the connection. The first reason is kept as `fault`."""
@@ -239,21 +260,31 @@ class HttpTransport:
         """Always True: the cancelled request is closed, and no process of ours works on it."""
         return True
 
+    def open_client(self, auth: httpx2.Auth | None) -> httpx2.AsyncClient:
+        """An HTTP client whose connections lead only where this module permits. The caller closes it."""
+        url = httpx2.URL(self._url)
+        tls = httpx2.create_ssl_context() if url.scheme == "https" else None
+        # Nothing is taken from the environment: a proxy or .netrc there could lead requests elsewhere.
+        return httpx2.AsyncClient(
+            headers={"User-Agent": "flytui", "Accept-Encoding": "identity", **self._headers},
+            transport=_Transport(self, self._most, tls, url.host),
+            timeout=httpx2.Timeout(CONNECT_S, read=None, write=WRITE_S, pool=CONNECT_S),
+            auth=auth,
+            trust_env=False,
+            follow_redirects=False,
+        )
+
     @asynccontextmanager
     async def transport(self) -> AsyncIterator[TransportStreams]:
         """The streams to and from the server, while the block runs."""
         from mcp.client.streamable_http import streamable_http_client
 
-        tls = httpx2.create_ssl_context() if self._url.startswith("https:") else None
-        timeout = httpx2.Timeout(CONNECT_S, read=None, write=WRITE_S, pool=CONNECT_S)
-        # Nothing is taken from the environment: a proxy or .netrc there could lead requests elsewhere.
-        client = httpx2.AsyncClient(
-            headers={"User-Agent": "flytui", "Accept-Encoding": "identity", **self._headers},
-            transport=_Transport(self, self._most, tls),
-            timeout=timeout,
-            trust_env=False,
-            follow_redirects=False,
-        )
+        auth: httpx2.Auth | None = None
+        if self._login is not None:
+            from flycore.runners.mcp.login_auth import LoginAuth
+
+            auth = LoginAuth(self._url, self._login, self)
+        client = self.open_client(auth)
         try:
             async with (
                 client,

@@ -65,6 +65,7 @@ class StdioTransport:
 
     in_doubt = False
     unconfined = False
+    login_needed = ""
 
     def __init__(self, spec: SpawnSpec, most: int, *, restarts_on_cancel: bool = False) -> None:
         self._spec, self._most = spec, most

@@ -25,6 +25,9 @@ class McpTransport(Protocol):
     restarts_on_cancel: bool
     """Whether a server that does not end a cancelled call is ended itself, as its entry says."""
 
+    login_needed: str
+    """Why a person has to log in at the server, as a sentence without its subject; empty where that is not
+    the reason of the end."""
     unconfined: bool
     """Whether the server did not run, because it could not be confined as it was to be."""
 

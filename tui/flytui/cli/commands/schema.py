@@ -37,6 +37,7 @@ NAMES = (
     "panic",
     "token",
     "secrets",
+    "upstream",
     "policy-check",
     "policy-explain",
     "policy-replay",

@@ -52,6 +52,12 @@ class Notifications:
         words = "made: its holder is admitted as" if event.payload.get("decision") == "made" else "revoked:"
         self._app.notify(f"token {words} {name} ({by})", severity="warning", timeout=TOKEN_S)
 
+    def show_login_change(self, event: Event) -> None:
+        """Show at which server somebody logged in or out, and who did it. No event holds a token."""
+        name, by = event.payload.get("name"), event.payload.get("by")
+        words = "logged in" if event.payload.get("decision") == "logged-in" else "logged out"
+        self._app.notify(f"{words} at {name} ({by})", severity="warning", timeout=TOKEN_S)
+
     def update(self) -> None:
         """Write the terminal's title where it changed. Where the person's own program for notices failed,
         show that once; show it again only when it fails in another way."""
