@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
@@ -317,6 +317,9 @@ class McpServers:
     def _record_status(self, entry: SidecarEntry, connection: ConnectionState) -> None:
         if connection.unconfined:
             detection.expire()  # what worked at the start may be gone: it is tried again
+        if connection.login_needed:
+            remedy = f"log in with flytui upstream login {entry.id}, or F in the console"
+            connection = replace(connection, remedy=remedy)
         masks = masks_for(self._refresher.root_state, entry, self._environment)
         listing = None if connection.listing is None else without_secrets(connection.listing, masks)
         self._refresher.record_mcp_status(

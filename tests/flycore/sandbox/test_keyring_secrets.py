@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from flycore.model.enums import ReasonCode, Status
+from flycore.model.login import Login, LoginSecret
 from flycore.model.sidecar import Permissions
+from flycore.registry.paths import find_paths
 from flycore.sandbox import keyring_secrets
 from flycore.sandbox.environment import declared_secrets
 from flycore.sandbox.keyring_secrets import KeyringSecrets, ask_keyring, keep_in_keyring
+from flycore.sandbox.login_store import IN_KEYRING, LoginStore
 from kits.command_line import Desk
 from kits.kernel import Root, kernel_of, request, tool
 
@@ -40,6 +43,11 @@ class InFile(KeyringBackend):
         except OSError:
             kept = {{}}
         json.dump({{**kept, service + "/" + name: value}}, open(FILE, "w"))
+
+    def delete_password(self, service, name):
+        kept = json.load(open(FILE))
+        del kept[service + "/" + name]
+        json.dump(kept, open(FILE, "w"))
 """
 SAYS = """#!/bin/sh
 read -r request
@@ -83,6 +91,28 @@ def test_what_is_kept_is_found_under_its_name_alone(ring: Ring) -> None:
     assert keep_in_keyring("KEPT_TOKEN", VALUE, ring.environ) == ""
     answer = ask_keyring(["KEPT_TOKEN", "OTHER"], ring.environ)
     assert (answer.values, answer.problem) == ({"KEPT_TOKEN": VALUE}, "")
+
+
+def test_a_login_is_kept_in_the_keyring_and_leaves_it_when_it_ends(ring: Ring, tmp_path: Path) -> None:
+    places = find_paths(str(tmp_path), None, ring.environ, tmp_path)
+    store = LoginStore(places, ring.environ)
+    secret = LoginSecret(tokens={"access_token": VALUE}, client={"client_id": "x"})
+    login = Login(server="https://a.example/mcp", issuer="https://a.example", at=1.0, secret=secret)
+    assert store.keep("web", login) == IN_KEYRING
+    assert VALUE not in store.path.read_text()
+    assert store.find("web", login.server) == login
+    store.end("web", login, "was revoked")
+    ended = store.find("web", login.server)
+    assert ended is not None
+    assert (ended.secret, ended.ended) == (None, "was revoked")
+    assert VALUE not in ring.file.read_text()
+    store.keep("web", login)
+    assert store.remove("web") is not None
+    assert (store.all(), VALUE in ring.file.read_text()) == ({}, False)
+    ring.behave("raise ValueError('locked')")
+    assert store.keep("web", login) == str(store.path)
+    assert store.path.stat().st_mode & 0o777 == 0o600
+    assert store.find("web", login.server) == login
 
 
 @pytest.mark.parametrize(

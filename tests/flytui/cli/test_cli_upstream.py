@@ -1,88 +1,123 @@
-"""A server of another client's file, taken over by a person: its tools can then be called."""
+"""`flytui upstream` as a process, with a browser that is a program of the test."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+import sys
+from collections.abc import AsyncIterator
 
+import anyio
+import anyio.to_thread
 import pytest
 
-from kits.command_line import LONGEST, Desk, Terminal
-from kits.mcp_servers import NOTES
+from kits.command_line import Desk
+from kits.oauth_servers import OAuthServers, oauth_servers
 
-SECRET = "correct-horse-battery"
-TOOL = """
+pytestmark = pytest.mark.anyio
+BROWSER = f"""#!{sys.executable}
+import sys, urllib.request
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
+opener.open(sys.argv[1]).read()
+"""
+NO_RING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
 
-@server.tool()
-def token() -> str:
-    \"\"\"The token it was given.\"\"\"
-    return os.environ["NOTES_TOKEN"]
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    """One loop for the whole module, which the servers need."""
+    return "asyncio"
 
 
-if"""
+@pytest.fixture(scope="module")
+async def servers(anyio_backend: str) -> AsyncIterator[OAuthServers]:
+    """The servers, for all tests."""
+    async with oauth_servers() as running:
+        yield running
 
 
 @pytest.fixture
-def beside(desk: Desk) -> Desk:
-    """A root whose `.mcp.json` names a server of the official SDK, with a secret."""
-    desk.write({"schemaVersion": 2, "sidecars": {}})
-    (desk.root / "notes.py").write_text(NOTES.replace("\n\nif", TOOL))
-    server = {"command": "python", "args": ["notes.py"], "env": {"NOTES_TOKEN": SECRET}}
-    (desk.root / ".mcp.json").write_text(json.dumps({"mcpServers": {"notes": server}}))
-    desk.allow({"schemaVersion": 1, "rules": [{"tool": "notes.*", "decision": "allow", "because": "test"}]})
-    with desk.terminal("tools", "import", "notes") as terminal:
-        terminal.until("y/N")
-        terminal.press("y\r")
-        assert terminal.end() == 0
-    return desk
+def browser(desk: Desk) -> str:
+    """A program that opens an address and follows it to its end."""
+    program = desk.home / "browser"
+    program.write_text(BROWSER)
+    program.chmod(0o755)
+    return str(program)
 
 
-@dataclass(frozen=True)
-class TokenDesk(Desk):
-    """The same root, with the server's secret in the environment."""
-
-    @property
-    def environ(self) -> dict[str, str]:
-        """The environment with the secret."""
-        return {**super().environ, "NOTES_TOKEN": SECRET}
-
-
-def asks(desk: Desk) -> list[dict[str, Any]]:
-    """The requests of this session."""
-    found: list[dict[str, Any]] = desk.document("approvals")["asks"]
-    return found
-
-
-def approved(desk: Desk, console: Terminal, *words: str) -> tuple[dict[str, Any], str]:
-    """The result of a call that a person approves in the console, and all that the command printed."""
-    calling = desk.start("call", *words, "--json")
-    # Its card opens by itself only where no key was pressed for a while.
-    console.until_so("it waits", lambda: any(ask["state"] == "waiting" for ask in asks(desk)))
-    console.press("\x0f")
-    console.decide("a", lambda: calling.poll() is not None)
-    out, err = calling.communicate(timeout=LONGEST)
-    return json.loads(out), (out + err).decode()
+def write_registry(desk: Desk, servers: OAuthServers) -> None:
+    """Write a registry with the server, one with a header of its own, and one that is a program."""
+    network = {"network": True}
+    own = {"Authorization": "Bearer ${NOTES_TOKEN}"}
+    desk.write(
+        {
+            "schemaVersion": 2,
+            "sidecars": {
+                "web": {"kind": "mcp", "url": servers.url, "permissions": network},
+                "own": {
+                    "kind": "mcp",
+                    "url": servers.url,
+                    "headers": own,
+                    "permissions": {**network, "secrets": ["NOTES_TOKEN"]},
+                },
+                "notes": {"kind": "mcp", "command": "notes-server"},
+            },
+        }
+    )
 
 
-def test_an_imported_server_is_connected_to_and_called(beside: Desk) -> None:
-    # A person is asked although a rule allows it: nothing pins what `python notes.py` imports.
-    desk = TokenDesk(beside.root, beside.home, beside.forked)
-    with desk.terminal() as console:
-        console.until("policy ok")
-        done, _ = approved(desk, console, "notes.add", "a=1", "b=2")
-        assert done["output"] == {"result": 3}
-        told, printed = approved(desk, console, "notes.token")
-        assert told["status"] == "success"
-        assert SECRET not in printed
-    named = {item["name"] for item in beside.document("catalog")["capabilities"]}
-    assert {"notes.add", "notes.token"} <= named
-    state = [path for path in Path(beside.home).rglob("*") if path.is_file()]
-    assert not [path for path in state if SECRET.encode() in path.read_bytes()]
+def run(desk: Desk, *words: str, **environ: str) -> tuple[int, str, str]:
+    """The exit code and both outputs of `flytui upstream WORDS`."""
+    done = desk.run("upstream", *words, **NO_RING, **environ)
+    return done.returncode, done.stdout, done.stderr
 
 
-def test_without_its_secret_it_is_not_started_and_says_so(beside: Desk) -> None:
-    done = json.loads(beside.run("call", "notes.add", "a=1", "b=2", "--json").stdout)
-    assert done["status"] != "success"
-    assert "NOTES_TOKEN" in done["error"]["hint"] + done["error"]["message"]
+async def test_login_list_and_logout(desk: Desk, servers: OAuthServers, browser: str) -> None:
+    write_registry(desk, servers)
+    code, _, err = await anyio.to_thread.run_sync(lambda: run(desk, "login", "web", BROWSER=browser))
+    assert (code, "not trusted yet" in err) == (5, True)
+    assert not (await servers.steer())["log"]
+    digest = desk.document("trust")["digest"]
+    assert desk.run("trust", "--digest", digest).returncode == 0
+    code, out, err = await anyio.to_thread.run_sync(lambda: run(desk, "login", "web", BROWSER=browser))
+    assert (code, "logged in at web" in out, "logins.json" in out) == (0, True, True)
+    assert "code_challenge=" in err
+    used = await servers.steer()
+    tokens = [*used["access"], *used["refreshes"]]
+    assert len(tokens) == 2
+    (file,) = (desk.home / "state").rglob("logins.json")
+    assert all(token in file.read_text() for token in tokens)
+    assert not any(token in out + err for token in tokens)
+    listed = {one["id"]: one for one in desk.document("upstream", "list")["servers"]}
+    assert [listed[name]["login"] for name in ("web", "own", "notes")] == ["logged-in", "own-credentials", ""]
+    code, out, _ = run(desk, "status", "web")
+    assert (code, servers.issuer in out, "since" in out) == (0, True, True)
+    assert not any(token in out + str(listed) for token in tokens)
+    assert run(desk, "logout", "web")[0] == 0
+    assert run(desk, "logout", "web")[0] == 3
+    assert not any(token in file.read_text() for token in tokens)
+    kept = [line for line in desk.document("audit", "tail")["lines"] if line["event"] == "LOGIN_CHANGED"]
+    assert [(line["sidecar"], line["decision"]) for line in kept] == [
+        ("web", "logged-in"),
+        ("web", "logged-out"),
+    ]
+    for name, words in (("notes", "is a program"), ("own", "header"), ("nothing", "upstream list")):
+        code, _, err = run(desk, "login", name)
+        assert (code, words in err) == (5, True)
+
+
+async def test_the_address_is_printed_where_there_is_no_browser(desk: Desk, servers: OAuthServers) -> None:
+    write_registry(desk, servers)
+    desk.run("trust", "--digest", desk.document("trust")["digest"])
+    await servers.steer(how={"refuse": "access_denied"})
+    argv = desk.argv("upstream", "login", "web", "--json")
+    async with await anyio.open_process(argv, env={**desk.environ, **NO_RING}) as process:
+        assert process.stderr is not None
+        assert process.stdout is not None
+        seen = b""
+        while b"code_challenge_method=S256" not in seen or not seen.endswith(b"\n"):
+            seen += await process.stderr.receive()
+        address = next(line for line in seen.decode().split() if line.startswith(servers.issuer))
+        await anyio.run_process([sys.executable, "-c", BROWSER, address])
+        out = await process.stdout.receive()
+        assert await process.wait() == 5
+    assert b"access_denied" in out
+    assert not list((desk.home / "state").rglob("logins.json"))

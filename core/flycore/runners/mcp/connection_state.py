@@ -80,9 +80,10 @@ def connection_loss(
         failure = not_confined((link.stderr_tail.strip().splitlines() or ["it was ended before it ran"])[-1])
         return ConnectionState(fault=failure.message, remedy=failure.hint, unconfined=True)
     if link.login_needed:
-        remedy = "log in with flytui upstream login, or F in the console"
         return ConnectionState(
-            fault=f"the server {link.login_needed}"[:LONGEST_FAULT], remedy=remedy, login_needed=True
+            fault=f"the server {link.login_needed}"[:LONGEST_FAULT],
+            remedy="log in at the server",
+            login_needed=True,
         )
     how = link.fault if link.fault != "was left" else ""
     if isinstance(leaf, TimeoutError):
