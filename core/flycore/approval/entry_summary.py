@@ -62,6 +62,8 @@ def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> I
         yield f"environment taken from flytui's: {', '.join(_quoted(name) for name in entry.pass_env)}"
     if entry.config:
         yield f"config {_quoted(entry.config)}"
+    for own, name in sorted(entry.rename.items()):
+        yield f"its tool {_quoted(own)} is called {entry.id}.{name}"
     if entry.restarts_on_cancel:
         yield "restarted, for every caller, where it does not end a cancelled call"
     if entry.seal_in_place:

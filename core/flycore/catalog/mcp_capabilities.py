@@ -1,8 +1,9 @@
 """Describes the tools of MCP servers as capabilities. What a server says may raise a risk, never lower it.
 
-A tool's name here is the entry's id, a dot, and the server's own name in lower case. Characters that no tool
-name has become `_`, dots included, so an entry cannot take a name that belongs to another one. A tool that
-would take a known name, a builtin one or that of another entry is not offered, and the entry says so.
+A tool's name here is the entry's id, a dot, and the server's own name in lower case, or the one that the
+entry gives to it. Characters that no tool name has become `_`, dots included, so an entry cannot take a name
+that belongs to another one. A tool that would take a known name, a builtin one or that of another entry is
+not offered, and the entry says so.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) ->
     for definition in all_definitions(offer):
         if picked is not None and definition.name not in picked:
             continue
-        name = capability_name(entry.id, definition.name)
+        name = capability_name(entry.id, entry.rename.get(definition.name, definition.name))
         if why := _unusable_name(name, claims):
             refused.append(UnreadableTool(name=definition.name, why=why))
             continue
@@ -76,7 +77,7 @@ def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) ->
         tool.name for tool in (*refused, *clashes)
     }
     if offer.accepted or offer.waiting:
-        absent = [name for name in picked or {} if name not in known]
+        absent = [name for name in dict.fromkeys((*(picked or {}), *entry.rename)) if name not in known]
         refused += [UnreadableTool(name=name, why="is not offered by the server") for name in absent]
     other = f"write the entry with another id, such as {free_id(entry.id)}, and trust it again"
     problems = (

@@ -85,10 +85,9 @@ def import_proposal(name: str, raw: dict[str, Any], app_root: str, known: frozen
     notes: list[str] = []
     if is_builtin(f"{sidecar}."):
         # A tool with such a name is the kernel's own, so none of the server's would be in the catalog.
-        notes.append(
-            f"its id is not {sidecar}: names that begin with {sidecar}. belong to the kernel's tools"
-        )
-        sidecar = free_id(sidecar)
+        free = free_id(sidecar)
+        notes.append(f"{sidecar} → {free}: names that begin with {sidecar}. belong to the kernel's tools")
+        sidecar = free
     draft = _EntryDraft(sidecar, app_root, notes=notes)
     if isinstance(raw.get("url"), str):
         _remote(draft, raw)

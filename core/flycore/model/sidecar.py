@@ -150,6 +150,8 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     """The tools that it offers. For an MCP server they are added when the server has listed them."""
     picked: tuple[ToolClaim, ...] | None = None
     """For an MCP server: the tools that are used, by the server's own names; None for all."""
+    rename: dict[str, str] = {}
+    """For an MCP server: the names that its tools have here below the entry's id, by the server's own."""
     took_over: dict[str, str] = {}
     """For an entry of a project: the tools that it took over from the user's own registry, with the ids of
     the entries that offer them there. `id.*` stands for the tools of an MCP server."""

@@ -179,6 +179,7 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
         seal_in_place=get("seal") == "in-place",
         restarts_on_cancel=get("onCancel") == "restart",
         tools=() if upstream else _tool_claims(raw),
+        rename=get("rename", {}),
         picked=_tool_claims(raw) if upstream and "tools" in raw else None,
         upgrade=_upgrade(raw),
         raw=raw,

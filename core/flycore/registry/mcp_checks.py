@@ -60,6 +60,7 @@ def check_mcp_server(raw: dict[str, Any], findings: EntryFindings) -> None:
             findings.warn(f"/{key}", "not-used", "has no effect for the kind mcp", "remove it")
     _check_permissions(raw.get("permissions"), findings)
     check_selected_tools(raw.get("tools"), findings)
+    _check_renamed(raw.get("rename"), raw.get("tools"), findings)
 
 
 def check_executable(raw: dict[str, Any], findings: EntryFindings) -> None:
@@ -163,6 +164,23 @@ def _check_permissions(permissions: Json, findings: EntryFindings) -> None:
                 remedy = "name the folder itself: one process serves all calls"
                 below = f"/permissions/fs/{kind}/{number}"
                 findings.add(below, "of-the-input", "depends on the input of a call", remedy)
+
+
+def _check_renamed(rename: Json, tools: Json, findings: EntryFindings) -> None:
+    """Check the names that an entry gives to its server's tools."""
+    given: dict[str, str] = {}
+    picks = tools if isinstance(tools, list) else ()
+    selected = [pick.get("name") if isinstance(pick, dict) else pick for pick in picks]
+    for own, name in rename.items() if isinstance(rename, dict) else ():
+        below = pointer_join("/rename", own)
+        if isinstance(name, str) and name in given:
+            remedy = "give each of the two a name of its own"
+            findings.add(below, "renamed-twice", f"has the same name as {given[name]}", remedy)
+        elif isinstance(name, str):
+            given[name] = own
+        if isinstance(tools, list) and own not in selected:
+            remedy = "select the tool as well, or remove its name"
+            findings.warn(below, "renamed-unselected", "is not one of the tools that are selected", remedy)
 
 
 def check_selected_tools(tools: Json, findings: EntryFindings) -> None:

@@ -36,6 +36,9 @@ def is_builtin(tool: str) -> bool:
     return tool.startswith(BUILTIN_PREFIXES)
 
 
+_SERVER = "-server"
+
+
 def free_id(sidecar: str) -> str:
     """Return another id for an MCP server's entry, below which no tool of the kernel has its name."""
-    return f"mcp-{sidecar}"[:LONGEST_ID].rstrip("-._")
+    return f"{sidecar[: LONGEST_ID - len(_SERVER)].rstrip('-._')}{_SERVER}"

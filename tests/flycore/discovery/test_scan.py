@@ -341,12 +341,12 @@ def test_an_offer_says_which_variables_it_sets(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("git", "mcp-git"), ("Shell", "mcp-shell"), ("github", "github")]
+    ("name", "expected"), [("git", "git-server"), ("Shell", "shell-server"), ("github", "github")]
 )
 def test_an_import_takes_another_id_where_the_kernel_keeps_the_names(name: str, expected: str) -> None:
     found = import_proposal(name, {"command": "server"}, "/app", frozenset())
     assert found.id == expected
-    assert any("belong to the kernel's tools" in note for note in found.notes) is (name != expected)
+    assert any(f"{name.lower()} → {expected}" in note for note in found.notes) is (name != expected)
 
 
 def test_an_import_proposes_what_a_runner_and_its_arguments_need(world: World) -> None:

@@ -314,6 +314,8 @@ def _capability(capability: Capability, policy: str, width: int) -> list[StyledL
         "concurrency-safe" if capability.concurrency_safe else "",
     ]
     rows += wrap(line(StyledText(" "), span(capability.description or capability.summary)), width, 1)
+    if capability.upstream and not capability.name.endswith(f".{capability.upstream}"):
+        rows += labelled("upstream", f"the server calls it {capability.upstream}", width, _LABEL_CELLS)
     rows += labelled("layer", capability.layer.value, width, _LABEL_CELLS)
     rows += labelled("risk", capability.risk.value, width, _LABEL_CELLS)
     for rule in capability.risk_when:
