@@ -23,9 +23,11 @@ from flycore.approval.leases import (
     OnLeaseChange,
 )
 from flycore.approval.requests import Limits, RequestStore, Transition, check_request, rejected_decision
+from flycore.approval.restarted_clients import rebound, return_key
 from flycore.approval.tickets import TicketStore
 from flycore.approval.waiters import (
     FOREVER,
+    DedupKey,
     Revise,
     Ticket,
     Waiter,
@@ -132,7 +134,7 @@ class ApprovalQueue:
         answered = self._earlier_answer(request)
         if answered is not None:
             return answered
-        pending = self._waiters.find_same(dedup_key(request))
+        pending = self._waiters.find_same(dedup_key(request)) or self._take_over(request)
         if pending is None:
             ask = self._admit(request)
             pending = self._waiters.get(request.id)
@@ -229,9 +231,9 @@ class ApprovalQueue:
     def restore(self, tickets: Iterable[Ticket]) -> None:
         """Take over the tickets of an earlier kernel: requests that still wait, and answers that nobody has
         fetched."""
-        for key, ask, calls, deadline in self._tickets.read_restored(tickets):
-            self._requests.restore(ask, deadline)
-            self._waiters.open(ask.request.id, key, calls)
+        for ticket, deadline in self._tickets.read_restored(tickets):
+            self._requests.restore(ticket.ask, deadline)
+            self._waiters.open(ticket.ask.request.id, ticket.key, ticket.calls, ticket.returns)
         self._changed.set()
 
     async def all_resumed(self) -> None:
@@ -254,8 +256,9 @@ class ApprovalQueue:
     def has_answer_for(self, request: ApprovalRequest) -> bool:
         """Return whether an identical call has left a ticket here, for a waiting request or for an answer."""
         key = dedup_key(request)
-        pending = self._waiters.find_same(key)
-        return self._tickets.has(key) or (pending is not None and pending.tickets > 0)
+        pending = self._waiters.find_same(key) or self._find_returned(request)
+        waits = pending is not None and pending.tickets > 0
+        return waits or self._tickets.has(key) or self._find_returned_answer(request) is not None
 
     @property
     def waiting(self) -> int:
@@ -278,11 +281,35 @@ class ApprovalQueue:
             return denial
         kept = self._tickets.pick_up(dedup_key(request))
         if kept is None:
-            return None
+            key = self._find_returned_answer(request)
+            kept = None if key is None else self._tickets.pick_up(key)
+            if kept is None:
+                return None
+            kept = rebound(kept, request)
         self._save()
         if kept.state is RequestState.APPROVED:
             self.grants.issue(request.id, kept.request.subject_digest)
         return kept
+
+    def _find_returned(self, request: ApprovalRequest) -> WaitingRequest | None:
+        """Return the waiting request that this call asked for before its client was started again."""
+        key = return_key(request)
+        if key is None:
+            return None
+        return next((it for it in self._waiters if it.returns == key and self._is_away(it)), None)
+
+    def _find_returned_answer(self, request: ApprovalRequest) -> DedupKey | None:
+        """Return the key of the answer that is kept for this call of a client that was started again."""
+        key = return_key(request)
+        return None if key is None else self._tickets.find_returned(key, self._is_alive)
+
+    def _take_over(self, request: ApprovalRequest) -> WaitingRequest | None:
+        """Make the request of a client's exited process one of its new process, and return it."""
+        pending = self._find_returned(request)
+        if pending is not None:
+            self._requests.rebind(pending.request_id, request)
+            pending.key = dedup_key(request)
+        return pending
 
     def _next_look(self) -> float:
         """Return when to look whether callers that are away still run, in monotonic seconds; infinite where
@@ -291,11 +318,17 @@ class ApprovalQueue:
         return self._clock.monotonic() + LIVENESS_CHECK_SECONDS if away else FOREVER
 
     def _is_abandoned(self, pending: WaitingRequest) -> bool:
-        """Return whether nobody can come back for the answer: only tickets wait for it, and they belong to a
-        process that has exited. A caller that is known by a token only may always come back."""
+        """Return whether nobody can come back for the answer: its caller is away, and is no client that may
+        have been started again."""
+        return pending.returns is None and self._is_away(pending)
+
+    def _is_away(self, pending: WaitingRequest) -> bool:
+        """Return whether only tickets wait for the answer, and they belong to a process that has exited. A
+        caller that is known by a token only has no process, and may always come back."""
+        if not pending.tickets or pending.waiters:
+            return False
         caller = self._requests.waiting_request(pending.request_id).request.caller
-        away = pending.tickets > 0 and not pending.waiters
-        return away and caller.pid > 0 and not self._is_alive(caller)
+        return caller.pid > 0 and not self._is_alive(caller)
 
     def _withdraw_abandoned(self, pending: WaitingRequest) -> None:
         pending.tickets = 0  # no answer is kept: nobody could pick it up
@@ -318,7 +351,7 @@ class ApprovalQueue:
     def _admit(self, request: ApprovalRequest) -> Ask:
         ask = self._requests.admit(request, now=self._clock.monotonic(), at=self._clock.now())
         if ask.state is RequestState.WAITING:
-            self._waiters.open(request.id, dedup_key(request))
+            self._waiters.open(request.id, dedup_key(request), returns=return_key(request))
             self._publish_change(ask)
             self._changed.set()
         else:
@@ -358,7 +391,8 @@ class ApprovalQueue:
                 self.grants.issue(waiter.request_id, ask.request.subject_digest, lease)
             waiter.settle(ask)
         if pending.tickets:
-            self._tickets.keep(pending.key, msgspec.structs.replace(ask, ticket=True), pending.tickets)
+            kept = msgspec.structs.replace(ask, ticket=True)
+            self._tickets.keep(pending.key, kept, pending.tickets, returns=pending.returns)
             if not pending.waiters:
                 self._on_unattended(ask)
         self._publish_change(ask)
@@ -368,8 +402,14 @@ class ApprovalQueue:
     def _store_waiters(self, pending: WaitingRequest) -> None:
         ticket = pending.tickets > 0 and not pending.waiters
         before = self._requests.find(pending.request_id)
-        ask = self._requests.update(pending.request_id, count=pending.count, ticket=ticket)
+        ask = self._requests.update(
+            pending.request_id,
+            count=pending.count,
+            ticket=ticket,
+            returns=ticket and pending.returns is not None,
+        )
         if ask != before:
+            self._changed.set()  # only now `run` may have to look whether the caller still runs
             self._publish_change(ask, REQUEST_CHANGED)
             self._save()
 

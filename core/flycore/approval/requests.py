@@ -20,6 +20,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from flycore.approval.leases import lease_fault, lease_obstacle
+from flycore.approval.restarted_clients import rebound
 from flycore.model.approval import LETTERS, Answer, ApprovalRequest, Ask, Outcome, QueueFull
 from flycore.model.enums import Choice, Code, Decision, RequestState, Risk
 from flycore.model.json import MASK, MASK_ESCAPED, canonical_json
@@ -342,13 +343,13 @@ class RequestStore:
         item.ask = msgspec.structs.replace(item.ask, request=request, held=paused)
         return item.ask
 
-    def update(self, request_id: str, *, count: int, ticket: bool) -> Ask | None:
-        """Note how many calls wait for a request, and whether all of them hold tickets. Returns None where
-        the request does not wait."""
+    def update(self, request_id: str, *, count: int, ticket: bool, returns: bool) -> Ask | None:
+        """Note how many calls wait for a request, whether all of them hold tickets, and whether the client
+        may come back for it as another process. Returns None where the request does not wait."""
         item = self._waiting.get(request_id)
         if item is None:
             return None
-        item.ask = msgspec.structs.replace(item.ask, count=count, ticket=ticket)
+        item.ask = msgspec.structs.replace(item.ask, count=count, ticket=ticket, returns=returns)
         return item.ask
 
     def replace(self, request: ApprovalRequest, shown: str) -> Ask | None:
@@ -361,6 +362,12 @@ class RequestStore:
         request = msgspec.structs.replace(request, expires_at=item.ask.request.expires_at)
         item.ask = msgspec.structs.replace(item.ask, request=request)
         return item.ask
+
+    def rebind(self, request_id: str, request: ApprovalRequest) -> None:
+        """Make a waiting request one of the caller of `request`: the client that was started again. Its time
+        runs on."""
+        item = self._waiting[request_id]
+        item.ask = rebound(item.ask, request)
 
     def restore(self, ask: Ask, deadline: float) -> None:
         """Add a request that waited in an earlier kernel. The limits were checked when it was admitted."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from flycore.approval.leases import IsAlive
 from flycore.approval.requests import check_request, new_confirmation_code
 from flycore.approval.waiters import DedupKey, Ticket
 from flycore.model.approval import Ask
@@ -32,6 +33,7 @@ class _KeptAnswer:
     count: int
     until: float
     """Monotonic time in seconds."""
+    returns: DedupKey | None
 
 
 class TicketStore:
@@ -41,10 +43,18 @@ class TicketStore:
         self._clock = clock
         self._answers: dict[DedupKey, _KeptAnswer] = {}
 
-    def keep(self, key: DedupKey, ask: Ask, count: int, seconds: float = PICK_UP_SECONDS) -> None:
-        """Keep an answer for `count` calls; it replaces an older one with the same key."""
+    def keep(
+        self,
+        key: DedupKey,
+        ask: Ask,
+        count: int,
+        seconds: float = PICK_UP_SECONDS,
+        returns: DedupKey | None = None,
+    ) -> None:
+        """Keep an answer for `count` calls; it replaces an older one with the same key. `returns` is as in
+        `WaitingRequest`."""
         self._answers.pop(key, None)
-        self._answers[key] = _KeptAnswer(ask, count, self._clock.monotonic() + seconds)
+        self._answers[key] = _KeptAnswer(ask, count, self._clock.monotonic() + seconds, returns)
         while len(self._answers) > MAX_ANSWERS:
             del self._answers[next(iter(self._answers))]
 
@@ -57,6 +67,17 @@ class TicketStore:
         if kept.count <= 0:
             del self._answers[key]
         return kept.ask
+
+    def find_returned(self, returns: DedupKey, is_alive: IsAlive) -> DedupKey | None:
+        """Return the key of an answer that is kept for that client, whose process has exited."""
+        return next(
+            (
+                key
+                for key, kept in self._answers.items()
+                if kept.returns == returns and self.has(key) and not is_alive(kept.ask.request.caller)
+            ),
+            None,
+        )
 
     def has(self, key: DedupKey) -> bool:
         """Return whether an answer is kept for such a call."""
@@ -83,27 +104,30 @@ class TicketStore:
         """Return when the next answer is forgotten, in monotonic seconds; infinite where there is none."""
         return min((kept.until for kept in self._answers.values()), default=float("inf"))
 
-    def read_restored(self, tickets: Iterable[Ticket]) -> Iterator[tuple[DedupKey, Ask, int, float]]:
-        """Keep the answers among `tickets`, and yield the requests that still wait as (key, ask, number of
-        calls, monotonic deadline). Tickets whose time is over are left out."""
+    def read_restored(self, tickets: Iterable[Ticket]) -> Iterator[tuple[Ticket, float]]:
+        """Keep the answers among `tickets`, and yield each request that still waits with its monotonic
+        deadline. Tickets whose time is over are left out."""
         # Monotonic time starts anew with the machine, so the file holds Unix time and is converted here. The
         # confirmation code is drawn again: the old one has been in a file.
         ahead = self._clock.monotonic() - self._clock.now()
-        for key, ask, calls, until in tickets:
+        for ticket in tickets:
+            key, ask, calls, until, returns = ticket
             deadline = until + ahead
             left = deadline - self._clock.monotonic()
             if left > 0 and ask.state is RequestState.WAITING:
                 request = msgspec.structs.replace(ask.request, letter=new_confirmation_code(ask.request.risk))
                 again = msgspec.structs.replace(ask, request=request, count=calls, ticket=True, held=False)
-                yield key, again, calls, deadline
+                again = msgspec.structs.replace(again, returns=returns is not None)
+                yield ticket._replace(ask=again), deadline
             elif left > 0:
-                self.keep(key, ask, calls, left)
+                self.keep(key, ask, calls, left, returns)
 
     def all(self) -> tuple[Ticket, ...]:
         """Return a ticket for each answer, with Unix times, for the file."""
         ahead = self._clock.now() - self._clock.monotonic()
         return tuple(
-            Ticket(key, kept.ask, kept.count, kept.until + ahead) for key, kept in self._answers.items()
+            Ticket(key, kept.ask, kept.count, kept.until + ahead, kept.returns)
+            for key, kept in self._answers.items()
         )
 
 
@@ -116,6 +140,7 @@ class _StoredTicket(Value, frozen=True, kw_only=True):
     ask: Ask
     calls: int
     until: float
+    returns: tuple[str, str] | None = None
 
 
 def load_tickets(state_dir: Path) -> tuple[Ticket, ...]:
@@ -136,7 +161,7 @@ def _read_ticket(line: bytes) -> Ticket | None:
         return None
     if kept.ask.state not in _STORED_STATES or kept.calls < 1:
         return None
-    return Ticket(kept.asked, kept.ask, kept.calls, kept.until)
+    return Ticket(kept.asked, kept.ask, kept.calls, kept.until, kept.returns)
 
 
 def _stored(ask: Ask) -> Ask:
@@ -160,8 +185,16 @@ def ticket_writer(
             return
         before = tickets
         lines = [
-            msgspec.json.encode(_StoredTicket(asked=key, ask=_stored(ask), calls=calls, until=until))
-            for key, ask, calls, until in tickets
+            msgspec.json.encode(
+                _StoredTicket(
+                    asked=ticket.key,
+                    ask=_stored(ticket.ask),
+                    calls=ticket.calls,
+                    until=ticket.until,
+                    returns=ticket.returns,
+                )
+            )
+            for ticket in tickets
         ]
         try:
             write_atomic(state_dir / TICKETS_FILE, b"".join(line + b"\n" for line in lines))

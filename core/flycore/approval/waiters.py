@@ -59,6 +59,8 @@ class WaitingRequest:
     waiters: dict[str, Waiter] = field(default_factory=dict)
     tickets: int = 0
     """Number of calls that left and may come back."""
+    returns: DedupKey | None = None
+    """The key of the same call by the client started again; None where only this process may come back."""
 
     def join(self, request_id: str, revise: Revise | None) -> Waiter:
         """Add a call that waits inline. Where a ticket is open, the call uses it up."""
@@ -106,6 +108,8 @@ class Ticket(NamedTuple):
     calls: int
     until: float
     """Unix time in seconds at which the waiting request times out, or the answer is forgotten."""
+    returns: DedupKey | None = None
+    """As in `WaitingRequest`."""
 
 
 class WaiterRegistry:
@@ -118,9 +122,9 @@ class WaiterRegistry:
     def __iter__(self) -> Iterator[WaitingRequest]:
         return iter(tuple(self._pending.values()))
 
-    def open(self, request_id: str, key: DedupKey, tickets: int = 0) -> None:
+    def open(self, request_id: str, key: DedupKey, tickets: int = 0, returns: DedupKey | None = None) -> None:
         """Add a request that waits, with `tickets` calls that may come back for it."""
-        self._pending[request_id] = WaitingRequest(request_id, key, tickets=tickets)
+        self._pending[request_id] = WaitingRequest(request_id, key, tickets=tickets, returns=returns)
 
     def get(self, request_id: str) -> WaitingRequest | None:
         """Return the waiting request of that id."""
@@ -151,7 +155,7 @@ class WaiterRegistry:
         for pending in self._pending.values():
             ask = find(pending.request_id)
             if pending.tickets and ask is not None:
-                yield Ticket(pending.key, ask, pending.tickets, ask.request.expires_at)
+                yield Ticket(pending.key, ask, pending.tickets, ask.request.expires_at, pending.returns)
 
     async def all_resumed(self) -> None:
         """Wait until every call whose request is settled has resumed."""

@@ -35,6 +35,11 @@ CACHES = {
     "pipx": ("~/.cache/pipx", "~/.local/share/pipx", "~/.local/pipx"),
 }
 """The folders in which such a program keeps what it has downloaded, where no variable names another."""
+CERTIFICATE_FILES = (
+    *("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+    *("GIT_SSL_CAINFO", "AWS_CA_BUNDLE", "DENO_CERT", "CARGO_HTTP_CAINFO", "PIP_CERT", "NPM_CONFIG_CAFILE"),
+)
+"""Variables that name a file or a folder of certificates, which the server has to read."""
 MOST_ENTRY = 16 * 1024
 """Most characters of an entry."""
 _PLACEHOLDER = re.compile(r"\$\{")
@@ -198,16 +203,26 @@ def _variables(draft: _EntryDraft, env: dict[str, str]) -> None:
             draft.notes.append(_secret_note(name, whole[1] if whole else ""))
         elif whole and whole[1] == name:
             passed.append(name)
+            if name in CERTIFICATE_FILES:
+                draft.notes.append(
+                    f"{name} names certificates: add the file that it names in your environment to "
+                    "permissions.fs.read"
+                )
         elif _PLACEHOLDER.search(value):
             raise ImportRefused(
                 f"its variable {name[:80]} is made from other variables", "write its value in that file"
             )
         else:
             kept[name] = value
+            if name in CERTIFICATE_FILES and _path_in(value):
+                draft.read = tuple(dict.fromkeys((*draft.read, _path_in(value))))
+                draft.notes.append(f"it may read the certificates that {name} names: {shorten(value, 200)}")
     if kept:
         draft.entry["env"] = kept
     if passed:
         draft.entry["passEnv"] = passed
+        names = shorten(", ".join(passed), 200)
+        draft.notes.append(f"it gets from the environment of flytui, if they are set there: {names}")
     if kept or passed:
         names = ", ".join(sorted((*kept, *passed)))
         draft.notes.append(

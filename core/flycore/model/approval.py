@@ -310,6 +310,9 @@ class Ask(Value, frozen=True, kw_only=True):
     """Whether a person has put the request on hold, so that its time does not run."""
     ticket: bool = False
     """Whether no call waits inline, and the caller has to come back for the answer."""
+    returns: bool = False
+    """For a ticket: whether the client may come back for the answer also when its process has exited and it
+    was started again in this root. Otherwise the request is withdrawn when that process exits."""
     full: QueueFull | None = None
     """For the code `queue-full`: how many wait, and when a place is free."""
 

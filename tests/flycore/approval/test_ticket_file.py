@@ -349,3 +349,59 @@ async def test_a_ticket_of_an_exited_caller_does_not_wait_on_after_a_restart(roo
         await until(lambda: [ask.state for ask in kernel.asks()].count(RequestState.WITHDRAWN) == 1)
         (waiting,) = (ask for ask in kernel.asks() if ask.state is RequestState.WAITING)
         assert waiting.request.caller.pid == 0
+
+
+def claude(caller: Caller) -> Caller:
+    """The caller as a process of an agent that flytui knows."""
+    return msgspec.structs.replace(caller, executable="/opt/claude/claude", name="Claude Code")
+
+
+async def test_a_client_that_is_started_again_takes_the_answer_of_its_exited_process(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        with other_program() as first:
+            assert (await no_wait(kernel, caller=claude(first))).status is Status.PENDING
+            ask = await waiting_ask(kernel)
+            assert (ask.ticket, ask.returns) == (True, True)
+            with other_program() as beside:
+                # Both run: each has a request of its own.
+                await no_wait(kernel, caller=claude(beside))
+                await waiting_ask(kernel, 2)
+        await approve(kernel, ask)
+        with other_program() as second:
+            stranger = msgspec.structs.replace(claude(second), executable="/tmp/claude/claude")
+            assert (await no_wait(kernel, caller=stranger)).status is Status.PENDING
+            other = {"input": {"n": 2}}
+            assert (await no_wait(kernel, caller=claude(second), **other)).status is Status.PENDING
+            assert runs(root) == 0
+            assert (await no_wait(kernel, caller=claude(second))).status is Status.SUCCESS
+            assert runs(root) == 1
+
+
+async def test_a_request_is_taken_over_by_the_client_that_is_started_again(root: Root) -> None:
+    """Also over a restart of the kernel, and the card shows whose call it is now."""
+    async with kernel_of(root) as kernel:
+        with other_program() as first:
+            await no_wait(kernel, caller=claude(first))
+    with other_program() as second:
+        async with kernel_of(root) as kernel:
+            before = await waiting_ask(kernel)
+            assert before.returns
+            assert (await no_wait(kernel, caller=claude(second))).status is Status.PENDING
+            after = await waiting_ask(kernel)
+            assert (before.request.id, second.pid) == (after.request.id, after.request.caller.pid)
+            outcome = await approver_of(kernel).decide(
+                before.request.id, before.request.subject_digest, Answer(choice=Choice.APPROVE_ONCE)
+            )
+            assert not outcome.accepted  # it is the card of another process than the one that was shown
+            await approve(kernel, after)
+            assert (await no_wait(kernel, caller=claude(second))).status is Status.SUCCESS
+    assert runs(root) == 1
+
+
+async def test_a_program_that_is_no_known_agent_does_not_come_back(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        with other_program() as first:
+            unknown = msgspec.structs.replace(claude(first), name="my-agent")
+            await no_wait(kernel, caller=unknown)
+            assert not (await waiting_ask(kernel)).returns
+        await until(lambda: kernel.asks()[0].state is RequestState.WITHDRAWN)

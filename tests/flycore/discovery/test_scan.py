@@ -340,6 +340,22 @@ def test_an_offer_says_which_variables_it_sets(name: str) -> None:
     assert note.endswith(f"which may change what runs: {', '.join(sorted((name, 'PASSED')))}")
 
 
+def test_an_offer_asks_by_name_for_what_the_file_passes_and_reads_its_certificates() -> None:
+    env = {
+        "NODE_EXTRA_CA_CERTS": "/srv/ca/corp.pem",
+        "SSL_CERT_FILE": "${SSL_CERT_FILE}",
+        "REGION": "${env:REGION}",
+        "NOTES_TOKEN": "${NOTES_TOKEN}",
+    }
+    found = import_proposal("one", {"command": "server", "env": env}, "/app", frozenset())
+    assert found.entry["passEnv"] == ["REGION", "SSL_CERT_FILE"]
+    assert found.entry["permissions"] == {"fs": {"read": ["/srv/ca/corp.pem"]}, "secrets": ["NOTES_TOKEN"]}
+    notes = "\n".join(found.notes)
+    assert "if they are set there: REGION, SSL_CERT_FILE" in notes
+    assert "SSL_CERT_FILE names certificates" in notes
+    assert "NODE_EXTRA_CA_CERTS names: /srv/ca/corp.pem" in notes
+
+
 @pytest.mark.parametrize(
     ("name", "expected"), [("git", "git-server"), ("Shell", "shell-server"), ("github", "github")]
 )

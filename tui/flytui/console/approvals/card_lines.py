@@ -140,7 +140,9 @@ def _fact_lines(ask: Ask) -> list[StyledLine]:
     if ask.count > 1:
         facts.append(line(span(f" {ask.count} identical calls wait for this answer", Tone.WARN)))
     if ask.ticket:
-        facts.append(line(span(" the caller comes back for the answer", Tone.DIM)))
+        who = "the caller comes back for the answer"
+        also = ", also when it is started again" if ask.returns else "; if it exits, this is withdrawn"
+        facts.append(line(span(f" {who}{also}", Tone.DIM)))
     return facts
 
 
