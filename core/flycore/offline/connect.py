@@ -23,6 +23,7 @@ from flycore.discovery.agent_clients.record import (
 from flycore.discovery.agent_clients.table import (
     BY_ID,
     CLIENTS,
+    HOOKS,
     AgentClient,
     ClientFile,
     Connection,
@@ -172,10 +173,9 @@ def print_text(name: str, connection: Connection) -> tuple[str, str]:
 
 
 def hook_text(name: str, connection: Connection, without_console: str) -> tuple[str, str]:
-    """Return the file of the client's hook, as a person writes it, and what belongs in it."""
-    hook = BY_ID[name].hook
-    assert hook is not None  # noqa: S101 - only clients with a hook have the command
-    wanted = hook(connection._replace(without_console=without_console, is_anywhere=True))
+    """Return the file of the client's hook, as a person writes it, and what belongs in it. Raises KeyError
+    for a client that has no hook."""
+    wanted = HOOKS[name](connection._replace(without_console=without_console, is_anywhere=True))
     return wanted.file.shown, snippet(wanted.file.form, (wanted,))
 
 

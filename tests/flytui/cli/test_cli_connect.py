@@ -76,7 +76,15 @@ def test_the_address_is_written_and_the_token_is_named(desk: Desk) -> None:
     text = (desk.root / ".codex" / "config.toml").read_text()
     assert 'url = "http://127.0.0.1:8788/mcp"' in text
     assert 'bearer_token_env_var = "FLYTUI_TOKEN"' in text
-    assert "flytui token new codex" in done.stdout
+    token = done.stdout.strip().splitlines()[-1]
+    assert token.startswith("flytui_")
+    assert token not in text + done.stderr
+    assert "http://127.0.0.1:8788/mcp" in done.stderr
+    assert desk.document("token")["tokens"][0]["name"] == "codex"
+    assert desk.run("connect", "codex", "--http").returncode == 2  # nothing is served here
+    removed = desk.run("connect", "codex", "--remove", "--apply")
+    assert "flytui token revoke codex" in removed.stdout
+    assert not (desk.root / ".codex" / "config.toml").exists()
     assert desk.run("connect", "codex", "--apply").returncode == 0
     assert "env_vars" in (desk.root / ".codex" / "config.toml").read_text()
     assert "url" not in (desk.root / ".codex" / "config.toml").read_text()

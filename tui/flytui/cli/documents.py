@@ -453,6 +453,8 @@ class ConnectDocument(Document, frozen=True, kw_only=True, tag="flytui.connect/1
     outcome: str
     """`nothing`, `shown`, `written` or `refused`."""
     message: str = ""
+    token: str = ""
+    """With `--http`: the token that was made for the client, which cannot be shown again."""
 
 
 class ImportDocument(Document, frozen=True, kw_only=True, tag="flytui.import/1"):

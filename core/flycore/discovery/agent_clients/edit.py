@@ -15,7 +15,7 @@ from flycore.discovery.agent_clients.table import SERVER, Form, Wanted, toml_tex
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.registry.jsonc.edit import Change, edited, insert_last, remove
 from flycore.registry.jsonc.parse import parse_jsonc
-from flycore.registry.jsonc.spans import Span, scan
+from flycore.registry.jsonc.spans import scan
 from flycore.registry.yaml_text import read_yaml
 
 
@@ -211,10 +211,15 @@ def _add_member(text: str, value: JsonObject, wanted: Wanted) -> ClientEdit:
 
 
 def _pieces(changes: list[Change]) -> tuple[Piece, ...]:
+    """Return what the changes insert. Raises _CannotEditError where one of them replaces something, which
+    could not be taken back."""
     pieces: list[Piece] = []
     grown = 0
     for (start, end), text in sorted(changes, key=lambda change: change.span):
-        assert Span(start, end) == Span(start, start), "only insertions can be taken back"  # noqa: S101
+        if start != end:
+            raise _CannotEditError(
+                "the entry cannot be added without changing something else: add it by hand"
+            )
         pieces.append(Piece(start + grown, text))
         grown += len(text)
     return tuple(pieces)

@@ -382,6 +382,10 @@ CLIENTS: tuple[AgentClient, ...] = (
     ),
 )
 BY_ID: Mapping[str, AgentClient] = {client.id: client for client in CLIENTS}
+HOOKS: Mapping[str, Callable[[Connection], Wanted]] = {
+    client.id: client.hook for client in CLIENTS if client.hook is not None
+}
+"""The hooks of the clients that have one, by the client's id."""
 
 
 def toml_text(value: str) -> str:

@@ -20,6 +20,8 @@ from flytui.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from flycore.client.remote import RemoteClient
+    from flycore.model.status import Status
     from flycore.offline.connect import ConnectPlan
     from flycore.registry.paths import RootPaths
 
@@ -31,7 +33,14 @@ EXIT_REFUSED = 5
 @click.argument("client", type=click.Choice(CLIENTS))
 @click.option("--hook", is_flag=True, help="Also ask you about the program's own tools, by its hook.")
 @click.option("--permission", is_flag=True, help="Also spare its own prompt for flytui's tools.")
-@click.option("--http", "address", metavar="ADDRESS", help="The address that flytui serve --http printed.")
+@click.option(
+    "--http",
+    "address",
+    is_flag=False,
+    flag_value="",
+    metavar="[ADDRESS]",
+    help="Over HTTP, at the address of flytui serve --http, with a token that is made and printed.",
+)
 @click.option("--remove", is_flag=True, help="Take back exactly what this command wrote.")
 @click.option("--apply", is_flag=True, help="Write the difference without asking.")
 @common
@@ -52,9 +61,14 @@ def connect(
 
     if remove and (hook or permission or address):
         raise click.UsageError("--remove takes back everything: leave the other options out")
-    if address is not None and not address.startswith(("http://", "https://")):
-        raise click.UsageError("--http takes an address that begins with http:// or https://")
     places, home = invocation.places(), home_of(os.environ)
+    if address == "":
+        address = _served_address(places)
+    if address is not None and not address.startswith(("http://", "https://")):
+        raise click.UsageError(
+            "--http takes an address that begins with http:// or https://; without one, "
+            "flytui serve --http has to run on this root"
+        )
     if remove:
         plan = plan_removal(places, home, client)
     else:
@@ -81,9 +95,47 @@ def connect(
     message = (
         f"{client} is no longer connected" if remove else f"start {client} anew; docs/clients has its page"
     )
+    token = ""
     if address:
-        message = f"make a token with flytui token new {client}, and put it into FLYTUI_TOKEN; then {message}"
-    return _print_outcome(invocation, places, plan, "written", message, 0)
+        token, message = _make_token(places, client, address, message)
+    elif remove and client in _token_names(places):
+        message = f"{message}; its token is still valid: flytui token revoke {client}"
+    return _print_outcome(invocation, places, plan, "written", message, 0, token)
+
+
+def _served_address(places: RootPaths) -> str:
+    """The address at which the running kernel serves MCP over HTTP; empty where none does."""
+    from flytui.cli.kernel_query import query_kernel
+
+    async def ask(client: RemoteClient) -> Status:
+        return await client.status()
+
+    status = query_kernel(places, ask)
+    listening = () if status is None else status.listening
+    return next((address for address in listening if address.startswith("http://")), "")
+
+
+def _make_token(places: RootPaths, client: str, address: str, then: str) -> tuple[str, str]:
+    """Make the client's token. Return it, empty where there is one already or none could be made, and the
+    message that says what to do with it."""
+    from flycore.offline.tokens import make_token
+    from flytui.cli.commands.token import change_token
+
+    if client in _token_names(places):
+        known = f"put the token of {client} into FLYTUI_TOKEN, or revoke it and make another"
+        return "", f"the address is {address}; {known} (flytui token --help); then {then}"
+    made = make_token()
+    outcome = change_token(places, client, made.digest)
+    if not outcome.accepted:
+        return "", f"no token was made ({outcome.why_not}): flytui token new {client}"
+    put = "put this token, shown only this once, into FLYTUI_TOKEN"
+    return made.token, f"the address is {address}; {put}; then {then}"
+
+
+def _token_names(places: RootPaths) -> tuple[str, ...]:
+    from flycore.offline.tokens import read_tokens
+
+    return read_tokens(places).names()
 
 
 def _print_plan(plan: ConnectPlan, *, hook: bool, permission: bool, remove: bool) -> None:
@@ -109,7 +161,13 @@ def _print_plan(plan: ConnectPlan, *, hook: bool, permission: bool, remove: bool
 
 
 def _print_outcome(
-    invocation: Invocation, places: RootPaths, plan: ConnectPlan, outcome: str, message: str, code: int
+    invocation: Invocation,
+    places: RootPaths,
+    plan: ConnectPlan,
+    outcome: str,
+    message: str,
+    code: int,
+    token: str = "",
 ) -> int:
     if invocation.as_json:
         from flytui.cli.documents import ConnectDocument, ConnectedFile
@@ -124,11 +182,14 @@ def _print_outcome(
                 ),
                 outcome=outcome,
                 message=message,
+                token=token,
             )
         )
         return code
     if outcome == "written":
         for change in plan.changes:
             print_line(f"{change.file.shown} is {'removed' if change.after is None else 'written'}")
-    (print_error if code else print_line)(message)
+    (print_error if code or token else print_line)(message)
+    if token:
+        click.echo(token)
     return code

@@ -50,7 +50,7 @@ def new(invocation: Invocation, name: str) -> int:
     from flycore.offline.tokens import make_token
 
     places, made = invocation.places(), make_token()
-    outcome = _change_token(places, name, made.digest)
+    outcome = change_token(places, name, made.digest)
     if not outcome.accepted:
         return _print_refusal(invocation, places, outcome.why_not, EXIT_REFUSED)
     message = f"this is the token of {name}, shown only this once: send it as Authorization: Bearer …"
@@ -77,7 +77,7 @@ def revoke(invocation: Invocation, name: str) -> int:
         return _print_refusal(
             invocation, places, f"there is no token {name}: flytui token list", EXIT_UNKNOWN
         )
-    outcome = _change_token(places, name, None)
+    outcome = change_token(places, name, None)
     if not outcome.accepted:
         return _print_refusal(invocation, places, outcome.why_not, EXIT_REFUSED)
     message = f"the token of {name} is no longer valid"
@@ -88,7 +88,7 @@ def revoke(invocation: Invocation, name: str) -> int:
     return 0
 
 
-def _change_token(places: RootPaths, name: str, digest: str | None) -> Outcome:
+def change_token(places: RootPaths, name: str, digest: str | None) -> Outcome:
     """Adds the token of that digest for the client, or revokes the client's token if the digest is None.
     The kernel that runs makes the change; without one it is written to the file, under the root's lock.
     Raises RootBusy if a kernel holds the root and does not answer."""
