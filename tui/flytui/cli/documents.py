@@ -26,10 +26,13 @@ from flycore.model.status import Status
 from flycore.policy.conditions import Match
 from flycore.policy.replay import Replayed
 from flycore.policy.rules import RuleLayer
-
-
-class Document(Value, frozen=True, kw_only=True, tag_field="schema", tag=""):
-    """The base of the documents. `schema` names the kind of document and its version."""
+from flytui.cli.credential_documents import ListedSecret as ListedSecret
+from flytui.cli.credential_documents import ListedToken as ListedToken
+from flytui.cli.credential_documents import ListedUpstream as ListedUpstream
+from flytui.cli.credential_documents import SecretsDocument as SecretsDocument
+from flytui.cli.credential_documents import TokenDocument as TokenDocument
+from flytui.cli.credential_documents import UpstreamDocument as UpstreamDocument
+from flytui.cli.document_base import Document as Document
 
 
 class InspectDocument(Document, frozen=True, kw_only=True, tag="flytui.inspect/1"):
@@ -553,77 +556,6 @@ class ServeDocument(Document, frozen=True, kw_only=True, tag="flytui.serve/1"):
     socket: str
     listening: tuple[str, ...] = ()
     """The addresses on loopback at which the kernel listens."""
-
-
-class ListedToken(Value, frozen=True, kw_only=True):
-    """A client that may connect over TCP and HTTP."""
-
-    name: str
-    created_at: float
-    """Unix time, seconds."""
-    last_call_at: float | None = None
-    """When it last called a tool, according to the latest calls of the log."""
-
-
-class TokenDocument(Document, frozen=True, kw_only=True, tag="flytui.token/1"):
-    """The tokens, and what the command did."""
-
-    tokens: tuple[ListedToken, ...]
-    outcome: str
-    """`listed`, `made`, `revoked` or `refused`."""
-    token: str = ""
-    """The new token, which cannot be shown again."""
-    message: str = ""
-
-
-class ListedSecret(Value, frozen=True, kw_only=True):
-    """A secret that entries declare. Its value is in no document."""
-
-    name: str
-    found_in: str
-    """`environment`, `keyring`, or empty where it is missing."""
-    sidecars: tuple[str, ...]
-    """The entries that declare it."""
-
-
-class SecretsDocument(Document, frozen=True, kw_only=True, tag="flytui.secrets/1"):
-    """The declared secrets, and what the command did."""
-
-    secrets: tuple[ListedSecret, ...]
-    message: str = ""
-
-
-class ListedUpstream(Value, frozen=True, kw_only=True):
-    """An MCP server of the registry, and the person's login there. No token is in any document."""
-
-    id: str
-    reached: str
-    """The address of a server over HTTP, else the command."""
-    state: str
-    """The state of the connection, as in the catalog."""
-    why: str = ""
-    """The first reason why it is not healthy."""
-    remedy: str = ""
-    login: str
-    """`none`, `logged-in`, `ended`, or `own-credentials` where the entry sends a header of its own; empty
-    where no login is possible."""
-    issuer: str = ""
-    """The authorization server at which the person logged in."""
-    since: float | None = None
-    """When the person logged in, in Unix seconds."""
-    kept_in: str = ""
-    """Where the tokens are."""
-    ended: str = ""
-    """Why the login cannot be used any more."""
-
-
-class UpstreamDocument(Document, frozen=True, kw_only=True, tag="flytui.upstream/1"):
-    """The MCP servers of the registry, and what the command did."""
-
-    servers: tuple[ListedUpstream, ...]
-    outcome: str
-    """`listed`, `logged-in`, `logged-out` or `refused`."""
-    message: str = ""
 
 
 DOCUMENTS: dict[str, type[Document]] = {
