@@ -3,9 +3,10 @@ a person has seen. A record of what was written lets `plan_removal` take back ex
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,12 +119,17 @@ def _change(
     made: ClientEdit = add_values(base or "", file.form, missing)
     if made.why_not:
         raise _RefusedError(made.why_not)
+    anchor = _anchor(places, home, file)
+    folders = _missing_folders(anchor, file.path) if earlier is None else earlier.folders
     written = WrittenFile(
         client=client.id,
         path=file.path,
         in_home=file.in_home,
         form=file.form,
         created=base is None,
+        folders=_missing_folders(_anchor(places, home, file), file.path)
+        if earlier is None
+        else earlier.folders,
         before="" if base is None else digest_of_text(base),
         after=digest_of_text(made.text),
         pieces=tuple((piece.at, piece.text) for piece in made.pieces),
@@ -157,7 +163,9 @@ def apply_plan(places: RootPaths, home: Path, plan: ConnectPlan) -> str:
     for change in plan.changes:
         try:
             _write(_anchor(places, home, change.file), change)
-            records.pop((plan.client.id, change.file), None)
+            earlier = records.pop((plan.client.id, change.file), None)
+            if change.after is None and earlier is not None:
+                _remove_folders(_anchor(places, home, change.file), earlier.folders)
             if change.written is not None:
                 records[plan.client.id, change.file] = change.written
             _record(places, records.values())
@@ -211,15 +219,37 @@ def _write(anchor: Path, change: FileChange) -> None:
 
 def _remove(anchor: Path, relative: str) -> None:
     parent, name = os.path.split(relative)
+    with _opened(anchor, parent) as folder:
+        os.unlink(name, dir_fd=folder)
+
+
+@contextlib.contextmanager
+def _opened(anchor: Path, relative: str) -> Iterator[int]:
+    """The descriptor of a folder below the anchor, while the block runs."""
     anchor_fd = open_anchor(anchor)
     try:
-        folder = open_beneath(anchor_fd, parent or ".", os.O_RDONLY | os.O_DIRECTORY, links=True)
+        folder = open_beneath(anchor_fd, relative or ".", os.O_RDONLY | os.O_DIRECTORY, links=True)
         try:
-            os.unlink(name, dir_fd=folder)
+            yield folder
         finally:
             os.close(folder)
     finally:
         os.close(anchor_fd)
+
+
+def _missing_folders(anchor: Path, relative: str) -> tuple[str, ...]:
+    """Return the folders of a relative path that are not there, outermost first."""
+    parts = relative.split("/")[:-1]
+    paths = ("/".join(parts[:count]) for count in range(1, len(parts) + 1))
+    return tuple(path for path in paths if not os.path.lexists(anchor / path))
+
+
+def _remove_folders(anchor: Path, folders: tuple[str, ...]) -> None:
+    """Remove the folders that were made for a file, as far as they are empty."""
+    for path in reversed(folders):
+        parent, name = os.path.split(path)
+        with contextlib.suppress(OSError), _opened(anchor, parent) as folder:
+            os.rmdir(name, dir_fd=folder)
 
 
 def _record(places: RootPaths, records: Iterable[WrittenFile]) -> None:

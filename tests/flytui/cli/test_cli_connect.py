@@ -61,6 +61,9 @@ def test_a_file_that_was_changed_since_keeps_the_change(desk: Desk) -> None:
 def test_an_entry_that_somebody_changed_by_hand_stays(desk: Desk) -> None:
     assert desk.run("connect", "gemini", "--apply").returncode == 0
     file = desk.root / ".gemini" / "settings.json"
+    removed = desk.run("connect", "gemini", "--remove", "--apply")
+    assert (removed.returncode, file.parent.exists()) == (0, False)  # the folder was made for it, too
+    assert desk.run("connect", "gemini", "--apply").returncode == 0
     file.write_text(file.read_text().replace('"mcp"\n', '"mcp", "--wait", "5"\n'))
     before = file.read_text()
     for words in (("--remove", "--apply"), ("--apply",)):

@@ -36,6 +36,8 @@ class WrittenFile(Value, frozen=True, kw_only=True):
     form: Form
     created: bool
     """Whether the file was made for it."""
+    folders: tuple[str, ...] = ()
+    """The folders that were made for it, outermost first."""
     before: str
     """Digest of the text before it, `""` where there was no file."""
     after: str
