@@ -127,9 +127,7 @@ def _change(
         in_home=file.in_home,
         form=file.form,
         created=base is None,
-        folders=_missing_folders(_anchor(places, home, file), file.path)
-        if earlier is None
-        else earlier.folders,
+        folders=folders,
         before="" if base is None else digest_of_text(base),
         after=digest_of_text(made.text),
         pieces=tuple((piece.at, piece.text) for piece in made.pieces),
