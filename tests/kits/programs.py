@@ -13,6 +13,8 @@ from flycore.sandbox import landlock
 
 NODE_MODULES = Path(__file__).parents[1] / "interop" / "node_modules"
 """What `tests/interop/install.sh` installs."""
+CLIENT_MODULES = NODE_MODULES.parents[1] / "clients" / "node_modules"
+"""What `tests/clients/install.sh` installs."""
 PYTHON_SERVERS = NODE_MODULES.with_name("python")
 """The virtual environment with MCP servers in Python, which it makes as well."""
 
@@ -55,6 +57,16 @@ def node_tool(name: str) -> list[str]:
     absent = [str(path.relative_to(NODE_MODULES)) for path in (node, script) if not path.exists()]
     _absent(absent, " (tests/interop/install.sh installs it)")
     return [str(node), str(script.resolve())]
+
+
+def client_program(name: str, *, is_script: bool) -> list[str]:
+    """The command line that starts an agent's program of `tests/clients/package.json` (`claude`, `codex`,
+    `gemini`, `qwen`, `opencode`); a script runs on the Node 22 installed beside it. Skips, or fails, as
+    `needs` does."""
+    node, program = CLIENT_MODULES / "node" / "bin" / "node", CLIENT_MODULES / ".bin" / name
+    absent = [str(path.relative_to(CLIENT_MODULES)) for path in (node, program) if not path.exists()]
+    _absent(absent, " (tests/clients/install.sh installs it)")
+    return [str(node), str(program.resolve())] if is_script else [str(program.resolve())]
 
 
 def _absent(programs: list[str], remedy: str) -> None:

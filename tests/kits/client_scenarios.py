@@ -1,0 +1,64 @@
+"""What the tests of agents' programs do at the console, and what they compare."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from kits.agent_programs import PlainRoot
+from kits.model_endpoint import ModelEndpoint, ScriptedCall
+from kits.terminals import READY, Tmux
+
+DIGEST = hashlib.sha256(b"what the clients hash\n").hexdigest()
+FREE = ScriptedCall("file_hash", {"path": "read.txt"})
+"""A call that needs nobody; its result has DIGEST."""
+ASKS = ScriptedCall("ask_do", {"note": "by a client"})
+"""A call that asks; its result has APPROVED."""
+APPROVED = "done as approved"
+
+
+def open_card(tmux: Tmux, shows: str) -> None:
+    """Open the card of the one call that waits, until its keys are ready."""
+    tmux.sees("1 waiting", 240)
+    if READY not in tmux.screen():
+        tmux.keys("C-o")
+    tmux.sees(shows)
+    tmux.sees(READY)
+
+
+def approve(tmux: Tmux, shows: str) -> None:
+    """Approve the call that waits."""
+    open_card(tmux, shows)
+    tmux.decide()
+
+
+def deny(tmux: Tmux, shows: str, reason: str) -> None:
+    """Deny the call that waits with a reason."""
+    open_card(tmux, shows)
+    tmux.keys("r")
+    tmux.sees("(?i)reason")
+    tmux.text(reason)
+    tmux.sees(reason)
+    tmux.keys("Enter")
+
+
+def listed_names(root: PlainRoot) -> set[str]:
+    """The names under which `flytui mcp` lists tools to a client that says nothing of itself."""
+    requests = (
+        {"method": "initialize", "params": {"protocolVersion": "2025-06-18", "capabilities": {},
+                                            "clientInfo": {"name": "test", "version": "1"}}},
+        {"method": "tools/list", "params": {}},
+    )  # fmt: skip
+    lines = [json.dumps({"jsonrpc": "2.0", "id": number, **one}) for number, one in enumerate(requests)]
+    lines.insert(1, json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+    answered = root.flytui("mcp", input="\n".join(lines) + "\n")
+    answers = [json.loads(line) for line in answered.stdout.splitlines()]
+    (listed,) = [one["result"] for one in answers if one.get("id") == 1]
+    assert "nextCursor" not in listed
+    return {tool["name"] for tool in listed["tools"]}
+
+
+def missing_names(root: PlainRoot, model: ModelEndpoint, turn: int = 0) -> set[str]:
+    """The listed tools that the request of that turn does not offer to the model."""
+    offered = [tool.full_name for tool in model.seen[turn].request.tools]
+    return {name for name in listed_names(root) if not any(one.endswith(name) for one in offered)}
