@@ -1,6 +1,6 @@
 """The published programs of agents, each connected by `flytui connect` and run with a scripted model.
 
-Each runs in a home folder of its own, with the few variables that a terminal has. What flytui's server gets is
+Each runs in a home folder of its own, with the few variables that a terminal has. flytui's server gets
 what the program gives it. Nothing but loopback is reached: every other address is sent to a port that nobody
 listens on.
 """
@@ -93,25 +93,40 @@ class AgentProgram(NamedTuple):
     program: str
     """Its name in `node_modules/.bin`."""
     words: tuple[str, ...]
-    """Its command line for one prompt without a person, after its name."""
+    """Its command line for one prompt without a person, after its name and before the prompt."""
     environ: Callable[[str], dict[str, str]]
     """The variables for an endpoint at that address."""
     prepare: Callable[[Path, Path, str], dict[str, Any]]
     """Files of the home folder, by their path there, of the folders of home and project and the address:
     what a person has set up before, the trust in the project among it."""
     is_script: bool = False
+    prompt: tuple[str, ...] = ()
+    """The option before the prompt."""
     shell: tuple[str, str] | None = None
     """Its own tool for commands, with the name of the member for the command; None where it has no hook."""
+    shell_words: tuple[str, ...] = ()
+    """The options with which its own settings would run every command of the model without asking."""
 
-    def command(self) -> list[str]:
-        """The command line that starts it."""
-        return [*client_program(self.program, is_script=self.is_script), *self.words, PROMPT]
+    leaves_out: frozenset[str] = frozenset()
+    """Listed tools that the program does not offer to the model when nobody sits before it."""
+    approval: tuple[str, ...] = ()
+    """Its own command by which a person approves the server of a project, where it has one."""
+
+    def command(self, *words: str) -> list[str]:
+        """The command line that starts it with these words."""
+        return [*client_program(self.program, is_script=self.is_script), *words]
+
+    def one_prompt(self, *more: str) -> list[str]:
+        """The command line that starts it with one prompt, and more options."""
+        return self.command(*self.words, *more, *self.prompt, PROMPT)
 
 
 class AgentRun:
     """A running program."""
 
-    def __init__(self, program: AgentProgram, root: PlainRoot, endpoint: ModelEndpoint) -> None:
+    def __init__(
+        self, program: AgentProgram, root: PlainRoot, endpoint: ModelEndpoint, more: tuple[str, ...]
+    ) -> None:
         self.program, self.root = program, root
         for name, content in program.prepare(root.home, root.folder, endpoint.url).items():
             file = root.home / name
@@ -119,7 +134,7 @@ class AgentRun:
             file.write_text(content if isinstance(content, str) else json.dumps(content))
         self._output = (root.home / "output.txt").open("w+b")
         self.process = subprocess.Popen(
-            program.command(),
+            program.one_prompt(*more),
             env={**root.environ, **NO_NETWORK, **program.environ(endpoint.url)},
             cwd=root.folder,
             stdin=subprocess.DEVNULL,
@@ -139,9 +154,12 @@ class AgentRun:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{self.program.title} does not end: {self.output()[-3000:]}") from None
 
-    def interrupt(self) -> None:
-        """Interrupt it as Ctrl-C does."""
-        os.killpg(self.process.pid, signal.SIGINT)
+    def send(self, number: signal.Signals) -> None:
+        """Send it a signal; SIGKILL goes to all that it has started as well."""
+        if number == signal.SIGKILL:
+            os.killpg(self.process.pid, number)
+        else:
+            os.kill(self.process.pid, number)
 
     def end(self) -> None:
         """End it with all that it has started."""
@@ -152,9 +170,11 @@ class AgentRun:
 
 
 @contextmanager
-def running(program: AgentProgram, root: PlainRoot, endpoint: ModelEndpoint) -> Iterator[AgentRun]:
-    """Run the program for the block."""
-    run = AgentRun(program, root, endpoint)
+def running(
+    program: AgentProgram, root: PlainRoot, endpoint: ModelEndpoint, *more: str
+) -> Iterator[AgentRun]:
+    """Run the program for the block, with more options."""
+    run = AgentRun(program, root, endpoint, more)
     try:
         yield run
     except BaseException:
@@ -170,6 +190,16 @@ def connect(root: PlainRoot, program: AgentProgram, *options: str) -> None:
     """Connect the program with the root by the command, as a person does who says yes."""
     done = root.flytui("connect", program.id, *options, "--apply")
     assert done.returncode == 0, done.stdout + done.stderr
+    if program.approval:
+        subprocess.run(
+            program.command(*program.approval),
+            env={**root.environ, **NO_NETWORK},
+            cwd=root.folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=LONGEST,
+            check=True,
+        )
 
 
 def _claude_files(home: Path, folder: Path, url: str) -> dict[str, Any]:
@@ -244,7 +274,7 @@ AGENT_PROGRAMS = (
         "claude-code",
         "Claude Code",
         "claude",
-        ("--output-format", "stream-json", "--verbose", "-p"),
+        ("--output-format", "stream-json", "--verbose"),
         lambda url: {
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": "x",
@@ -252,6 +282,7 @@ AGENT_PROGRAMS = (
             "DISABLE_AUTOUPDATER": "1",
         },
         _claude_files,
+        prompt=("-p",),
         shell=("Bash", "command"),
     ),
     AgentProgram(
@@ -263,12 +294,14 @@ AGENT_PROGRAMS = (
         _codex_files,
         is_script=True,
         shell=("exec_command", "cmd"),
+        # The last stands for the look at the hook that Codex asks a person for, in its own screen.
+        shell_words=("--sandbox", "danger-full-access", "--dangerously-bypass-hook-trust"),
     ),
     AgentProgram(
         "gemini",
         "Gemini CLI",
         "gemini",
-        ("-m", "gemini-2.5-pro", "--output-format", "stream-json", "-p"),
+        ("-m", "gemini-2.5-pro", "--output-format", "stream-json"),
         lambda url: {
             "GEMINI_API_KEY": "x",
             "GOOGLE_GEMINI_BASE_URL": url,
@@ -276,16 +309,23 @@ AGENT_PROGRAMS = (
         },
         _gemini_files,
         is_script=True,
+        # Its rule about its own tool of this name, which would ask, is applied to a server's as well.
+        leaves_out=frozenset({"write_file"}),
+        prompt=("-p",),
+        shell_words=("--approval-mode", "yolo"),
         shell=("run_shell_command", "command"),
     ),
     AgentProgram(
         "qwen",
         "Qwen Code",
         "qwen",
-        ("--auth-type", "openai", "--output-format", "stream-json", "-p"),
+        ("--auth-type", "openai", "--output-format", "stream-json"),
         lambda url: {"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": f"{url}/v1", "OPENAI_MODEL": "qwen3-coder"},
         _qwen_files,
         is_script=True,
+        approval=("mcp", "approve", "flytui"),
+        prompt=("-p",),
+        shell_words=("--approval-mode", "yolo"),
         shell=("run_shell_command", "command"),
     ),
     AgentProgram(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 
-from kits.agent_programs import PlainRoot
+from kits.agent_programs import LONGEST, AgentRun, PlainRoot
 from kits.model_endpoint import ModelEndpoint, ScriptedCall
-from kits.terminals import READY, Tmux
+from kits.terminals import READY, Tmux, until
 
 DIGEST = hashlib.sha256(b"what the clients hash\n").hexdigest()
 FREE = ScriptedCall("file_hash", {"path": "read.txt"})
@@ -15,26 +15,33 @@ FREE = ScriptedCall("file_hash", {"path": "read.txt"})
 ASKS = ScriptedCall("ask_do", {"note": "by a client"})
 """A call that asks; its result has APPROVED."""
 APPROVED = "done as approved"
+PENDING = "approval-pending"
+"""What a result has that is a ticket."""
 
 
-def open_card(tmux: Tmux, shows: str) -> None:
+def open_card(tmux: Tmux, run: AgentRun, shows: str) -> None:
     """Open the card of the one call that waits, until its keys are ready."""
-    tmux.sees("1 waiting", 240)
+    until(
+        "a call that waits, or the end of the program",
+        lambda: "1 waiting" in tmux.screen() or run.process.poll() is not None,
+        LONGEST,
+    )
+    assert "1 waiting" in tmux.screen(), "the program has ended, and nothing waits"
     if READY not in tmux.screen():
         tmux.keys("C-o")
     tmux.sees(shows)
     tmux.sees(READY)
 
 
-def approve(tmux: Tmux, shows: str) -> None:
+def approve(tmux: Tmux, run: AgentRun, shows: str) -> None:
     """Approve the call that waits."""
-    open_card(tmux, shows)
+    open_card(tmux, run, shows)
     tmux.decide()
 
 
-def deny(tmux: Tmux, shows: str, reason: str) -> None:
+def deny(tmux: Tmux, run: AgentRun, shows: str, reason: str) -> None:
     """Deny the call that waits with a reason."""
-    open_card(tmux, shows)
+    open_card(tmux, run, shows)
     tmux.keys("r")
     tmux.sees("(?i)reason")
     tmux.text(reason)

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from kits.model_protocols import ModelProtocol, ModelRequest, OfferedTool, ToolUse, protocol_of
 from kits.model_rules import first_fault
 
+PATIENCE = 240.0
 FINAL = "The script is done."
 """The model's last text."""
 
@@ -25,6 +26,8 @@ class ScriptedCall(NamedTuple):
 
     tool: str
     input: dict[str, Any]
+    after: threading.Event | None = None
+    """What has to be set before the model makes this call."""
 
 
 class SeenRequest(NamedTuple):
@@ -77,6 +80,8 @@ class ModelEndpoint:
         if request.calls_made >= len(self.script):
             return FINAL
         wanted = self.script[request.calls_made]
+        if wanted.after is not None:
+            assert wanted.after.wait(PATIENCE), "the test never lets the model go on"
         tool = offered(request, wanted.tool)
         return f"no such tool: {wanted.tool}" if tool is None else ToolUse(tool, wanted.input)
 
@@ -85,7 +90,7 @@ class ModelEndpoint:
         """What the tools answered, as the latest request has it."""
         return list(max((one.request.results for one in self.seen), key=len, default=()))
 
-    def wait_seen(self, count: int, patience: float = 100.0) -> None:
+    def wait_seen(self, count: int, patience: float = PATIENCE) -> None:
         """Wait until so many requests have offered tools."""
         with self._changed:
             assert self._changed.wait_for(lambda: len(self.seen) >= count, patience), self.seen
@@ -130,7 +135,7 @@ def model_endpoint(*script: ScriptedCall) -> Iterator[ModelEndpoint]:
             endpoint.others.append(self.path)
             self.send(404, "application/json", b"{}")
 
-        do_HEAD = do_GET
+        do_HEAD = do_GET  # noqa: N815 - the name that http.server calls
 
         def send(self, status: int, kind: str, answer: bytes) -> None:
             self.send_response(status)

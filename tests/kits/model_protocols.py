@@ -1,7 +1,7 @@
 """The wire formats of the public interfaces of models: what a request offers, and how an answer is written.
 
-Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and Gemini `generateContent`, each as a stream of
-server-sent events or as one document. Only what a scripted model needs is here.
+Anthropic Messages, OpenAI Responses, OpenAI Chat Completions and Gemini `generateContent`, each as a stream
+of server-sent events or as one document. Only what a scripted model needs is here.
 """
 
 from __future__ import annotations

@@ -107,7 +107,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 def _openai_name(tool: OfferedTool) -> Found:
     for part, name in (("name", tool.name), ("namespace", tool.namespace or "x")):
         if not re.fullmatch(r"[a-zA-Z0-9_-]+", name):
-            why = "string does not match pattern. Expected a string that matches the pattern '^[a-zA-Z0-9_-]+$'."
+            why = "string does not match pattern. Expected a string that matches '^[a-zA-Z0-9_-]+$'."
             yield f".{part}", f"Invalid '{tool.place}.{part}': {why}"
     if len(tool.full_name) > 64:
         why = f"string too long. Expected a string with maximum length 64, but got {len(tool.full_name)}."
@@ -196,9 +196,9 @@ def _gemini_fields(tool: OfferedTool) -> Found:
 
 def _gemini_formats(tool: OfferedTool) -> Found:
     for at, part in _gemini_parts(tool):
-        if isinstance(part, dict) and "string" in _types(part):
-            if part.get("format", "enum") not in ("enum", "date-time"):
-                yield f"{at}.format", "only 'enum' and 'date-time' are supported for STRING type"
+        is_text = isinstance(part, dict) and "string" in _types(part)
+        if is_text and part.get("format", "enum") not in ("enum", "date-time"):
+            yield f"{at}.format", "only 'enum' and 'date-time' are supported for STRING type"
 
 
 def _gemini_enums(tool: OfferedTool) -> Found:

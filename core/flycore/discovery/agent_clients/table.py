@@ -269,6 +269,9 @@ CLIENTS: tuple[AgentClient, ...] = (
         (".codex",),
         _member(_CODEX, "mcp_servers", _codex_server),
         _hook("codex", _CODEX, "PreToolUse"),
+        Wanted(Part.PERMISSION, _CODEX, f"/mcp_servers/{SERVER}/default_tools_approval_mode", "approve"),
+        'default_tools_approval_mode = "approve" lets Codex call every tool of flytui without its own prompt,'
+        f" {_SPARES}. `codex exec` has no prompt, and refuses without it every tool that does not only read.",
         documentation="https://developers.openai.com/codex/mcp",
         is_tried=True,
         note="Codex reads this file once you trust the project in it, and runs a hook once you have looked at"
@@ -303,7 +306,9 @@ CLIENTS: tuple[AgentClient, ...] = (
             _QWEN,
             "mcpServers",
             _either(
-                _stdio(_QWEN, after={"timeout": TOOL_SECONDS * 1000}), _http("httpUrl", f"${TOKEN_VARIABLE}")
+                # Qwen Code hides the tools of a server behind a search unless its entry says so.
+                _stdio(_QWEN, after={"timeout": TOOL_SECONDS * 1000, "alwaysLoadTools": True}),
+                _http("httpUrl", f"${TOKEN_VARIABLE}", {"alwaysLoadTools": True}),
             ),
         ),
         _hook("qwen", _QWEN, "PreToolUse", unit=1000, more={"name": SERVER}),
@@ -311,6 +316,8 @@ CLIENTS: tuple[AgentClient, ...] = (
         f'"trust": true lets Qwen Code call every tool of flytui without its own prompt, {_SPARES}.',
         documentation="https://qwenlm.github.io/qwen-code-docs/en/users/features/mcp",
         is_tried=True,
+        note="Qwen Code starts a server of the project once you have approved this entry in it, or with"
+        " qwen mcp approve flytui.",
     ),
     AgentClient(
         "opencode",
