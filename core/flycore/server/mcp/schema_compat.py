@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from flycore.catalog.schemas import MANY_SCHEMAS, ONE_SCHEMA
 from flycore.model.json import Json, JsonObject
-from flycore.server.mcp.client_rules import ROOT_COMBINATORS, SCHEMA_MAPS, client_faults
+from flycore.server.mcp.client_rules import MAX_DEPTH, ROOT_COMBINATORS, SCHEMA_MAPS, client_faults
 from flycore.server.mcp.client_schema import ListedSchema, client_schema
 
 _ALTERNATIVES = ("anyOf", "oneOf")
@@ -64,12 +64,7 @@ def listed_input(schema: JsonObject) -> ListedSchema:
 
 def _without_root_combinators(schema: JsonObject) -> JsonObject:
     # Properties that only an alternative names are listed as well: a model knows of no others.
-    named: JsonObject = {}
-    for part in _branches(schema):
-        for name, value in _mapping(part.get("properties")).items():
-            if value is not False:
-                # Two alternatives that differ about a property leave open what it holds.
-                named[name] = value if named.get(name, value) == value else {}
+    named = _properties_of({key: value for key, value in schema.items() if key != "properties"})
     kept = {key: value for key, value in schema.items() if key not in ROOT_COMBINATORS}
     own = _mapping(schema.get("properties"))
     if named.keys() - own.keys():
@@ -182,18 +177,53 @@ def _as_json(rule: Json) -> str:
     return f"The input has to match this JSON Schema as well: {text}"
 
 
-def _branches(schema: JsonObject) -> Iterable[JsonObject]:
-    """Return the parts below combinators of the root that may describe further properties."""
-    waiting: list[Json] = [schema]
-    while waiting:
-        part = waiting.pop()
-        if not isinstance(part, dict):
-            continue
-        if part is not schema:
-            yield part
-        waiting += [item for key in ("allOf", *_ALTERNATIVES) for item in _list(part.get(key))]
-        waiting += [part[key] for key in ("then", "else") if key in part]
-        waiting += _mapping(part.get("dependentSchemas")).values()
+def _properties_of(part: JsonObject, depth: int = 0) -> JsonObject:
+    """Return each property that the schema or a part below its combinators names.
+
+    A property has its schema where that holds for every input that fits `part`, and only its texts otherwise.
+    """
+    found: JsonObject = {}
+    if depth > MAX_DEPTH:
+        return found
+    properties = _mapping(part.get("properties"))
+    groups = [{name: _schema(value) for name, value in properties.items() if value is not False}]
+    groups += [_properties_of(item, depth + 1) for item in _list(part.get("allOf")) if isinstance(item, dict)]
+    groups += [_of_alternatives(_list(part[key]), depth) for key in _ALTERNATIVES if key in part]
+    conditional = [
+        *(part.get(key) for key in ("then", "else")),
+        *_mapping(part.get("dependentSchemas")).values(),
+    ]
+    for item in conditional:
+        if isinstance(item, dict):
+            groups.append({name: _texts_of(value) for name, value in _properties_of(item, depth + 1).items()})
+    for group in groups:
+        for name, value in group.items():
+            found[name] = value if found.get(name, value) == value else _texts_of(value)
+    return found
+
+
+def _of_alternatives(items: list[Json], depth: int) -> JsonObject:
+    items = [item for item in items if item is not False]
+    described = [_properties_of(item, depth + 1) if isinstance(item, dict) else {} for item in items]
+    # An alternative that forbids a property agrees with each of the others about what it holds.
+    forbidden = [
+        {name for name, value in _mapping(_mapping(item).get("properties")).items() if value is False}
+        for item in items
+    ]
+    found: JsonObject = {}
+    for name in dict.fromkeys(name for group in described for name in group):
+        values = [
+            group.get(name)
+            for group, absent in zip(described, forbidden, strict=True)
+            if name in group or name not in absent
+        ]
+        known = next(value for value in values if value is not None)
+        found[name] = known if all(value == known for value in values) else _texts_of(known)
+    return found
+
+
+def _texts_of(value: Json) -> JsonObject:
+    return {key: text for key, text in _mapping(value).items() if key in ("title", "description")}
 
 
 def _mapping(value: Json) -> JsonObject:
