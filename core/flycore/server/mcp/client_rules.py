@@ -40,14 +40,16 @@ BASE_KEYWORDS = frozenset(
 """Keywords that change what a reference leads to."""
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 """The dialect that MCP reads a schema in. A schema may name it at its root, and no other one."""
-_NAME = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_NAME_CHARS}}}")
+_NAME = re.compile(rf"[A-Za-z_][A-Za-z0-9_-]{{0,{MAX_NAME_CHARS - 1}}}")
 PROPERTY_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 LOOKAROUND = re.compile(r"\(\?<?[=!]")
-_OPENAI_TOOLS = "https://platform.openai.com/docs/guides/function-calling"
-_OPENAI_SCHEMAS = "https://platform.openai.com/docs/guides/structured-outputs#supported-schemas"
-_ANTHROPIC_TOOLS = "https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use"
+_OPENAI_SCHEMAS = "https://developers.openai.com/api/docs/guides/structured-outputs#supported-schemas"
+_ANTHROPIC_TOOLS = "https://platform.claude.com/docs/en/agents-and-tools/tool-use/implement-tool-use"
+_ANTHROPIC_SCHEMAS = "https://platform.claude.com/docs/en/managed-agents/self-hosted-sandboxes"
 _GEMINI_SCHEMA = "https://ai.google.dev/api/caching#Schema"
-_GEMINI_TOOLS = "https://ai.google.dev/gemini-api/docs/function-calling"
+_GEMINI_TOOLS = "https://ai.google.dev/api/caching#FunctionDeclaration"
+_THREADS = "https://github.com/"
+"""Threads quote what an interface answers. Some of what they refuse stands on no page of their own."""
 
 
 class ClientRule(NamedTuple):
@@ -68,31 +70,64 @@ class ClientFault(NamedTuple):
 RULES = (
     ClientRule(
         "name",
-        f"a name has 1 to {MAX_NAME_CHARS} characters: letters of ASCII, digits, _ and -",
-        (_OPENAI_TOOLS, _ANTHROPIC_TOOLS, _GEMINI_TOOLS),
+        f"a name has 1 to {MAX_NAME_CHARS} characters: letters of ASCII, digits, _ and -, and begins with no"
+        " digit or -",
+        (
+            _ANTHROPIC_TOOLS,
+            _GEMINI_TOOLS,
+            f"{_THREADS}ravitemer/mcphub.nvim/pull/243",
+            f"{_THREADS}mrexodia/ida-pro-mcp/issues/129",
+        ),
     ),
-    ClientRule("root-type", "the root has the type object", (_OPENAI_SCHEMAS, _ANTHROPIC_TOOLS)),
+    ClientRule(
+        "root-type", "the root has the type object", (_ANTHROPIC_TOOLS, f"{_THREADS}vercel/ai/issues/1485")
+    ),
     ClientRule(
         "root-combinator",
         "the root has no anyOf, oneOf, allOf, not, if, enum, const or dependent schemas",
-        (_OPENAI_SCHEMAS, _ANTHROPIC_TOOLS),
+        (
+            _ANTHROPIC_SCHEMAS,
+            f"{_THREADS}anthropics/claude-code/issues/5319",
+            f"{_THREADS}nspady/google-calendar-mcp/issues/39",
+            f"{_THREADS}goruck/home-generative-agent/pull/545",
+        ),
     ),
-    ClientRule("boolean-schema", "no schema is a bare true or false", (_GEMINI_SCHEMA,)),
+    ClientRule(
+        "boolean-schema",
+        "no schema is a bare true or false",
+        (_GEMINI_SCHEMA, f"{_THREADS}zed-industries/zed/pull/47578"),
+    ),
     ClientRule(
         "reference",
         "a reference leads to a place in the same schema; no part names a base, or another dialect than MCP",
-        (_OPENAI_SCHEMAS, _GEMINI_TOOLS),
+        (_OPENAI_SCHEMAS, f"{_THREADS}anthropics/claude-code/issues/63673"),
     ),
-    ClientRule("pattern", "no pattern looks ahead or behind", (_OPENAI_SCHEMAS, _ANTHROPIC_TOOLS)),
-    ClientRule("format", "the format of a text is one that all interfaces know", (_GEMINI_SCHEMA,)),
-    ClientRule("enum", "an enum has only texts, or only numbers; there is no const", (_GEMINI_SCHEMA,)),
-    ClientRule("items", "an array says what its items are", (_OPENAI_SCHEMAS, _GEMINI_SCHEMA)),
+    ClientRule("pattern", "no pattern looks ahead or behind", (f"{_THREADS}vercel/ai/pull/21037",)),
+    ClientRule(
+        "format",
+        "the format of a text is one that all interfaces know",
+        (_GEMINI_SCHEMA, f"{_THREADS}google-gemini/gemini-cli/issues/3178"),
+    ),
+    ClientRule(
+        "enum",
+        "an enum has only texts, none of them empty; there is no const",
+        (
+            _GEMINI_SCHEMA,
+            f"{_THREADS}microsoft/azure-devops-mcp/issues/145",
+            f"{_THREADS}zed-industries/zed/issues/44875",
+        ),
+    ),
+    ClientRule(
+        "items",
+        "an array says what its items are",
+        (_GEMINI_SCHEMA, f"{_THREADS}streamnative/streamnative-mcp-server/issues/26"),
+    ),
     ClientRule(
         "property-name",
         "the name of a property has 1 to 64 characters: letters of ASCII, digits, _, - and the dot",
-        (_ANTHROPIC_TOOLS,),
+        (_ANTHROPIC_SCHEMAS, f"{_THREADS}beautyfree/appstore-connect-mcp/issues/2"),
     ),
-    ClientRule("required", "what is required is among the properties", (_OPENAI_SCHEMAS, _GEMINI_SCHEMA)),
+    ClientRule("required", "what is required is among the properties", (_GEMINI_SCHEMA,)),
     ClientRule(
         "size",
         f"at most {MAX_DEPTH} schemas lie within each other, an object has at most {MAX_PROPERTIES:,}"
@@ -187,11 +222,9 @@ def leads_inside(reference: Json, root: Json) -> bool:
 
 
 def is_plain_enum(values: Json) -> bool:
-    """Return whether the values are all texts, or all numbers, and there are some."""
-    if not isinstance(values, list) or not values:
-        return False
-    numbers = all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-    return numbers or all(isinstance(value, str) and value for value in values)
+    """Return whether there are values, and all of them are texts that are not empty."""
+    # Gemini's field for them holds texts only: it refuses a request where one is a number.
+    return isinstance(values, list) and bool(values) and all(isinstance(one, str) and one for one in values)
 
 
 def takes(part: JsonObject, kind: str) -> bool:

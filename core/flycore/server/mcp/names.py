@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
+from string import ascii_letters
 
 from mcp_types import Tool, ToolAnnotations
 
@@ -29,6 +30,8 @@ stands for."""
 RESERVED = ("glee_tool", "glee_tools_list", "glee_tool_create", "tool_create", *CODING_ALIASES)
 """Names that agents know already. No capability gets one of them."""
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
+_FIRST = (*ascii_letters, "_")
+"""What a name may begin with."""
 _SOURCES = ("builtin", "plan", "registry:user", "registry:project")
 """Sources in the order in which they keep the plain name on a collision; all other sources come after."""
 
@@ -79,6 +82,8 @@ def names_of_catalog(catalog: Catalog, before: Names | None = None) -> Names:
 def mcp_spelling(tool: str) -> str:
     """Return the name in the characters that are allowed, not yet unique: `file.hash` is `file_hash`."""
     plain = _OTHER.sub("_", tool)
+    if not plain.startswith(_FIRST):
+        plain = f"_{plain}"
     if len(plain) <= MAX_NAME_CHARS:
         return plain
     digest = hashlib.sha256(tool.encode()).hexdigest()[:_HASH_DIGITS]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from flycore.catalog.builtin import KNOWN, agent_actions
-from flycore.catalog.schemas import check_schema
+from flycore.catalog.schemas import check_input, check_schema
 from flycore.server.mcp.client_rules import (
     MAX_BYTES,
     MAX_NAME_CHARS,
@@ -36,6 +36,13 @@ def test_our_own_tools_keep_every_rule() -> None:
     assert {name: faults for name in listed if (faults := client_faults(name, listed[name]))} == {}
 
 
+def test_every_word_of_a_program_is_a_text() -> None:
+    schema = KNOWN["process.run"].input_schema
+    assert check_input(schema, {"argv": ["git", ""]})[1] == ()
+    for wrong in ([], [5], [None, "x"], ["git", 5]):
+        assert check_input(schema, {"argv": wrong})[1]
+
+
 BREAKING: list[tuple[str, dict[str, Any]]] = [
     ("root-combinator", {"anyOf": [{"required": ["a"]}], "properties": {"a": {}}}),
     ("boolean-schema", {"properties": {"a": True}}),
@@ -46,6 +53,8 @@ BREAKING: list[tuple[str, dict[str, Any]]] = [
     ("format", {"properties": {"a": {"type": "string", "format": "uri"}}}),
     ("enum", {"properties": {"a": {"enum": ["x", 1, None]}}}),
     ("enum", {"properties": {"a": {"const": "x"}}}),
+    ("enum", {"properties": {"a": {"type": "integer", "enum": [1, 2]}}}),
+    ("enum", {"properties": {"a": {"const": 1}}}),
     ("items", {"properties": {"a": {"type": "array"}}}),
     ("items", {"properties": {"a": {"type": ["array", "null"]}}}),
     ("property-name", {"properties": {"$filter": {"type": "string"}}, "additionalProperties": False}),
@@ -70,6 +79,34 @@ def test_the_table_of_rules_is_what_the_checker_reports() -> None:
     reported = {fault.rule for _, schema in BREAKING for fault in client_faults("a.b", schema)}
     assert reported == {rule.id for rule in RULES}
     assert all(rule.sources and all(page.startswith("https://") for page in rule.sources) for rule in RULES)
+
+
+def test_a_name_begins_as_every_interface_takes_it() -> None:
+    spelled = [mcp_spelling(name) for name in ("3d.render", "-x", "_x", "file.hash", "ß.x")]
+    assert spelled == ["_3d_render", "_-x", "_x", "file_hash", "__x"]
+    assert [client_faults(name, {"type": "object"}) for name in spelled] == [()] * len(spelled)
+    assert [fault.rule for fault in client_faults("3d_render", {"type": "object"})] == ["name"]
+
+
+_TEXT = {"type": "string", "description": "a text"}
+
+
+@pytest.mark.parametrize(
+    ("schema", "listed"),
+    [
+        ({"anyOf": [True, {"properties": {"b": _TEXT}}]}, {"description": "a text"}),
+        ({"anyOf": [{}, {"properties": {"b": _TEXT}}]}, {"description": "a text"}),
+        ({"anyOf": [False, {"properties": {"b": _TEXT}}]}, _TEXT),
+        ({"anyOf": [{"required": ["a"]}, {"properties": {"b": _TEXT}}]}, {"description": "a text"}),
+        ({"oneOf": [{"properties": {"b": _TEXT}}, {"properties": {"b": False}}]}, _TEXT),
+        ({"allOf": [{"properties": {"b": _TEXT}}, {"required": ["a"]}]}, _TEXT),
+        ({"if": {"required": ["a"]}, "then": {"properties": {"b": _TEXT}}}, {"description": "a text"}),
+    ],
+)
+def test_a_property_of_one_alternative_is_listed_without_what_only_that_asks(
+    schema: dict[str, Any], listed: dict[str, Any]
+) -> None:
+    assert listed_input({"type": "object", **schema}).schema["properties"]["b"] == listed
 
 
 def test_what_is_left_out_is_told_in_words() -> None:
