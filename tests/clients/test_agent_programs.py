@@ -16,15 +16,21 @@ from kits.terminals import console, needs
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
 
-@pytest.fixture
-def root(tmp_path: Path) -> Iterator[PlainRoot]:
+@pytest.fixture(params=AGENT_PROGRAMS, ids=lambda program: program.id)
+def program(request: pytest.FixtureRequest) -> AgentProgram:
     needs("tmux")
+    program: AgentProgram = request.param
+    program.command()  # it skips, or fails, where the program is not installed
+    return program
+
+
+@pytest.fixture
+def root(program: AgentProgram, tmp_path: Path) -> Iterator[PlainRoot]:
     root = client_root(tmp_path)
     yield root
     root.end()
 
 
-@pytest.mark.parametrize("program", AGENT_PROGRAMS, ids=lambda program: program.id)
 def test_its_first_turn_has_every_tool_and_its_calls_are_answered(
     root: PlainRoot, program: AgentProgram
 ) -> None:
@@ -37,7 +43,7 @@ def test_its_first_turn_has_every_tool_and_its_calls_are_answered(
     ):
         approve(tmux, run, "ask.do")
         assert run.wait() == 0
-        assert missing_names(root, model) == program.leaves_out
+        assert missing_names(root, model, 0) == program.leaves_out
         assert [one.refusal for one in model.seen if one.refusal] == []
         assert DIGEST in model.results[0]
         assert APPROVED in model.results[1]

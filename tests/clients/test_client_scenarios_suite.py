@@ -87,7 +87,7 @@ def case(
 ) -> Iterator[Case]:
     needs("tmux")
     program: AgentProgram = request.param
-    program.command()
+    program.command()  # it skips, or fails, where the program is not installed
     root = client_root(tmp_path)
     record_property("client", program.id)
     record_property("scenario", request.function.__name__.removeprefix("test_"))
@@ -105,7 +105,7 @@ def test_tools(case: Case) -> None:
     connect(case.root, case.program, "--permission")
     with model_endpoint() as model, running(case.program, case.root, model) as run:
         assert run.wait() == 0
-        assert missing_names(case.root, model, -1) == case.program.leaves_out
+        assert missing_names(case.root, model) == case.program.leaves_out
         assert refusals(model) == []
         if case.program.leaves_out:
             case.found(f"holds, but for {', '.join(sorted(case.program.leaves_out))}")
@@ -197,8 +197,8 @@ def test_withdrawn(
     ):
         open_card(tmux, run, "ask.do")
         run.send(number)
-        tmux.sees("withdrawn", LONGEST)
-        until("the withdrawal", lambda: case.decisions() == ["withdrawn"])
+        until("the withdrawal", lambda: case.decisions() == ["withdrawn"], LONGEST)
+        tmux.sees("withdrawn")
     assert case.started("ask.do") == 0
 
 
@@ -253,6 +253,19 @@ def test_hook_deny(case: Case) -> None:
         run.wait()
         assert REASON in model.results[0]
     assert not case.made()
+
+
+def test_hook_absent(case: Case) -> None:
+    """Without a hook the program's own command runs, so that the other cases show what a hook does."""
+    if case.program.shell is None:
+        case.found("–")
+        return
+    with (
+        model_endpoint(case.own_command()) as model,
+        running(case.program, case.root, model, *case.program.shell_words) as run,
+    ):
+        run.wait()
+    assert case.made()
 
 
 def test_hook_broken(case: Case) -> None:

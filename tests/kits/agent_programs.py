@@ -155,11 +155,8 @@ class AgentRun:
             raise AssertionError(f"{self.program.title} does not end: {self.output()[-3000:]}") from None
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal; SIGKILL goes to all that it has started as well."""
-        if number == signal.SIGKILL:
-            os.killpg(self.process.pid, number)
-        else:
-            os.kill(self.process.pid, number)
+        """Send a signal to it and to all that it has started, as a terminal does for Ctrl-C."""
+        os.killpg(self.process.pid, number)
 
     def end(self) -> None:
         """End it with all that it has started."""
@@ -280,10 +277,13 @@ AGENT_PROGRAMS = (
             "ANTHROPIC_API_KEY": "x",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
+            # It waits five seconds for a server, which may not do where the machine is busy with other tests.
+            "MCP_CONNECT_TIMEOUT_MS": "120000",
         },
         _claude_files,
         prompt=("-p",),
         shell=("Bash", "command"),
+        shell_words=("--allowedTools", "Bash"),
     ),
     AgentProgram(
         "codex",

@@ -65,7 +65,10 @@ def listed_names(root: PlainRoot) -> set[str]:
     return {tool["name"] for tool in listed["tools"]}
 
 
-def missing_names(root: PlainRoot, model: ModelEndpoint, turn: int = 0) -> set[str]:
-    """The listed tools that the request of that turn does not offer to the model."""
-    offered = [tool.full_name for tool in model.seen[turn].request.tools]
+def missing_names(root: PlainRoot, model: ModelEndpoint, turn: int | None = None) -> set[str]:
+    """The listed tools that the request of that turn does not offer to the model; by default the request with
+    the most, because programs also ask the model about other things."""
+    requests = [seen.request for seen in model.seen]
+    request = max(requests, key=lambda one: len(one.tools)) if turn is None else requests[turn]
+    offered = [tool.full_name for tool in request.tools]
     return {name for name in listed_names(root) if not any(one.endswith(name) for one in offered)}

@@ -8,7 +8,7 @@ compares the two.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jsonschema_rs
@@ -31,7 +31,7 @@ class InterfaceRule(NamedTuple):
 
     interface: str
     rule: str
-    """The id of the rule of `client_rules`."""
+    """The id of the rule of `client_rules`; `fields` is left to the programs."""
     find: Callable[[OfferedTool], Found]
     sources: tuple[str, ...]
 
@@ -46,20 +46,27 @@ def first_fault(interface: str, tools: Iterable[OfferedTool]) -> ToolFault | Non
     return None
 
 
-def subschemas(schema: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Each schema within a schema with the steps that lead to it, whatever it is, itself included."""
+_MAPS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SINGLE = ("items", "not", "if", "then", "else", "contains", "propertyNames")
+
+
+def subschemas(
+    schema: Any, path: tuple[str, ...] = (), known: Container[str] = (*_MAPS, *_LISTS, *_SINGLE)
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each schema below these keywords of a schema, whatever it is, with the steps that lead to it."""
     yield path, schema
-    if not isinstance(schema, dict):
-        return
-    for key in ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"):
-        for name, part in (schema.get(key) or {}).items():
-            yield from subschemas(part, (*path, key, name))
-    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-        for number, part in enumerate(schema.get(key) or ()):
-            yield from subschemas(part, (*path, key, str(number)))
-    for key in ("items", "not", "if", "then", "else", "contains", "propertyNames"):
-        if key in schema:
-            yield from subschemas(schema[key], (*path, key))
+    for key, value in schema.items() if isinstance(schema, dict) else ():
+        if key not in known:
+            continue
+        if key in _MAPS:
+            for name, part in value.items():
+                yield from subschemas(part, (*path, key, name), known)
+        elif key in _LISTS:
+            for number, part in enumerate(value):
+                yield from subschemas(part, (*path, key, str(number)), known)
+        elif key in _SINGLE:
+            yield from subschemas(value, (*path, key), known)
 
 
 def _types(schema: dict[str, Any]) -> list[str]:
@@ -175,7 +182,7 @@ def _gemini_name(tool: OfferedTool) -> Found:
 
 def _gemini_parts(tool: OfferedTool) -> Iterator[tuple[str, Any]]:
     if tool.place.endswith(".parameters"):
-        for path, part in subschemas(tool.schema or {}):
+        for path, part in subschemas(tool.schema or {}, known=SCHEMA_FIELDS):
             yield "".join(f"[{step}]" if number % 2 else f".{step}" for number, step in enumerate(path)), part
 
 
@@ -254,7 +261,7 @@ INTERFACE_RULES = (
         (f"{_ISSUES}beautyfree/appstore-connect-mcp/issues/2", f"{_ISSUES}twilio-labs/mcp/issues/58"),
     ),
     InterfaceRule(
-        "anthropic", "dialect", _anthropic_dialect, (f"{_ISSUES}anthropics/claude-code/issues/63673",)
+        "anthropic", "reference", _anthropic_dialect, (f"{_ISSUES}anthropics/claude-code/issues/63673",)
     ),
     InterfaceRule(
         "openai",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import jsonschema
@@ -48,6 +49,25 @@ def test_what_it_wrote_is_taken_back_exactly(desk: Desk) -> None:
     assert (desk.root / ".mcp.json").read_text() == MINE
     assert not (desk.root / ".claude" / "settings.json").exists()
     assert "has nothing of flytui's" in desk.run("connect", "claude-code", "--remove").stdout
+
+
+def test_codex_gets_the_line_that_spares_its_own_prompt(desk: Desk) -> None:
+    file = desk.root / ".codex" / "config.toml"
+    plain = desk.run("connect", "codex", "--apply")
+    assert "With --permission: default_tools_approval_mode" in plain.stdout
+    assert "default_tools_approval_mode" not in tomllib.loads(file.read_text())["mcp_servers"]["flytui"]
+    assert desk.run("connect", "codex", "--permission", "--apply").returncode == 0
+    server = tomllib.loads(file.read_text())["mcp_servers"]["flytui"]
+    assert server["default_tools_approval_mode"] == "approve"
+    assert desk.run("connect", "codex", "--remove", "--apply").returncode == 0
+    assert not file.exists()
+
+
+def test_qwen_code_keeps_the_tools_in_sight_of_the_model(desk: Desk) -> None:
+    done = desk.run("connect", "qwen", "--apply")
+    assert "qwen mcp approve flytui" in done.stdout
+    settings = json.loads((desk.root / ".qwen" / "settings.json").read_text())
+    assert settings["mcpServers"]["flytui"]["alwaysLoadTools"] is True
 
 
 def test_a_file_that_was_changed_since_keeps_the_change(desk: Desk) -> None:
