@@ -42,10 +42,12 @@ from flycore.model.enums import Choice, Code, RequestState, Risk
 from flycore.model.events import Event, EventClass, Publish
 from flycore.model.json import JsonObject, canonical_json
 
+REQUEST_DECIDED = "approval.decided"
+CONFIRM_ANSWERED = "confirm.answered"
 _TYPES = {
     RequestState.WAITING: "approval.asked",
-    RequestState.APPROVED: "approval.decided",
-    RequestState.DENIED: "approval.decided",
+    RequestState.APPROVED: REQUEST_DECIDED,
+    RequestState.DENIED: REQUEST_DECIDED,
     RequestState.TIMED_OUT: "approval.timed-out",
     RequestState.WITHDRAWN: "approval.withdrawn",
 }
@@ -418,7 +420,11 @@ class ApprovalQueue:
 
     def _publish_change(self, ask: Ask | None, kind: str = "") -> None:
         if ask is not None:
-            self._publish(request_event(ask, self._clock.now(), kind))
+            event = request_event(ask, self._clock.now(), kind)
+            self._publish(event)
+            if event.type == REQUEST_DECIDED:
+                # Clients of Flyflor listen to this name.
+                self._publish(request_event(ask, event.at, CONFIRM_ANSWERED))
 
     def _on_lease_change(self, move: LeaseChange, lease: Lease, by: str) -> None:
         self._report_lease_change(move, lease, by)

@@ -89,18 +89,19 @@ class _Usage:
     asked: _Bucket = field(default_factory=_Bucket)
     running: int = 0
     high_risk: int = 0
-    refused: bool = False
-    """Whether the latest call was refused."""
+    refused: tuple[Risk, bool] | None = None
+    """Risk of the call that was refused, and whether a person would have been asked about it; None where a
+    call like the latest one may begin."""
+
+
+OnQuotaChange = Callable[[str, QuotaRefusal | None], None]
+"""Called with a caller's key and why its calls begin to be refused, and with None once one is free again."""
 
 
 class Quota:
     """Counts the calls of each caller (`Caller.key`). One process of the caller is one session."""
 
-    def __init__(
-        self, clock: Clock, limits: QuotaLimits, on_change: Callable[[str, str], None] = lambda *_: None
-    ) -> None:
-        """`on_change` is called with a caller's key and the reason when its calls begin to be refused, and
-        with an empty reason at its first call after that."""
+    def __init__(self, clock: Clock, limits: QuotaLimits, on_change: OnQuotaChange = lambda *_: None) -> None:
         self._on_change = on_change
         self._clock = clock
         self._limits = limits
@@ -118,10 +119,24 @@ class Quota:
             usage.asked.level += asked
             usage.high_risk += risk.at_least(Risk.HIGH)
         # Once for each change: a caller that calls on and on makes no flood of it.
-        if usage.refused != (refusal is not None):
-            usage.refused = refusal is not None
-            self._on_change(caller, refusal.message if refusal is not None else "")
+        if (usage.refused is None) != (refusal is None):
+            self._on_change(caller, refusal)
+        usage.refused = None if refusal is None else (risk, asked)
         return refusal
+
+    def free_again(self, caller: str) -> float | None:
+        """Report that a call like the one that was refused may begin again, where that is so. Where it is
+        not yet, return the seconds until it may; None where nothing waits for time."""
+        usage = self._usage.get(caller)
+        if usage is None or usage.refused is None:
+            return None
+        risk, asked = usage.refused
+        refusal = self._refusal(usage, risk, self._clock.monotonic(), usage.running, asked=asked)
+        if refusal is not None:
+            return refusal.free_in
+        usage.refused = None
+        self._on_change(caller, None)
+        return None
 
     def used_up(self, caller: str) -> QuotaRefusal | None:
         """Return why the caller's next call would be refused whatever its risk; None where it would not."""
@@ -141,6 +156,7 @@ class Quota:
             yield
         finally:
             usage.running -= 1
+            self.free_again(caller)
 
     def _refusal(
         self, usage: _Usage, risk: Risk, now: float, running: int, *, asked: bool

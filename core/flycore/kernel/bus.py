@@ -10,6 +10,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from flycore.audit.log import AuditLog
+from flycore.audit.record import LogRecord, read_line
 from flycore.model.clock import Clock
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import FOR_PERSONS, MISSED, Event, EventClass, Publish
@@ -94,6 +95,16 @@ class Bus:
 
 
 # Recording.
+
+
+def line_event(line: bytes, at: float) -> Event:
+    """Return the event for a line of the audit log. It says which event the line records, of which call; a
+    client that may read more asks for the call."""
+    record = read_line(line) or LogRecord()
+    # A line of nobody's call is about nobody: only viewers get its event.
+    about: JsonObject = {"callId": record.call_id} if record.call_id else {"about": record.caller_key}
+    payload: JsonObject = {"seq": record.seq, "event": record.event, **about}
+    return Event(cls=EventClass.AUDIT, type="audit.line", at=at, payload=payload)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from flycore.audit.log import AuditLog
 from flycore.catalog.probes import ProbeCache
 from flycore.kernel.approver import ApproverDeps
 from flycore.kernel.background import BackgroundProcesses
-from flycore.kernel.bus import Bus, Recorder
+from flycore.kernel.bus import Bus, Recorder, line_event
 from flycore.kernel.call_history import CallHistory
 from flycore.kernel.connections import OpenConsoles
 from flycore.kernel.console_pairing import ConsolePairing
@@ -39,6 +39,7 @@ from flycore.kernel.mcp_servers import McpServers
 from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import Panic, PanicSwitch, revoke_permissions
 from flycore.kernel.questions import PolicyQuestion, QuestionEvents, QuestionRegistry, TrustQuestions
+from flycore.kernel.quota_events import QuotaEvents
 from flycore.kernel.refresh import StateRefresher, load_state
 from flycore.kernel.standing_permissions import RevocationHistory, StandingPermissions
 from flycore.model.approval import Ask
@@ -94,7 +95,7 @@ async def open_kernel(
     private_folder(places.state_dir)
     clock, bus = SystemClock(), Bus()
     call_history = CallHistory(places.audit_dir, clock, bus.publish)
-    audit = _open_log(places, clock, call_history)
+    audit = _open_log(places, clock, call_history, bus)
     cache = ProbeCache(places.cache_dir)
     watches = ExitStack()
     try:
@@ -111,6 +112,7 @@ async def open_kernel(
                 queue.leases.watch,
                 queue.run,
                 call_history.run,
+                parts.quota_events.run,
             ):
                 group.start_soon(service)
             group.start_soon(_group_sync, audit)
@@ -137,13 +139,17 @@ async def open_kernel(
             audit.close()
 
 
-def _open_log(places: RootPaths, clock: SystemClock, call_history: CallHistory) -> AuditLog:
+def _open_log(places: RootPaths, clock: SystemClock, call_history: CallHistory, bus: Bus) -> AuditLog:
+    def on_line(seq: int, line: bytes) -> None:
+        call_history.on_line(seq, line)
+        bus.publish(line_event(line, clock.now()))
+
     return AuditLog.open(
         places.audit_dir,
         places.anchors_file,
         clock=clock.now,
         monotonic=clock.monotonic,
-        on_line=call_history.on_line,
+        on_line=on_line,
     )
 
 
@@ -218,8 +224,17 @@ def _build_parts(
         consoles,
         lambda by: RevocationHistory(permissions, queue.leases, controlled, by),
     )
+    quota_events = QuotaEvents(recorder)
     context = _pipeline_context(
-        root, approver_deps, background, permissions, desktop_control, loops, activity, call_history
+        root,
+        approver_deps,
+        background,
+        permissions,
+        desktop_control,
+        loops,
+        activity,
+        call_history,
+        quota_events.quota(root.limits),
     )
     return KernelParts(
         context=context,
@@ -237,6 +252,7 @@ def _build_parts(
         pairing=ConsolePairing(approver_deps, recorder, holder.role),
         session=root.session,
         loop_watch=loop_watch,
+        quota_events=quota_events,
     )
 
 
@@ -249,6 +265,7 @@ def _pipeline_context(
     loops: LoopGuard,
     activity: ActivityLog,
     call_history: CallHistory,
+    quota: Quota,
 ) -> PipelineContext:
     """Build the dependencies of each step of a call."""
     environment, recorder, state = root.environment, root.recorder, root.refresher.state
@@ -259,9 +276,6 @@ def _pipeline_context(
         root.panic_switch,
     )
     desktop = X11Desktop(environment.environ)
-
-    def publish_quota(caller: str, message: str) -> None:
-        recorder.publish(EventClass.QUOTA, "quota.changed", {"about": caller, "message": message})
 
     return PipelineContext(
         clock=clock,
@@ -276,9 +290,7 @@ def _pipeline_context(
             consoles.protected_windows,
             permissions.count_rules,
         ),
-        admission=AdmissionContext(
-            environment.places.app_root, switch.active, loops, Quota(clock, root.limits, publish_quota)
-        ),
+        admission=AdmissionContext(environment.places.app_root, switch.active, loops, quota),
         ask=AskContext(
             environment.places.app_root,
             clock,

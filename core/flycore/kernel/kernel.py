@@ -30,6 +30,7 @@ from flycore.kernel.notify import Notifier
 from flycore.kernel.panic import STOP_SECONDS, Panic
 from flycore.kernel.peers import identify_local_peer
 from flycore.kernel.questions import QuestionRegistry
+from flycore.kernel.quota_events import QuotaEvents
 from flycore.kernel.standing_permissions import StandingPermissions
 from flycore.kernel.undo import UndoActions
 from flycore.model.approval import Ask, Lease, Outcome, StandingRule, highest_waiting
@@ -65,6 +66,7 @@ class KernelParts:
     nested_roots: NestedRoots
     pairing: ConsolePairing
     loop_watch: LoopWatch
+    quota_events: QuotaEvents
     session: str
     """The prefix of this kernel's call ids."""
 

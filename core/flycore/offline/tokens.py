@@ -9,7 +9,8 @@ from flycore.model.approval import Outcome
 from flycore.model.errors import TokenRefused
 from flycore.offline.root import HeldRoot
 from flycore.registry.paths import RootPaths
-from flycore.server.tokens import TokenStore, digest_of, new_token
+from flycore.server.admission import URL_KEY
+from flycore.server.tokens import MADE_FOR_URL, TokenStore, digest_of, new_token
 
 BY = "flytui token, while no kernel ran"
 
@@ -27,15 +28,21 @@ def make_token() -> NewToken:
     return NewToken(token, digest_of(token))
 
 
+def token_url(address: str, token: str) -> str:
+    """Return the URL by which a client without headers connects to that WebSocket address."""
+    return f"{address}?{URL_KEY}={token}"
+
+
 def read_tokens(places: RootPaths) -> TokenStore:
     """Read the tokens of the root. A damaged file raises no error here."""
     return TokenStore.load(places.state_dir)
 
 
-def add_token(root: HeldRoot, name: str, digest: str) -> Outcome:
+def add_token(root: HeldRoot, name: str, digest: str, *, in_url: bool = False) -> Outcome:
     """Admit the client of that name. Raises AuditUnwritable or OSError; then it is not admitted."""
+    change = MADE_FOR_URL if in_url else "made"
     try:
-        read_tokens(root.places).add(name, digest, lambda: _record(root, name, "made"))
+        read_tokens(root.places).add(name, digest, lambda: _record(root, name, change), in_url=in_url)
     except TokenRefused as refused:
         return Outcome(accepted=False, why_not=str(refused))
     return Outcome(accepted=True)

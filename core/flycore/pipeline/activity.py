@@ -10,7 +10,7 @@ import msgspec
 
 from flycore.model.call import Activity, CallRequest, Progress, ToolResult
 from flycore.model.clock import Clock
-from flycore.model.enums import Phase
+from flycore.model.enums import Phase, Status
 from flycore.model.events import Event, EventClass, Publish
 
 FINISHED_KEPT = 500
@@ -65,6 +65,8 @@ class ActivityLog:
         since = self._clock.now() if starts else activity.running_since
         self._change(progress.call_id, phase=progress.phase, progress=progress, running_since=since)
         self._publish_event("call.progress", progress.call_id, phase=progress.phase.value)
+        if starts:
+            self._publish_event("tool.started", progress.call_id, tool=activity.tool)
 
     def finish(self, result: ToolResult) -> None:
         """Move the call to the finished ones, and publish its end."""
@@ -85,6 +87,12 @@ class ActivityLog:
             )
         )
         self._publish_event("call.finished", result.call_id, status=result.status.value)
+        # A call that waits for a person under a ticket has neither succeeded nor failed.
+        if result.status is Status.SUCCESS:
+            self._publish_event("tool.succeeded", result.call_id, tool=activity.tool)
+        elif result.status is not Status.PENDING:
+            error = result.error.code if result.error is not None else result.status.value
+            self._publish_event("tool.failed", result.call_id, tool=activity.tool, error=error)
 
     def cancel(self, call_id: str) -> bool:
         """Cancel the call; False where no such call is under way."""

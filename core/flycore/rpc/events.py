@@ -35,6 +35,22 @@ class CallEndEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     status: Status
 
 
+class ToolEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The program of a call was started, or the call succeeded, in the words of Flyflor."""
+
+    call_id: str
+    tool: str
+
+
+class ToolFailedEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call failed or was refused, in the words of Flyflor."""
+
+    call_id: str
+    tool: str
+    error: str
+    """The code of the result's error, or its status where it has none."""
+
+
 class RequestEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The state of an approval request changed."""
 
@@ -61,7 +77,7 @@ class TokenEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     name: str
     decision: str
-    """`made` or `revoked`."""
+    """`made`, `made for a URL` or `revoked`."""
     by: str
     """The program that sent the change."""
     about: str
@@ -126,19 +142,41 @@ class CatalogEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """What changed, at most 200 names: tools, `sidecar:ID`, `diagnostics`."""
 
 
-class QuotaEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A caller's calls begin or end to be refused because its quota is used up."""
+class QuotaDeniedEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A caller's calls begin to be refused because its quota is used up."""
 
     about: str
     """Key of the caller."""
     message: str
-    """Which limit was reached; empty where the caller may call again."""
+    """Which limit was reached."""
+
+
+class QuotaFreedEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call of a caller whose calls were refused may begin again."""
+
+    about: str
+    """Key of the caller."""
+
+
+class LineEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A line was written to the audit log. An agent gets those of its own calls, a viewer all."""
+
+    seq: int
+    """Number of the line."""
+    event: str
+    """The event that the line records, such as `TOOL_EXECUTED`."""
+    call_id: str | UnsetType = UNSET
+    about: str | UnsetType = UNSET
+    """For a line that is of no call: key of the caller, or empty."""
 
 
 EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
     "call.started": (EventClass.TOOL, CallStartEvent),
     "call.progress": (EventClass.TOOL, CallProgressEvent),
     "call.finished": (EventClass.TOOL, CallEndEvent),
+    "tool.started": (EventClass.TOOL, ToolEvent),
+    "tool.succeeded": (EventClass.TOOL, ToolEvent),
+    "tool.failed": (EventClass.TOOL, ToolFailedEvent),
     **dict.fromkeys(
         (
             "approval.asked",
@@ -147,6 +185,7 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
             "approval.withdrawn",
             "approval.changed",
             "approval.turned-away",
+            "confirm.answered",
         ),
         (EventClass.APPROVAL, RequestEvent),
     ),
@@ -162,10 +201,12 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
     "hands.changed": (EventClass.APPROVAL, DesktopControlEvent),
     "policy.changed": (EventClass.APPROVAL, PolicyEvent),
     "tickets.unwritable": (EventClass.APPROVAL, UnwritableEvent),
-    "quota.changed": (EventClass.QUOTA, QuotaEvent),
+    "quota.denied": (EventClass.QUOTA, QuotaDeniedEvent),
+    "quota.freed": (EventClass.QUOTA, QuotaFreedEvent),
     "catalog.changed": (EventClass.CATALOG, CatalogEvent),
     **dict.fromkeys(("trust.changed", "evidence.changed"), (EventClass.SNAPSHOT, EmptyPayload)),
     "history.read": (EventClass.AUDIT, EmptyPayload),
+    "audit.line": (EventClass.AUDIT, LineEvent),
     "audit.unwritable": (EventClass.AUDIT, UnwritableEvent),
     "token.changed": (EventClass.AUDIT, TokenEvent),
     "login.changed": (EventClass.AUDIT, LoginEvent),

@@ -1,11 +1,15 @@
 """The messages of `flyflor.ws.v1`: one envelope, and one payload shape for each type, in both directions.
 
 The messages of any client come first, then those of a console in another process, then the kernel's answers.
-Messages of clients with unknown fields are refused. The payloads of `event.publish` are in `events.py`.
+Unknown keys of a payload are ignored in messages that every client may send and that only read or manage the
+connection, and refused in all others: no unknown key can act, and none that is misspelt acts otherwise than
+meant. An envelope has no unknown keys. The payloads of `event.publish` are in `events.py`.
 """
 
 from __future__ import annotations
 
+import time
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -24,6 +28,7 @@ from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status as KernelStatus
+from flycore.rpc.flyflor import HistoryTurn, KitCatalog, rfc3339
 from flycore.rpc.wire import EVENT_PROTOCOL as EVENT_PROTOCOL
 from flycore.rpc.wire import PROTOCOL as PROTOCOL
 from flycore.rpc.wire import message_body
@@ -51,8 +56,9 @@ class Envelope(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     protocol: str
     id: str
     type: str
-    at: float
-    """Unix time in seconds, by the sender's clock."""
+    at: Annotated[datetime, msgspec.Meta(tz=True)] | float | None = None
+    """The time by the sender's clock: Unix time in seconds, or RFC 3339 as text. Text chooses the form of
+    Flyflor for what the kernel sends."""
     request_id: str | None = None
     """A mark of the sender, such as the id of a trace. The kernel copies it into every answer."""
     correlation_id: str | None = None
@@ -64,20 +70,40 @@ class EmptyPayload(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """An empty payload."""
 
 
-class Hello(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Query(Value, frozen=True, kw_only=True):
+    """The payload of a read or a `ping` that has no keys of its own. Whatever it holds is ignored."""
+
+
+class ClientName(Value, frozen=True, kw_only=True):
+    """The client as an object, as some clients of Flyflor state it."""
+
+    name: str = ""
+    version: str = ""
+
+
+class Hello(Value, frozen=True, kw_only=True):
     """`client.hello`. Consoles show what a client states here as unverified; no rule can match it."""
 
-    client: str = ""
+    client: str | ClientName = ""
     viewer: bool = False
     """A viewer reads everything and cannot call tools."""
     version: str = ""
-    """Version of flytui, where the client belongs to it. A console must have the version of the kernel."""
+    """Version of the client. A console of flytui must have the version of the kernel."""
+    name: str = ""
+    """The client's name where `client` is absent."""
+
+    @property
+    def claims(self) -> str:
+        """What the client calls itself."""
+        if isinstance(self.client, ClientName):
+            return f"{self.client.name} {self.client.version}".strip()
+        return self.client or f"{self.name} {self.version if self.name else ''}".strip()
 
 
 NamedKind = Literal["tools", "sidecars"]
 
 
-class CatalogGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CatalogGet(Value, frozen=True, kw_only=True):
     """`capability.catalog.get`. With `detail`, the answer holds the complete catalog under `catalog`. With
     `tool`, only that tool and the sidecar that offers it. With `text`, the document under `text`; with
     `names`, names under `text`."""
@@ -91,7 +117,7 @@ class CatalogGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Only names are wanted, those of tools, of sidecars or of both, for a completion by a shell."""
 
 
-class Subscribe(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Subscribe(Value, frozen=True, kw_only=True):
     """`event.subscribe` and `event.unsubscribe`. An empty list means every class or every type."""
 
     classes: tuple[EventClass, ...] = ()
@@ -129,26 +155,45 @@ class ToolCancel(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     request_id: str = ""
 
 
-class PictureGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PictureGet(Value, frozen=True, kw_only=True):
     """`call.picture.get`: read one artifact of an ended call, by its index from 0."""
 
     call_id: str
     index: int = 0
 
 
-class AskGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`ask.detail.get`: read one approval request."""
+class AskGet(Value, frozen=True, kw_only=True):
+    """`ask.detail.get`: read one approval request; all of them where no id is given."""
 
-    id: str
+    id: str = ""
+    ask_id: str = ""
+    """Flyflor's name of `id`."""
 
 
-class CallGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ConfirmList(Value, frozen=True, kw_only=True):
+    """`confirm.list`: read the latest approval requests as Flyflor's confirmations."""
+
+    limit: int = 10
+
+
+class HistoryList(Value, frozen=True, kw_only=True):
+    """`history.list`. Without `limit` and `beforeTs`, `calls` has all calls and `history` the newest 20."""
+
+    limit: int | None = None
+    """The most calls, of the newest ones."""
+    before_ts: int | None = None
+    """Unix time in milliseconds: only calls that arrived then or earlier."""
+
+
+class CallGet(Value, frozen=True, kw_only=True):
     """`history.detail.get`: read one call, running or ended."""
 
-    call_id: str
+    call_id: str = ""
+    event_id: str = ""
+    """Flyflor's name of `callId`."""
 
 
-class SchemaGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SchemaGet(Value, frozen=True, kw_only=True):
     """`tool.schema.get`: read the schemas of one tool."""
 
     tool: str
@@ -185,6 +230,8 @@ class TokenAdd(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     name: str
     digest: str
     """SHA-256 of the token, hexadecimal."""
+    in_url: bool = False
+    """Whether the token comes in a URL, and in no other way."""
 
 
 class TokenRevoke(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -312,18 +359,20 @@ class Abilities(Value, frozen=True, kw_only=True):
     commands: tuple[str, ...]
     event_stream: bool
     protocol: str
+    semantic_types: tuple[str, ...]
+    """The groups of messages that Flyflor's clients distinguish."""
 
 
 class ServerHello(Value, frozen=True, kw_only=True):
     """`server.hello`: the first message of a connection."""
 
     client_id: str
-    connected_at: float
-    """Unix time, seconds."""
+    connected_at: str
+    """RFC 3339, UTC."""
     capabilities: Abilities
-    kits: tuple[Described, ...]
-    """Kits, skills, plugins and servers that were found. The kernel describes them and never runs them."""
+    kits: KitCatalog
     status: KernelStatus
+    """The state of the kernel, with the keys of Flyflor's gateway beside it."""
 
 
 class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -347,6 +396,24 @@ class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Answer to a decision of a paired console, and to `tool.create`: whether the tool waits for review."""
     permission: RootPermission | UnsetType = UNSET
     """Answer to `root.nested`."""
+    client_id: str | UnsetType = UNSET
+    """In the form of Flyflor: the `clientId` of `server.hello`, with `received` and `subscriptions`."""
+    received: str | UnsetType = UNSET
+    """Type of the message that is answered."""
+    subscriptions: tuple[JsonObject, ...] | UnsetType = UNSET
+
+
+class Pong(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`pong`."""
+
+    now: str
+    """RFC 3339, UTC."""
+
+
+class DataSnapshot(Value, frozen=True, kw_only=True):
+    """The answer to a read of Flyflor: a list, one object, or null."""
+
+    data: Any
 
 
 class ErrorAnswer(Value, frozen=True, kw_only=True):
@@ -361,6 +428,8 @@ class GatewayStatus(KernelStatus, frozen=True, kw_only=True):
 
     client_count: int
     """Number of open connections, this one included."""
+    status: JsonObject
+    """The same with the keys of Flyflor's gateway."""
 
 
 class CatalogDetail(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -395,12 +464,20 @@ class AskSnapshot(Value, frozen=True, kw_only=True):
     asks: tuple[Ask, ...]
     outcome: Outcome | UnsetType = UNSET
     """Answer to `ask.decide`, `ask.edit` and `ask.hold`: whether the decision was accepted."""
+    data: Any = UNSET
+    """In the form of Flyflor: the same requests as its asks, or one of them or null."""
 
 
 class HistorySnapshot(Value, frozen=True, kw_only=True):
     """`history.snapshot`: calls, running or ended."""
 
     calls: tuple[Activity, ...]
+    history: tuple[HistoryTurn, ...] | UnsetType = UNSET
+    """Answer to `history.list`: the newest calls as Flyflor's turns, in order of time."""
+    next_before_ts: int | UnsetType | None = UNSET
+    """`beforeTs` of the turns before these; null where there are none."""
+    data: JsonObject | UnsetType | None = UNSET
+    """Answer to `history.detail.get`: the call as Flyflor's details of a turn."""
 
 
 class PictureSnapshot(Value, frozen=True, kw_only=True):
@@ -452,10 +529,19 @@ class DoctorSnapshot(Value, frozen=True, kw_only=True):
 
 
 def envelope(
-    kind: str, payload: Any, *, message_id: str, answers: Envelope | None = None, protocol: str = PROTOCOL
+    kind: str,
+    payload: Any,
+    *,
+    message_id: str,
+    answers: Envelope | None = None,
+    protocol: str = PROTOCOL,
+    text_time: bool = False,
 ) -> str:
-    """Return a message as text, ready to send. `answers` is the message that it answers."""
+    """Return a message as text, ready to send. `answers` is the message that it answers. `text_time` writes
+    `at` as RFC 3339."""
     body = message_body(kind, payload, message_id, protocol)
+    if text_time:
+        body["at"] = rfc3339(time.time())
     if answers is not None:
         body["correlationId"] = answers.id
         if answers.request_id is not None:

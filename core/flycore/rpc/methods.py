@@ -31,6 +31,7 @@ from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
 from flycore.rpc import messages as m
+from flycore.rpc.flyflor import EMPTY_READS
 
 OnProgress = Callable[[Progress], None]
 F = TypeVar("F", bound=Callable[..., Any])
@@ -74,8 +75,9 @@ class Method:
     """Payload of `answer`."""
     key: str = ""
     """Field of `shape` that is the result. Empty where the whole payload is the result, or nothing is."""
-    payload: type[msgspec.Struct] = m.EmptyPayload
-    """Payload of `message`. Its first fields are the parameters, in their order."""
+    payload: type[msgspec.Struct] = m.Query
+    """Payload of `message`. Its first fields are the parameters, in their order. Only where every client may
+    read with the message, or manage its connection, does the payload ignore unknown keys."""
     who: Who = Who.TOKEN
     kind: Kind = Kind.READ
     agents_see: str = NARROWED
@@ -85,6 +87,8 @@ class Method:
     instead of showing everything."""
     refusal: str = ""
     """The error message for clients that are not viewers, for Who.VIEWER."""
+    data: Any = None
+    """The `data` of every answer, for a read of Flyflor that flytui has nothing for."""
     for_agents: str = ""
     """The error message for viewers, where only clients that call tools may send it; else empty."""
     interface: str = ""
@@ -237,7 +241,7 @@ class Client(Protocol):
         """
         raise UnimplementedError
 
-    @wire_method("history.list", "history.snapshot", m.HistorySnapshot, key="calls")
+    @wire_method("history.list", "history.snapshot", m.HistorySnapshot, key="calls", payload=m.HistoryList)
     async def activity(self) -> tuple[Activity, ...]:
         """Return the calls, running ones first, then ended ones from the newest, also of earlier kernels."""
         raise UnimplementedError
@@ -295,7 +299,7 @@ class Client(Protocol):
         """
         raise UnimplementedError
 
-    @wire_method("panic", "ack", m.Ack, key="stopped", kind=Kind.ACT)
+    @wire_method("panic", "ack", m.Ack, key="stopped", payload=m.EmptyPayload, kind=Kind.ACT)
     async def panic(self) -> bool:
         """Stop everything: end all leases and calls, and refuse new calls until a person releases the stop.
 
@@ -318,6 +322,7 @@ class Client(Protocol):
         "doctor.snapshot",
         m.DoctorSnapshot,
         key="checks",
+        payload=m.EmptyPayload,
         who=Who.VIEWER,
         agents_see=EVERYTHING,
         refusal="only a viewer may read the checks of the root",
@@ -489,9 +494,18 @@ METHODS: tuple[Method, ...] = (
         payload=m.CallGet,
         name="one_call",
     ),
+    _query(
+        "confirm.list",
+        "confirm.snapshot",
+        m.DataSnapshot,
+        key="data",
+        payload=m.ConfirmList,
+        name="confirms",
+    ),
+    *(Method(message, answer, m.DataSnapshot, data=data) for message, (answer, data) in EMPTY_READS.items()),
     _query("tool.schema.get", "tool.schema.snapshot", m.ToolSchema, payload=m.SchemaGet, name="tool_schema"),
     _row("client.hello", "ack", m.Ack, payload=m.Hello),
-    _row("ping", "pong", m.EmptyPayload),
+    _row("ping", "pong", m.Pong),
     _row("event.unsubscribe", "ack", m.Ack, payload=m.Subscribe),
     _row(
         "console.attach",
@@ -502,9 +516,15 @@ METHODS: tuple[Method, ...] = (
         refusal=_NOT_A_VIEWER,
     ),
     _row("console.pair", "ack", m.Ack, payload=m.Pair, who=Who.VIEWER, refusal=_NOT_A_VIEWER),
-    _row("kernel.yield", "ack", m.Ack, who=Who.PROGRAM, kind=Kind.ACT),
+    _row("kernel.yield", "ack", m.Ack, payload=m.EmptyPayload, who=Who.PROGRAM, kind=Kind.ACT),
     _row(
-        "trust.revoke", "ack", m.Ack, who=Who.VIEWER, kind=Kind.ACT, refusal="only a viewer may revoke trust"
+        "trust.revoke",
+        "ack",
+        m.Ack,
+        payload=m.EmptyPayload,
+        who=Who.VIEWER,
+        kind=Kind.ACT,
+        refusal="only a viewer may revoke trust",
     ),
     _row("token.add", "ack", m.Ack, payload=m.TokenAdd, who=Who.VIEWER, kind=Kind.ACT, refusal=_NO_TOKENS),
     _row(

@@ -2,20 +2,26 @@
 
 Any web page can make a browser connect to this machine, also under a host name that the owner of the page
 points to 127.0.0.1 (DNS rebinding). Therefore the request must name this exact address as its host, must not
-come from a page, and must carry a token in a header that no page can set.
+come from a page, and must carry a token in a header that no page can set. A client that sends no headers may
+bring a token of its own kind in the URL, over the TCP door alone: a page that knew it would send an Origin.
 """
 
 from __future__ import annotations
 
 import http
 import ipaddress
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 HEALTH = "/health"
 """Path that is answered without a token. The answer says that a server listens, and nothing else."""
 BEARER = "bearer "
+URL_KEY = "token"
+"""The one key of a query that is read, where a door takes tokens of URLs."""
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "[::1]")
+
+_URL_TOKEN = re.compile(r"[A-Za-z0-9_-]{1,256}")
 
 Headers = Sequence[tuple[str, str]]
 """Names and values in the order in which they arrived; a repeated header appears repeatedly."""
@@ -38,6 +44,9 @@ class Refusal:
 UNKNOWN_TOKEN = Refusal(
     http.HTTPStatus.UNAUTHORIZED, "this token is not known; flytui token list shows the known tokens"
 )
+UNKNOWN_URL_TOKEN = Refusal(
+    http.HTTPStatus.UNAUTHORIZED, "this URL holds no token for URLs; flytui token url NAME makes one"
+)
 TOO_MANY_CONNECTIONS = Refusal(
     http.HTTPStatus.SERVICE_UNAVAILABLE, "too many connections are open: close one first"
 )
@@ -51,11 +60,13 @@ def refusal(
     target: str,
     paths: Iterable[str],
     known: Callable[[str], bool],
+    known_in_url: Callable[[str], bool] | None = None,
 ) -> Refusal | None:
     """Return why the request is refused, or None where it is admitted.
 
     `peer` is the address that the request comes from, `target` what follows the method in its first line,
-    `paths` the paths that are served besides `/health`. `known` returns whether the server knows a token.
+    `paths` the paths that are served besides `/health`. `known` returns whether the server knows a token from
+    a header, `known_in_url` from a query; None refuses every query.
     """
     status = http.HTTPStatus
     if not _is_loopback(peer):
@@ -70,13 +81,18 @@ def refusal(
     if values_of(headers, "origin"):
         return Refusal(status.FORBIDDEN, "browsers are not served")
     path, mark, _ = target.partition("?")
-    # A token in a query would end in the logs and the history of the client.
-    if mark:
+    # A query ends in the logs and the history of many clients. So no token of another kind is taken from it.
+    if mark and (known_in_url is None or path == HEALTH):
         return Refusal(status.BAD_REQUEST, "queries are not read: send the token as Authorization: Bearer")
     if path == HEALTH:
         return None
     if path not in paths:
         return Refusal(status.NOT_FOUND, "nothing is served under this path")
+    if mark and known_in_url is not None:
+        presented = query_token(target)
+        if presented is None or values_of(headers, "authorization"):
+            return Refusal(status.BAD_REQUEST, "a query may hold one token, and then no header may hold one")
+        return None if known_in_url(presented) else UNKNOWN_URL_TOKEN
     token = bearer(headers)
     if token is None:
         return Refusal(
@@ -86,6 +102,13 @@ def refusal(
     if not known(token):
         return UNKNOWN_TOKEN
     return None
+
+
+def query_token(target: str) -> str | None:
+    """Return the token in the query of a request's target; None where the query is anything else."""
+    _, mark, query = target.partition("?")
+    key, _, value = query.partition("=")
+    return value if mark and key == URL_KEY and _URL_TOKEN.fullmatch(value) else None
 
 
 def bearer(headers: Headers) -> str | None:

@@ -18,6 +18,7 @@ from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import RootPermission
 from flycore.model.json import JsonObject, canonical_json
+from flycore.rpc import flyflor
 from flycore.rpc.messages import ToolSchema
 from flycore.rpc.methods import EVERYTHING, NARROWED, Method
 
@@ -64,9 +65,11 @@ class Queries:
             await self._kernel.call_history.ready()
         return tuple(call for call in self._kernel.activity() if self._sees(call.caller.key))
 
-    async def one_call(self, call_id: str) -> tuple[Activity, ...]:
-        """Return the call of that id; empty where this client sees no such call."""
-        return tuple(call for call in await self.activity() if call.call_id == call_id)
+    async def one_call(self, call_id: str, event_id: str) -> tuple[Activity, ...]:
+        """Return the call of that id; empty where this client sees no such call. Either name of the id may be
+        empty."""
+        wanted = call_id or event_id
+        return tuple(call for call in await self.activity() if call.call_id == wanted)
 
     async def picture(self, call_id: str, index: int) -> Picture | None:
         """Return an image that a call made; None where this client may not see the call."""
@@ -86,9 +89,15 @@ class Queries:
             if self._sees(ask.request.caller.key)
         )
 
-    async def one_ask(self, request_id: str) -> tuple[Ask, ...]:
-        """Return the request of that id, or all for an empty id; empty where this client sees none."""
-        return tuple(ask for ask in await self.asks() if request_id in ("", ask.request.id))
+    async def one_ask(self, request_id: str, ask_id: str) -> tuple[Ask, ...]:
+        """Return the request of that id, or all where both names of the id are empty; empty where this client
+        sees none."""
+        wanted = request_id or ask_id
+        return tuple(ask for ask in await self.asks() if wanted in ("", ask.request.id))
+
+    async def confirms(self, limit: int) -> list[JsonObject]:
+        """Return the latest requests that this client may see, as Flyflor's confirmations."""
+        return flyflor.confirms(await self.asks(), limit)
 
     async def rules(self) -> tuple[StandingRule, ...]:
         """Return the rules of the person's own policy file; none for an agent."""

@@ -11,7 +11,8 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Literal, Protocol
+from datetime import datetime
+from typing import Any, Literal, Protocol
 
 import anyio
 import msgspec
@@ -28,12 +29,13 @@ from flycore.model.errors import AuditUnwritable, TokenRefused
 from flycore.model.events import MISSED, Event
 from flycore.model.json import JsonObject, StrictJsonError, indented_json, read_strict
 from flycore.model.large_values import is_large_text, run_aside
+from flycore.rpc import flyflor
 from flycore.rpc import messages as m
 from flycore.rpc.methods import BY_MESSAGE, METHODS, Kind, Method, Who
 from flycore.server.calls import ConnectionCalls
 from flycore.server.console_session import ConsoleSession
 from flycore.server.queries import Queries
-from flycore.server.tokens import TCP_DOOR, TokenStore
+from flycore.server.tokens import MADE_FOR_URL, TCP_DOOR, TokenStore
 
 Handler = Callable[[m.Envelope, Method, TaskGroup], Awaitable[None]]
 
@@ -76,14 +78,18 @@ class Session:
         pid: int = 0,
         *,
         handed_over: bool = False,
+        in_flyflor_form: bool = False,
     ) -> None:
         """`handed_over` says that the kernel's supervisor handed this connection over: it is the paired
-        console and needs no code."""
+        console and needs no code. `in_flyflor_form` is set for a client that is known to read this form; of
+        any other one, its messages tell."""
         self._kernel = kernel
         self._connection = connection
         self._caller = caller
         self._present, self._viewer = ConnectionInfo(), False
         self._greeted = False
+        self._client_id = f"c{secrets.token_hex(4)}"
+        self._in_flyflor_form = in_flyflor_form
         self._ids = itertools.count(1)
         self._calls = ConnectionCalls(kernel, self._send)
         self._console = ConsoleSession(kernel, self._send, self._error, pid, handed_over=handed_over)
@@ -142,6 +148,7 @@ class Session:
 
     async def _dispatch(self, message: m.Envelope, group: TaskGroup) -> None:
         method = BY_MESSAGE.get(message.type)
+        self._in_flyflor_form = self._in_flyflor_form or isinstance(message.at, datetime)
         if message.protocol != m.PROTOCOL:
             await self._error(message, m.ErrorCode.INVALID_ENVELOPE, OTHER_PROTOCOL)
         elif method is None:
@@ -156,6 +163,8 @@ class Session:
 
     def handler_of(self, method: Method) -> Handler:
         """Return the handler that answers the message of that method."""
+        if method.shape is m.DataSnapshot and not method.name:
+            return self._answer_without_data
         handler = self._handlers.get(method.message)
         return handler or (self._decide if method.kind is Kind.DECISION else self._query)
 
@@ -166,24 +175,48 @@ class Session:
         return method.who is Who.TOKEN or self._caller.door != TCP_DOOR
 
     async def _send(self, kind: str, payload: object, answers: m.Envelope | None) -> None:
+        if self._in_flyflor_form and kind == "ack" and answers is not None and isinstance(payload, dict):
+            payload = {**payload, **self._flyflor_ack(answers.type)}
         await self._connection.send(
-            m.envelope(kind, payload, message_id=f"s{next(self._ids)}", answers=answers)
+            m.envelope(
+                kind,
+                payload,
+                message_id=f"s{next(self._ids)}",
+                answers=answers,
+                text_time=self._in_flyflor_form,
+            )
         )
+
+    def _flyflor_ack(self, received: str) -> JsonObject:
+        """Return what an `ack` has in the form of Flyflor."""
+        subscribed = () if self._subscription is None else (msgspec.to_builtins(self._subscription),)
+        return {"clientId": self._client_id, "received": received, "subscriptions": list(subscribed)}
 
     async def _error(self, answers: m.Envelope | None, code: m.ErrorCode, message: str) -> None:
         await self._send("error", {"code": code.value, "message": message[:400]}, answers)
 
     async def _send_hello(self) -> None:
-        status = self._kernel.status()
-        commands = sorted(method.message for method in METHODS if self._accepts(method))
+        commands = tuple(sorted(method.message for method in METHODS if self._accepts(method)))
+        status, gateway = self._gateway_status()
         hello = {
-            "clientId": f"c{secrets.token_hex(4)}",
-            "connectedAt": round(time.time(), 6),
-            "capabilities": {"commands": commands, "eventStream": True, "protocol": m.PROTOCOL},
-            "kits": kits_document(without_rules(self._kernel.catalog()).described),
-            "status": msgspec.to_builtins(status),
+            "clientId": self._client_id,
+            "connectedAt": flyflor.rfc3339(time.time()),
+            "capabilities": m.Abilities(
+                commands=commands,
+                event_stream=True,
+                protocol=m.PROTOCOL,
+                semantic_types=flyflor.SEMANTIC_TYPES,
+            ),
+            "kits": _kit_catalog(without_rules(self._kernel.catalog())),
+            "status": {**gateway, **status},
         }
         await self._send("server.hello", hello, None)
+
+    def _gateway_status(self) -> tuple[JsonObject, JsonObject]:
+        """Return the state of the kernel, and the same with the keys of Flyflor's gateway."""
+        status = self._kernel.status()
+        gateway = flyflor.gateway_status(status.clients, status.listening, status.since)
+        return msgspec.to_builtins(status), gateway
 
     async def _hello(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         hello = msgspec.convert(message.payload, m.Hello)
@@ -200,17 +233,16 @@ class Session:
         self._viewer = hello.viewer
         self._present.declare(agent=not hello.viewer)
         self._console.version = hello.version
-        self._caller = msgspec.structs.replace(self._caller, claims=hello.client[:200])
+        self._caller = msgspec.structs.replace(self._caller, claims=hello.claims[:200])
         await self._send("ack", {}, message)
 
     async def _ping(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.EmptyPayload)
-        await self._send("pong", {}, message)
+        await self._send("pong", {"now": flyflor.rfc3339(time.time())}, message)
 
     async def _status(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        msgspec.convert(message.payload, m.EmptyPayload)
-        status: JsonObject = msgspec.to_builtins(self._kernel.status())
-        await self._send("gateway.status.snapshot", {**status, "clientCount": status["clients"]}, message)
+        status, gateway = self._gateway_status()
+        answer = {**status, "clientCount": status["clients"], "status": gateway}
+        await self._send("gateway.status.snapshot", answer, message)
 
     async def _catalog(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.CatalogGet)
@@ -227,6 +259,12 @@ class Session:
                 return
             text = await run_aside(True, _document_text, seen)
             await self._send("capability.catalog.snapshot", {"text": text}, message)
+            return
+        if self._in_flyflor_form:
+            document = catalog_document(seen)
+            del document["kits"]
+            answer = {"catalog": document, "kits": _kit_catalog(seen)}
+            await self._send("capability.catalog.snapshot", answer, message)
             return
         # The values are encoded as they are. As dictionaries 10,000 tools would hold the loop for seconds.
         detail: dict[str, object] = {"kits": kits_document(seen.described), "catalog": seen}
@@ -246,12 +284,16 @@ class Session:
         with self._kernel.bus.subscribe(person=lambda: self._console.paired) as events:
             async for event in events:
                 if self._should_send(event):
+                    payload, message_id = m.event_payload(event), f"s{next(self._ids)}"
+                    if self._in_flyflor_form:
+                        payload = flyflor.event_payload(payload, message_id)
                     await self._connection.send(
                         m.envelope(
                             "event.publish",
-                            m.event_payload(event),
-                            message_id=f"s{next(self._ids)}",
+                            payload,
+                            message_id=message_id,
                             protocol=m.EVENT_PROTOCOL,
+                            text_time=self._in_flyflor_form,
                         )
                     )
 
@@ -303,7 +345,23 @@ class Session:
                 await self._error(message, m.ErrorCode.UNAUTHORIZED, method.for_agents)
                 return
         result = await self._queries.perform(method, method.arguments_in(wanted))
-        await self._send(method.answer, method.answer_of(result), message)
+        if isinstance(wanted, m.HistoryList):
+            turns = flyflor.history(result, wanted.limit, wanted.before_ts)
+            result = flyflor.narrowed(result, turns, wanted.limit, wanted.before_ts)
+            answer = {**method.answer_of(result), **msgspec.to_builtins(turns)}
+        else:
+            answer = method.answer_of(result)
+        if isinstance(wanted, m.CallGet):
+            answer["data"] = flyflor.turn_data(result)
+        elif self._in_flyflor_form and method.shape is m.AskSnapshot:
+            asks: Any = [flyflor.ask_data(ask) for ask in msgspec.to_builtins(result)]
+            one = isinstance(wanted, m.AskGet) and (wanted.id or wanted.ask_id)
+            answer["data"] = next(iter(asks), None) if one else asks
+        await self._send(method.answer, answer, message)
+
+    async def _answer_without_data(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        """Answer a read of something that Flyflor has and flytui does not."""
+        await self._send(method.answer, {"data": method.data}, message)
 
     async def _decide(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         await self._console.decide(message, method)
@@ -348,6 +406,11 @@ _ID_FIRST = re.compile(rb'\s*\{[^\[\]{}\\]*?"id"\s*:\s*"([^"\\\x80-\xff]{1,200})
 class _MessageId(msgspec.Struct):
     id: str
     type: str = ""
+
+
+def _kit_catalog(catalog: Catalog) -> flyflor.KitCatalog:
+    """Return what a catalog describes in the form of Flyflor."""
+    return flyflor.kit_catalog(catalog.described, catalog.built_at)
 
 
 def _document_text(catalog: Catalog) -> str:
@@ -400,7 +463,10 @@ def change_tokens(kernel: Kernel, kind: str, payload: JsonObject, caller: Caller
             store.add(
                 wanted.name,
                 wanted.digest,
-                before_write=lambda: kernel.record_token_change(wanted.name, "made", by),
+                before_write=lambda: kernel.record_token_change(
+                    wanted.name, MADE_FOR_URL if wanted.in_url else "made", by
+                ),
+                in_url=wanted.in_url,
             )
             return Outcome(accepted=True)
         name = msgspec.convert(payload, m.TokenRevoke).name

@@ -13,7 +13,7 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request, Response
 
 from flycore.kernel.kernel import Kernel
-from flycore.server.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
+from flycore.server.admission import HEALTH, UNKNOWN_TOKEN, Headers, Refusal, bearer, query_token, refusal
 from flycore.server.bounded_listener import ACCEPTED_AT_ONCE
 from flycore.server.connection_limits import HANDSHAKE_SECONDS, ConnectionLimits, PingLimitedConnection
 from flycore.server.loopback import LOOPBACK, bind_loopback, silence_logger, watch_tokens
@@ -75,10 +75,11 @@ class _TcpServer:
             target=request.path,
             paths=(WS_PATH,),
             known=lambda presented: self._tokens.name_of(presented) is not None,
+            known_in_url=lambda presented: self._tokens.name_of(presented, in_url=True) is not None,
         )
         if refused is None and request.path == HEALTH:
             return connection.respond(http.HTTPStatus.OK, "ok\n")
-        token = self._tokens.find(bearer(headers) or "") if refused is None else None
+        token = self._token_of(request, headers) if refused is None else None
         if refused is None and token is not None:
             refused = self._limits.admit(connection, token, lambda: self._end(connection))
         if refused is None and token is not None:
@@ -86,12 +87,20 @@ class _TcpServer:
             return None
         return _refusal_response(connection, refused or UNKNOWN_TOKEN)
 
+    def _token_of(self, request: Request, headers: Headers) -> Token | None:
+        presented = query_token(request.path)
+        if presented is not None:
+            return self._tokens.find(presented, in_url=True)
+        return self._tokens.find(bearer(headers) or "")
+
     async def handle(self, connection: ServerConnection) -> None:
         """Serve one admitted connection."""
         token = self._tokens_by_connection.get(connection)
         if token is None:  # the connection was lost between its admission and now
             return
-        session = Session(self._kernel, connection, token.caller(TCP_DOOR))
+        caller = token.caller(TCP_DOOR)
+        # Clients that send no headers are those of Flyflor.
+        session = Session(self._kernel, connection, caller, in_flyflor_form=token.in_url)
         self.sessions.add(session)
         try:
             await session.run()

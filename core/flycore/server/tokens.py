@@ -36,6 +36,8 @@ GENERATION_DIGITS = 12
 """Hexadecimal digits of a digest that distinguish callers of one name. 48 bits are exact as a JSON number."""
 MAX_PRESENTED_CHARS = 256
 """Longest text that is compared with the tokens; no token is longer."""
+MADE_FOR_URL = "made for a URL"
+"""The change that the audit log records for a token of a URL."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -48,6 +50,9 @@ class Token(Value, frozen=True, kw_only=True):
     """SHA-256 of the token, hexadecimal."""
     created_at: float
     """Unix time, seconds."""
+    in_url: bool = False
+    """Whether it comes as the query of a URL, for a client that sends no headers. Such a token opens the
+    WebSocket over TCP and nothing else, and no other token is taken from a query."""
 
     def caller(self, door: str) -> Caller:
         """Return the caller that connects with this token through `door`."""
@@ -114,8 +119,10 @@ class TokenStore:
         self.add(name, digest_of(token))
         return token
 
-    def add(self, name: str, digest: str, before_write: Callable[[], None] = _no_op) -> Token:
-        """Admit the token with that digest under that name.
+    def add(
+        self, name: str, digest: str, before_write: Callable[[], None] = _no_op, *, in_url: bool = False
+    ) -> Token:
+        """Admit the token with that digest under that name. `in_url` marks the token of a URL.
 
         `noted` is called after all checks and before the file is written; an exception of it stops the
         change. Raises TokenRefused, and OSError where the file cannot be written.
@@ -133,7 +140,7 @@ class TokenStore:
         if len(tokens) >= MAX_TOKENS:
             raise TokenRefused(f"there are {MAX_TOKENS} tokens already: revoke one first")
         before_write()  # the audit log first: a change that cannot be recorded is not made
-        made = Token(name=name, digest=digest, created_at=time.time())
+        made = Token(name=name, digest=digest, created_at=time.time(), in_url=in_url)
         self._write((*tokens, made))
         return made
 
@@ -147,20 +154,21 @@ class TokenStore:
         self._write(remaining)
         return True
 
-    def name_of(self, presented: str) -> str | None:
-        """Return the name of the token `presented`; None where it is not known."""
-        found = self.find(presented)
+    def name_of(self, presented: str, *, in_url: bool = False) -> str | None:
+        """Return the name of the token `presented`; None where `find` returns none."""
+        found = self.find(presented, in_url=in_url)
         return None if found is None else found.name
 
-    def find(self, presented: str) -> Token | None:
-        """Return the token whose secret is `presented`; None where there is none."""
+    def find(self, presented: str, *, in_url: bool = False) -> Token | None:
+        """Return the token whose secret is `presented`; None where there is none that may come in a URL, or
+        otherwise in a header."""
         if len(presented) > MAX_PRESENTED_CHARS:
             return None
         digest, found = digest_of(presented), None
         # Every digest is compared in full, and the loop has no early end: the time says nothing of how
         # much of a wrong token was right.
         for token in self.tokens():
-            if hmac.compare_digest(token.digest, digest):
+            if hmac.compare_digest(token.digest, digest) and token.in_url == in_url:
                 found = token
         return found
 

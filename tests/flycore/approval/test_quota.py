@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from flycore.approval import quota as guards
-from flycore.approval.quota import FixedQuotaLimits, Quota
+from flycore.approval.quota import FixedQuotaLimits, Quota, QuotaRefusal
 from flycore.model.enums import Risk
 
 
@@ -83,12 +85,30 @@ def test_callers_are_bounded_and_running_ones_stay(clock) -> None:
 
 
 def test_each_change_is_reported_once(clock) -> None:
-    changes: list[tuple[str, str]] = []
+    changes: list[tuple[str, QuotaRefusal | None]] = []
     quota = Quota(clock, FixedQuotaLimits(calls_per_minute=1), lambda *change: changes.append(change))
     for _ in range(5):
         quota.admit("a", Risk.LOW)
     assert [caller for caller, _ in changes] == ["a"]
-    assert "1 calls in the last minute" in changes[0][1]
+    assert "1 calls in the last minute" in changes[0][1].message
     clock.advance(60)
     quota.admit("a", Risk.LOW)
-    assert changes[1:] == [("a", "")]
+    assert changes[1:] == [("a", None)]
+
+
+def test_a_caller_is_free_again_without_a_call_of_its_own(clock) -> None:
+    changes: list[tuple[str, QuotaRefusal | None]] = []
+    quota = Quota(
+        clock, FixedQuotaLimits(calls_per_minute=60, running=1), lambda *change: changes.append(change)
+    )
+    with quota.running("a"):
+        assert quota.admit("a", Risk.LOW) is not None
+        assert quota.free_again("a") is None  # no time frees it
+        assert len(changes) == 1
+    assert changes[1:] == [("a", None)]
+    for _ in range(61):
+        quota.admit("b", Risk.LOW)
+    assert quota.free_again("b") == pytest.approx(1.0)
+    clock.advance(1)
+    assert quota.free_again("b") is None
+    assert changes[3:] == [("b", None)]

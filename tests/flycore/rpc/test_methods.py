@@ -21,6 +21,7 @@ from flycore.model.approval import Answer, Outcome
 from flycore.model.call import Caller
 from flycore.model.enums import Choice
 from flycore.model.errors import ConnectionLost, ProtocolError
+from flycore.rpc.flyflor import EMPTY_READS
 from flycore.rpc.methods import (
     BY_MESSAGE,
     EVERYTHING,
@@ -101,6 +102,7 @@ TOKEN_MAY = {
     *("ask.list", "ask.detail.get", "history.list", "history.detail.get", "call.picture.get"),
     *("lease.list", "block.list", "question.list", "trust.list", "rule.list"),
     *("sidecar.probe", "panic", "tool.create"),
+    *("confirm.list", *EMPTY_READS),
 }
 """All that a client that comes with a token may send."""
 

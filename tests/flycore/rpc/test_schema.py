@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 from websockets.asyncio.client import unix_connect
 
+from flycore.rpc.methods import BY_MESSAGE, METHODS, Kind, Method, Who
 from flycore.rpc.schema import PAYLOADS, protocol_schema
 from kits.kernel import Root
 from kits.unix_socket import served
@@ -48,9 +49,17 @@ def test_the_page_s_messages_are_of_that_shape(message: dict[str, Any]) -> None:
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
     validator.validate(message)
-    for wrong in (
-        {**message, "payload": {**message.get("payload", {}), "approved": True}},
-        {**message, "approved": True},
-        {**message, "type": "ask.approve"},
-    ):
+    for wrong in ({**message, "approved": True}, {**message, "type": "ask.approve"}):
         assert not validator.is_valid(wrong)
+    unknown = {**message, "payload": {**message.get("payload", {}), "approved": True}}
+    assert validator.is_valid(unknown) == ignores_unknown_keys(BY_MESSAGE[message["type"]])
+
+
+def ignores_unknown_keys(method: Method) -> bool:
+    """The rule: what every client may send and only reads or manages the connection ignores unknown keys."""
+    return method.who is Who.TOKEN and method.kind in (Kind.READ, Kind.CONNECTION)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=lambda one: one.message)
+def test_unknown_keys_are_ignored_or_refused_by_one_rule(method: Method) -> None:
+    assert method.payload.__struct_config__.forbid_unknown_fields is not ignores_unknown_keys(method)

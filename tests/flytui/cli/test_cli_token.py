@@ -85,3 +85,17 @@ def test_a_list_that_is_broken_is_said_and_admits_nobody(desk: Desk) -> None:
     assert "no client" in listed.stdout
     assert desk.run("token", "new", "other").returncode == 4
     assert kept.read_text() == "nonsense"
+
+
+def test_a_url_is_printed_once_with_a_token_for_nothing_else(desk: Desk) -> None:
+    done = desk.run("token", "url", "tui")
+    address, _, token = done.stdout.strip().partition("?token=")
+    assert (done.returncode, address, token.startswith("flytui_")) == (0, "ws://127.0.0.1:8787/ws", True)
+    assert "flytui serve --tcp does not run" in done.stderr
+    assert token not in done.stderr
+    assert not [path for path in files(desk) if token.encode() in path.read_bytes()]
+    (listed,) = desk.document("token", "list")["tokens"]
+    assert (listed["name"], listed["inUrl"]) == ("tui", True)
+    assert "URL over TCP" in desk.run("token", "list").stdout
+    assert desk.run("token", "url", "tui").returncode == 4
+    assert lines(desk) == [("tui", "made for a URL")]

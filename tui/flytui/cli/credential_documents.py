@@ -13,6 +13,8 @@ class ListedToken(Value, frozen=True, kw_only=True):
     name: str
     created_at: float
     """Unix time, seconds."""
+    in_url: bool = False
+    """Whether it is the token of a URL that a client without headers was given."""
     last_call_at: float | None = None
     """When it last called a tool, according to the latest calls of the log."""
 
@@ -24,7 +26,7 @@ class TokenDocument(Document, frozen=True, kw_only=True, tag="flytui.token/1"):
     outcome: str
     """`listed`, `made`, `revoked` or `refused`."""
     token: str = ""
-    """The new token, which cannot be shown again."""
+    """The new token, or the URL with it, which cannot be shown again."""
     message: str = ""
 
 

@@ -13,10 +13,13 @@ from flytui.cli.output import EXIT_UNKNOWN, clock_time, print_error, print_json,
 if TYPE_CHECKING:
     from flycore.client.remote import RemoteClient
     from flycore.model.approval import Outcome
+    from flycore.model.json import JsonObject
     from flycore.registry.paths import RootPaths
-    from flytui.cli.documents import ListedToken
+    from flytui.cli.credential_documents import ListedToken
 
 EXIT_REFUSED = 4
+DEFAULT_ADDRESS = "ws://127.0.0.1:8787/ws"
+"""The address of `flytui serve --tcp` where the port is free."""
 
 
 @click.group(cls=SummaryGroup, invoke_without_command=True)
@@ -62,6 +65,35 @@ def new(invocation: Invocation, name: str) -> int:
     return 0
 
 
+@token.command("url")
+@click.argument("name")
+@common
+def url(invocation: Invocation, name: str) -> int:
+    """Make a token for the client NAME and print it as a URL, only this once.
+
+    The URL is for a client that cannot send headers, such as Flyflor's: FLYFLOR_WS_URL="$(flytui token url
+    NAME)". Its token opens the WebSocket over TCP on this machine, which flytui serve --tcp serves, and
+    nothing else.
+    """
+    from flycore.offline.tokens import make_token, token_url
+
+    places, made = invocation.places(), make_token()
+    address = _served_address(places)
+    outcome = change_token(places, name, made.digest, in_url=True)
+    if not outcome.accepted:
+        return _print_refusal(invocation, places, outcome.why_not, EXIT_REFUSED)
+    message = f"this URL holds the token of {name}, shown only this once: whoever has it is {name} here"
+    if not address:
+        message += f"; flytui serve --tcp does not run, and serves {DEFAULT_ADDRESS} if the port is free then"
+    found = token_url(address or DEFAULT_ADDRESS, made.token)
+    if invocation.as_json:
+        _print_document(places, "made", token=found, message=message)
+        return 0
+    print_error(message)
+    click.echo(found)
+    return 0
+
+
 @token.command("revoke")
 @click.argument("name")
 @common
@@ -88,7 +120,18 @@ def revoke(invocation: Invocation, name: str) -> int:
     return 0
 
 
-def change_token(places: RootPaths, name: str, digest: str | None) -> Outcome:
+def _served_address(places: RootPaths) -> str:
+    """Return the WebSocket address of the kernel that runs; empty where there is none."""
+    from flytui.cli.kernel_query import query_kernel
+
+    async def read_status(client: RemoteClient) -> tuple[str, ...]:
+        return (await client.status()).listening
+
+    listening = query_kernel(places, read_status) or ()
+    return next((address for address in listening if address.startswith("ws://")), "")
+
+
+def change_token(places: RootPaths, name: str, digest: str | None, *, in_url: bool = False) -> Outcome:
     """Adds the token of that digest for the client, or revokes the client's token if the digest is None.
     The kernel that runs makes the change; without one it is written to the file, under the root's lock.
     Raises RootBusy if a kernel holds the root and does not answer."""
@@ -103,14 +146,17 @@ def change_token(places: RootPaths, name: str, digest: str | None) -> Outcome:
         if digest is None:
             answer = await client.ask_for("token.revoke", {"name": name})
         else:
-            answer = await client.ask_for("token.add", {"name": name, "digest": digest})
+            wanted: JsonObject = {"name": name, "digest": digest, **({"inUrl": True} if in_url else {})}
+            answer = await client.ask_for("token.add", wanted)
         return msgspec.convert(answer, Outcome)
 
     outcome = query_kernel(places, request_change)
     if outcome is not None:
         return outcome
     with hold_root(places, KernelRole.TOKEN) as root:
-        return revoke_token(root, name) if digest is None else add_token(root, name, digest)
+        if digest is None:
+            return revoke_token(root, name)
+        return add_token(root, name, digest, in_url=in_url)
 
 
 def _list_tokens(invocation: Invocation) -> int:
@@ -129,8 +175,16 @@ def _list_tokens(invocation: Invocation) -> int:
     if not shown:
         print_line("no client may connect over TCP or HTTP: flytui token new NAME makes a token for one")
         return 0
-    rows = [(one.name, clock_time(one.created_at), _time_text(one.last_call_at)) for one in shown]
-    print_table(invocation, ("NAME", "CREATED", "LAST CALL"), rows)
+    rows = [
+        (
+            one.name,
+            "URL over TCP" if one.in_url else "header",
+            clock_time(one.created_at),
+            _time_text(one.last_call_at),
+        )
+        for one in shown
+    ]
+    print_table(invocation, ("NAME", "COMES IN", "CREATED", "LAST CALL"), rows)
     return 0
 
 
@@ -141,7 +195,7 @@ def _time_text(moment: float | None) -> str:
 def _listed_tokens(places: RootPaths) -> tuple[ListedToken, ...]:
     from flycore.offline.audit_log import logged_calls
     from flycore.offline.tokens import read_tokens
-    from flytui.cli.documents import ListedToken
+    from flytui.cli.credential_documents import ListedToken
 
     tokens = read_tokens(places).tokens()
     last: dict[str, float] = {}
@@ -151,6 +205,7 @@ def _listed_tokens(places: RootPaths) -> tuple[ListedToken, ...]:
         ListedToken(
             name=one.name,
             created_at=one.created_at,
+            in_url=one.in_url,
             last_call_at=max((last[key] for key in one.keys if key in last), default=None),
         )
         for one in tokens
@@ -158,9 +213,10 @@ def _listed_tokens(places: RootPaths) -> tuple[ListedToken, ...]:
 
 
 def _print_document(places: RootPaths, outcome: str, *, token: str = "", message: str = "") -> None:
-    from flytui.cli.documents import TokenDocument
+    from flytui.cli.credential_documents import TokenDocument
 
-    print_json(TokenDocument(tokens=_listed_tokens(places), outcome=outcome, token=token, message=message))
+    tokens = _listed_tokens(places)
+    print_json(TokenDocument(tokens=tokens, outcome=outcome, token=token, message=message))
 
 
 def _print_refusal(invocation: Invocation, places: RootPaths, why: str, code: int) -> int:
