@@ -19,7 +19,6 @@ from flycore.approval.leases import is_caller_alive
 from flycore.approval.loop_guard import LoopGuard
 from flycore.approval.nested_roots import NestedRoots
 from flycore.approval.queue import ApprovalQueue
-from flycore.approval.quota import Quota
 from flycore.approval.tickets import load_tickets, ticket_writer
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.audit.log import AuditLog
@@ -163,6 +162,7 @@ class _Root:
     blocks: ToolBlockStore
     panic_switch: PanicSwitch
     refresher: StateRefresher
+    quota_events: QuotaEvents
 
     @property
     def limits(self) -> LiveLimits:
@@ -182,7 +182,7 @@ async def _load_root(
     loaded = await anyio.to_thread.run_sync(load_state, environment, blocks, cache, now)
     switch = PanicSwitch(places.state_dir)
     refresher = StateRefresher(loaded, recorder, cache, session, switch.active)
-    return _Root(environment, recorder, session, blocks, switch, refresher)
+    return _Root(environment, recorder, session, blocks, switch, refresher, QuotaEvents(recorder))
 
 
 def _build_parts(
@@ -224,17 +224,8 @@ def _build_parts(
         consoles,
         lambda by: RevocationHistory(permissions, queue.leases, controlled, by),
     )
-    quota_events = QuotaEvents(recorder)
     context = _pipeline_context(
-        root,
-        approver_deps,
-        background,
-        permissions,
-        desktop_control,
-        loops,
-        activity,
-        call_history,
-        quota_events.quota(root.limits),
+        root, approver_deps, background, permissions, desktop_control, loops, activity, call_history
     )
     return KernelParts(
         context=context,
@@ -252,7 +243,7 @@ def _build_parts(
         pairing=ConsolePairing(approver_deps, recorder, holder.role),
         session=root.session,
         loop_watch=loop_watch,
-        quota_events=quota_events,
+        quota_events=root.quota_events,
     )
 
 
@@ -265,7 +256,6 @@ def _pipeline_context(
     loops: LoopGuard,
     activity: ActivityLog,
     call_history: CallHistory,
-    quota: Quota,
 ) -> PipelineContext:
     """Build the dependencies of each step of a call."""
     environment, recorder, state = root.environment, root.recorder, root.refresher.state
@@ -290,7 +280,9 @@ def _pipeline_context(
             consoles.protected_windows,
             permissions.count_rules,
         ),
-        admission=AdmissionContext(environment.places.app_root, switch.active, loops, quota),
+        admission=AdmissionContext(
+            environment.places.app_root, switch.active, loops, root.quota_events.quota(root.limits)
+        ),
         ask=AskContext(
             environment.places.app_root,
             clock,
