@@ -78,6 +78,16 @@ def proposed_permissions(entry: SidecarEntry) -> JsonObject:
     return _united(entry.tool_names)
 
 
+def with_permissions(entry: JsonObject) -> JsonObject:
+    """Return an entry, as JSON, that names a dialect and declares no permissions but secrets, with those that
+    flytui's own programs need for its tools; every other entry as it is."""
+    declared, tools = entry.get("permissions", {}), entry.get("tools")
+    if "dialect" not in entry or not isinstance(declared, dict) or not declared.keys() <= {"secrets"}:
+        return entry
+    names = tuple(tool for tool in tools if isinstance(tool, str)) if isinstance(tools, list) else ()
+    return {**entry, "permissions": {**_united(names), **declared}}
+
+
 def undeclared_permissions(entries: Iterable[SidecarEntry]) -> tuple[Diagnostic, ...]:
     """Return a finding for each valid entry that starts a program and has no key `permissions`."""
     return tuple(

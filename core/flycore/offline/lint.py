@@ -28,7 +28,7 @@ KINDS = tuple(source.kind for source in lint_sources())
 _SETTINGS = "settings"
 """The kind of a file that nothing tells."""
 _EXECUTABLES = "executables"
-_FOREIGN_FOLDERS = frozenset((".glee", ".ybs", ".gibson"))
+_FOREIGN_FOLDERS = frozenset((".glee", ".ybs", ".gibson", ".flyflor"))
 
 
 class LintResult(NamedTuple):

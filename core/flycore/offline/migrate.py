@@ -13,8 +13,9 @@ from typing import NamedTuple
 import msgspec
 
 from flycore.catalog.builtin import KNOWN
+from flycore.catalog.proposed_entries import with_permissions
 from flycore.discovery.other_systems.model import Migration, OtherSystem, texts_of
-from flycore.discovery.other_systems.table import SYSTEMS
+from flycore.discovery.other_systems.table import MIGRATED
 from flycore.discovery.scan import SearchRoots, search_roots
 from flycore.discovery.secret_detection import secret_value
 from flycore.model.diagnostics import Severity
@@ -27,7 +28,6 @@ from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.jsonc.spans import scan
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.paths import (
-    LEGACY_REGISTRY_FILE,
     MANIFEST_FILE,
     MANIFESTS_DIR,
     REGISTRY_FILE,
@@ -37,7 +37,7 @@ from flycore.registry.paths import (
 from flycore.registry.read_file import read_text
 from flysafe.atomic import create_beneath, replace_beneath
 
-SYSTEM_NAMES = tuple(system.name for system in SYSTEMS)
+SYSTEM_NAMES = tuple(system.name for system in MIGRATED)
 SEARCH_PATHS = "/externalTools/searchPaths"
 _SECRET = "a value looks like a secret, which is not copied"  # noqa: S105 - a sentence
 
@@ -62,9 +62,14 @@ def plan_migration(
     """Return the plan for the systems of these names. Raises nothing for the contents of a file."""
     roots = search_roots(places, environ)
     target = _Targets(places)
-    for system in SYSTEMS:
-        if system.name in names:
-            target.add(_collected(system, roots, places))
+    collected = [_collected(system, roots, places) for system in MIGRATED]
+    for found in collected:
+        if found.system in names:
+            target.add(found)
+    for found in collected:
+        # A registry that takes the place of Flyflor's older one must have the entries of that one.
+        if found.needs_registry and found.system not in names and target.writes_registry:
+            target.add(found)
     return MigrationPlan(tuple(target.lines), tuple(target.changes()))
 
 
@@ -83,9 +88,6 @@ class _Targets:
         self.lines: list[MigrationLine] = []
         self._before: dict[str, str | None] = {}
         self._after: dict[str, str] = {}
-        absent = self._now(REGISTRY_FILE) is None and not self._unreadable(REGISTRY_FILE)
-        legacy = absent and self._now(LEGACY_REGISTRY_FILE) is not None
-        self._registry = LEGACY_REGISTRY_FILE if legacy else REGISTRY_FILE
 
     def add(self, found: Migration) -> None:
         """Add what one system contributes."""
@@ -96,8 +98,15 @@ class _Targets:
             self._config(pointer, value, line)
         for sidecar, entry, line in found.entries:
             self._entry(sidecar, entry, line)
+        for sidecar, keys, line in found.additions:
+            self._addition(sidecar, keys, line)
         for name, text, line in found.manifests:
             self._manifest(name, text, line)
+
+    @property
+    def writes_registry(self) -> bool:
+        """Whether the registry gets another text."""
+        return REGISTRY_FILE in self._after
 
     def changes(self) -> Iterator[MigratedFile]:
         """Yield the files that differ, each with its difference."""
@@ -146,28 +155,42 @@ class _Targets:
             self._say(line)
 
     def _entry(self, sidecar: str, entry: JsonObject, line: MigrationLine) -> None:
-        text = self._now(self._registry)
-        why_not = self._unreadable(self._registry) or (_SECRET if _holds_secret(entry) else "")
+        text = self._now(REGISTRY_FILE)
+        entry = with_permissions(entry)
+        why_not = self._unreadable(REGISTRY_FILE) or (_SECRET if _holds_secret(entry) else "")
         why_not = why_not or _entry_fault(sidecar, entry)
-        line = msgspec.structs.replace(line, target=self._registry)
+        line = msgspec.structs.replace(line, target=REGISTRY_FILE)
         if why_not:
             self._say(line, Verdict.CANNOT, why_not)
             return
         present = _entry_of(text, sidecar)
         if present is not None:
             verdict = Verdict.PRESENT if _same_program(present, entry) else Verdict.CANNOT
-            other = f"{self._registry} already has another entry {sidecar}"
+            other = f"{REGISTRY_FILE} already has another entry {sidecar}"
             self._say(line, verdict, "" if verdict is Verdict.PRESENT else other)
             return
         made = (
             EntryEdit(text=first_registry(sidecar, entry))
             if text is None
-            else add_to_text(text, sidecar, entry, self._registry)
+            else add_to_text(text, sidecar, entry, REGISTRY_FILE)
         )
         if made.why_not:
             self._say(line, Verdict.CANNOT, made.why_not)
             return
-        self._after[self._registry] = made.text
+        self._after[REGISTRY_FILE] = made.text
+        self._say(line)
+
+    def _addition(self, sidecar: str, keys: JsonObject, line: MigrationLine) -> None:
+        """Add keys to an entry that the registry has."""
+        text = self._now(REGISTRY_FILE) or ""
+        entry = _entry_of(text, sidecar)
+        wanted = with_permissions({**(entry or {}), **keys})
+        fault = _entry_fault(sidecar, wanted)
+        made = "" if fault else with_keys(text, sidecar, wanted)
+        if not made:
+            self._say(line, Verdict.CANNOT, fault or f"{REGISTRY_FILE} cannot be edited: correct it first")
+            return
+        self._after[REGISTRY_FILE] = made
         self._say(line)
 
     def _manifest(self, name: str, text: str, line: MigrationLine) -> None:
@@ -216,6 +239,25 @@ def _entry_of(text: str | None, sidecar: str) -> JsonObject | None:
 def _same_program(present: JsonObject, wanted: JsonObject) -> bool:
     """Return whether both entries start the same. A person may have changed the rest since."""
     return all(present.get(key) == wanted.get(key) for key in ("command", "args", "kind"))
+
+
+def with_keys(text: str, sidecar: str, wanted: JsonObject) -> str:
+    """Return the text of a registry in which an entry has the keys of `wanted` that it lacks; empty where it
+    cannot be edited without another change."""
+    value, problem = parse_jsonc(text, REGISTRY_FILE)
+    if problem is not None or not isinstance(value, dict) or scan(text).duplicates:
+        return ""
+    entry, sidecars = _entry_of(text, sidecar) or {}, value["sidecars"]
+    pointer = pointer_join("/sidecars", sidecar)
+    for key in wanted.keys() - entry.keys():
+        entry = {**entry, key: wanted[key]}
+        sidecars = {**sidecars, sidecar: entry} if isinstance(sidecars, dict) else sidecars
+        changes = insert_last(scan(text), pointer, wanted[key], key=key, one_line=100)
+        made = edited(text, changes, {**value, "sidecars": sidecars})
+        if made is None:
+            return ""
+        text = made
+    return text
 
 
 def with_setting(text: str | None, pointer: str, value: Json) -> EntryEdit:

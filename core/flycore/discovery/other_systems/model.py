@@ -104,6 +104,10 @@ class Migration:
     settings: list[tuple[str, Json, MigrationLine]] = field(default_factory=list)
     """Values of `tools/config.jsonc`: JSON pointer, value, and the line about it."""
     entries: list[tuple[str, JsonObject, MigrationLine]] = field(default_factory=list)
+    additions: list[tuple[str, JsonObject, MigrationLine]] = field(default_factory=list)
+    """Keys that an entry of the project's registry gets, by its id."""
+    needs_registry: bool = False
+    """Whether a registry that is written takes the place of an older one, whose entries are in `entries`."""
     manifests: list[tuple[str, str, MigrationLine]] = field(default_factory=list)
     """Tool manifests: name, text, and the line about it."""
 

@@ -31,6 +31,7 @@ KINDS = (
     "skills",
     "plugins",
     "mcp-servers",
+    "flyflor",
     "ybs",
     "gibson",
     "glee",

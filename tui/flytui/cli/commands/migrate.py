@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 EXIT_NOT_ASKED = 4
 EXIT_REFUSED = 5
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-SYSTEMS = ("ybs", "gibson", "glee")
+SYSTEMS = ("flyflor", "ybs", "gibson", "glee", "clients")
 """The names in the table of systems, which is imported only when the command runs. A test compares them."""
 
 
@@ -37,7 +37,7 @@ SYSTEMS = ("ybs", "gibson", "glee")
 @click.option("--apply", is_flag=True, help="Write the difference without asking.")
 @common
 def migrate(invocation: Invocation, path: Path | None, systems: tuple[str, ...], apply: bool) -> int:
-    """Carry over what YBS, Gibson or Glee left in the root, or in the folder PATH.
+    """Carry over what Flyflor, YBS, Gibson, Glee or MCP clients left in the root, or in the folder PATH.
 
     Prints a line for each thing and the difference of each file, and asks before it writes. It starts
     nothing, trusts nothing, copies no secrets, and leaves the files of the other system as they are.
