@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import sys
 from pathlib import Path
 
@@ -214,6 +215,30 @@ def test_probe_without_xdotool_names_the_package(starter, bare_desktop, tmp_path
         assert "install xdotool" in tools[tool]["remedy"]
     done = starter.call("computer.native", "computer.window", {"action": "list"}, env=env)
     assert (done.answer["code"], "install xdotool" in done.answer["remedy"]) == ("unavailable", True)
+
+
+@pytest.mark.parametrize("acts", [True, False])
+def test_wmctrl_gives_a_window_the_focus_where_xdotool_is_not_installed(
+    starter, bare_desktop, tmp_path: Path, acts: bool
+) -> None:
+    # It is spoken to as wmctrl is: -i -a NUMBER. The second one answers success and does nothing.
+    does = f'exec {shutil.which("xdotool")} windowfocus "$3"' if acts else "exit 0"
+    stand_in = tmp_path / "wmctrl"
+    stand_in.write_text(f'#!/bin/sh\ntest "$1 $2" = "-i -a" || exit 9\n{does}\n')
+    stand_in.chmod(0o755)
+    env = bare_desktop.env | {"PATH": str(tmp_path)}
+    bare_desktop.recorder("one", "+0+0")
+    bare_desktop.recorder("two", "+300+0")
+    listed = starter.call("computer.native", "computer.window", {"action": "list"}, env=env)
+    (other,) = [window for window in listed.answer["windows"] if window["title"] == "one"]
+    asked = {"action": "focus", "window": str(other["id"])}
+    done = starter.call("computer.native", "computer.window", asked, env=env)
+    if acts:
+        assert (done.answer["ok"], done.answer["window"]["focused"]) == (True, True)
+        listed = starter.call("computer.native", "computer.window", {"action": "list"}, env=env)
+        assert [one["title"] for one in listed.answer["windows"] if one["focused"]] == ["one"]
+    else:
+        assert (done.answer["ok"], done.answer["code"]) == (False, "focus-failed")
 
 
 @pytest.mark.parametrize("tool", ["mouse", "keyboard"])

@@ -89,6 +89,7 @@ PLAYED = {
     "/brave": _brave,
     "/tavily": _tavily,
     "/generic": _generic,
+    "/array": lambda talk: talk.json([{**row, "rank": 1} for row in WANTED]),
     "/away": _leads_away,
     "/broken": lambda talk: talk.answer(b"<html>", content_type="text/html"),
     "/deep": lambda talk: talk.answer(b"[" * 200_000, content_type="application/json"),
@@ -146,6 +147,11 @@ def test_a_provider_of_one_s_own(search, web: Web) -> None:
     answer = search(provider)
     assert answer["results"] == [{"title": "First & best", "url": "https://one.example/", "snippet": "x"}]
     assert web.asked[0].header("X-Key") == f"k {KEY}"
+
+
+def test_a_provider_may_answer_the_list_itself(search, web: Web) -> None:
+    provider = {"name": "plain", "url": f"{web.url}/array?q={{query}}"}
+    assert search(provider)["results"] == WANTED
 
 
 def test_no_more_than_was_asked_for(search, web: Web) -> None:

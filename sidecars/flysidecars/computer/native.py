@@ -74,10 +74,10 @@ def window(call: Call) -> JsonObject:
 def _x11_windows(call: Call, action: str) -> JsonObject:
     from flysidecars.computer.x11.target import resolve_target
     from flysidecars.computer.x11.windows import Display, window_row
-    from flysidecars.computer.x11.xdotool import require_xdotool
+    from flysidecars.computer.x11.xdotool import require_window_program
 
     with Display() as display:
-        require_xdotool()
+        require_window_program()
         if action == "focus":
             target = resolve_target(call, display)
             target.focus(raise_window=True)

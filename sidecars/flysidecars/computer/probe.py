@@ -39,16 +39,17 @@ def tool_states(question: Probe) -> JsonObject:
 
 
 def _on_x11(question: Probe) -> JsonObject:
-    from flysidecars.computer.x11.xdotool import require_desktop, require_xdotool
+    from flysidecars.computer.x11.xdotool import require_desktop, require_window_program, require_xdotool
 
     require_desktop()
     tools: JsonObject = {"screen.screenshot": healthy()}
     try:
+        require_window_program()
+        tools["computer.window"] = healthy()
         require_xdotool()
     except Unavailable as missing:
         lost = unavailable(missing.message, missing.remedy)
-        return {**tools, "computer.window": lost, **dict.fromkeys(_DELEGATED, lost)}
-    tools["computer.window"] = healthy()
+        return {"computer.window": lost, **tools, **dict.fromkeys(_DELEGATED, lost)}
     for tool, name in _DELEGATED.items():
         tools[tool] = _delegated_state(question, name, healthy(), no_delegate(name))
     return tools
@@ -96,13 +97,14 @@ def _xwayland_state() -> JsonObject:
 
 
 def require_xwayland() -> None:
-    """Raise `Unavailable` unless an X server runs inside the Wayland session and xdotool is installed."""
-    from flysidecars.computer.x11.xdotool import require_desktop, require_xdotool
+    """Raise `Unavailable` unless an X server runs inside the Wayland session, and xdotool or wmctrl is
+    installed."""
+    from flysidecars.computer.x11.xdotool import require_desktop, require_window_program
 
     if not has_x11():
         raise Unavailable(*NO_WINDOWS)
     require_desktop()
-    require_xdotool()
+    require_window_program()
 
 
 def require_input_session(config: JsonObject) -> None:

@@ -89,7 +89,8 @@ class SearchProvider:
         """The results as `{title, url, snippet}`. Raises `ValueError` if the answer does not have the form
         that `result_path` and `fields` describe."""
         found: object = json.loads(text)
-        for key in self.result_path:
+        # An answer that is the list itself has no path to it, whatever path the provider has by default.
+        for key in () if isinstance(found, list) else self.result_path:
             found = found.get(key) if isinstance(found, dict) else None
         rows = (self._row(item) for item in _result_list(found))
         return [row for row in rows if row is not None][:count]

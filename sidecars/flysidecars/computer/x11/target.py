@@ -12,7 +12,8 @@ from flysidecars.computer.x11.windows import (
     protected_windows,
     window_brief,
 )
-from flysidecars.computer.x11.xdotool import xdotool
+from flysidecars.computer.x11.xdotool import activate_by_manager, xdotool
+from flysidecars.run_program import find_program
 from flysidecars.sdk import Call, InvalidInput, JsonObject, ToolFailed
 
 FOCUS_WAIT_S = 1.0
@@ -45,8 +46,12 @@ class TargetWindow:
             return
         # Through the window manager first. Without one, or if it has just died, this fails or does nothing,
         # and the X server itself has to do it.
-        if xdotool("windowactivate", number).ok and self._wait_for_focus():
+        if activate_by_manager(number) and self._wait_for_focus():
             return
+        if find_program("xdotool") is None:  # wmctrl speaks to a window manager only
+            raise ToolFailed(
+                "focus-failed", "the window does not take the focus", window=window_brief(self.window)
+            )
         if raise_window:
             xdotool("windowraise", number)
         xdotool("windowfocus", number)

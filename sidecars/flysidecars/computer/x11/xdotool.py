@@ -38,3 +38,17 @@ def require_xdotool() -> None:
     """Raise `Unavailable` unless xdotool is on PATH."""
     if find_program("xdotool") is None:
         raise Unavailable("xdotool is not installed", REMEDY)
+
+
+def require_window_program() -> None:
+    """Raise `Unavailable` unless a program that gives windows the focus is on PATH: xdotool or wmctrl."""
+    if find_program("wmctrl") is None:
+        require_xdotool()
+
+
+def activate_by_manager(number: str) -> bool:
+    """Ask the window manager to give the window the focus, by wmctrl where xdotool is not installed. Return
+    whether that program did."""
+    if find_program("xdotool") is not None or find_program("wmctrl") is None:
+        return xdotool("windowactivate", number).ok
+    return run_input_program("wmctrl", REMEDY, ("-i", "-a", number), b"", _VARIABLES).ok
