@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 
 import msgspec
 
@@ -96,6 +97,8 @@ class CatalogFacts:
     """What stands for the entries of the kernel's own tools, by tool."""
     described: tuple[Described, ...] = ()
     """Kits, skills, plugins and servers, as their files describe them."""
+    hide_degraded: tuple[str, ...] = ()
+    """Patterns of tools that agents are not shown while they are degraded."""
     registry_file: str = ""
     """The project's registry, relative to the app root; empty where there is none."""
 
@@ -151,11 +154,19 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
         version=facts.version,
         app_root=facts.registry.app_root,
         sidecars=tuple(sidecars),
-        capabilities=tuple(views[name] for name in sorted(views)),
+        capabilities=tuple(_hidden_where_degraded(views[name], facts) for name in sorted(views)),
         diagnostics=facts.registry.diagnostics,
         described=resolve_bindings(facts.described, views, facts.registry),
         built_at=facts.now,
     )
+
+
+def _hidden_where_degraded(view: CapabilityView, facts: CatalogFacts) -> CapabilityView:
+    """Return the tool, hidden from agents where it is degraded and the settings name it."""
+    degraded = view.stability.effective is Effective.DEGRADED
+    if not degraded or not any(fnmatchcase(view.capability.name, one) for one in facts.hide_degraded):
+        return view
+    return msgspec.structs.replace(view, hidden=True)
 
 
 def _source(entry: SidecarEntry) -> str:

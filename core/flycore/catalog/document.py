@@ -69,8 +69,8 @@ def names_in(catalog: Catalog, kinds: Sequence[str]) -> list[str]:
 
 
 def visible_catalog(catalog: Catalog) -> tuple[CapabilityView, ...]:
-    """Return the tools that agents are shown: those that are available or degraded."""
-    return tuple(view for view in catalog.capabilities if view.stability.effective.usable)
+    """Return the tools that agents are shown: those that are available, or degraded and not hidden."""
+    return tuple(view for view in catalog.capabilities if view.stability.effective.usable and not view.hidden)
 
 
 @cache

@@ -70,6 +70,7 @@ class _ReadView(Value, frozen=True, kw_only=True):
     stability: msgspec.Raw
     decision: str = ""
     because: str = ""
+    hidden: bool = False
 
 
 def _catalog_in(payload: msgspec.Raw) -> Catalog:
@@ -91,6 +92,7 @@ def _catalog_in(payload: msgspec.Raw) -> Catalog:
                 stability=stability,
                 decision=view.decision,
                 because=view.because,
+                hidden=view.hidden,
             )
         )
     catalog = msgspec.json.decode(msgspec.json.encode(parts), type=Catalog)

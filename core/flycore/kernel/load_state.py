@@ -299,6 +299,7 @@ def _catalog_facts(
         exceeded=_exceeded(registry, files),
         minimum=files.settings.sandbox_minimum,
         machine=_machine(environment),
+        hide_degraded=files.settings.hide_degraded,
         registry_file=declared_in(environment.places, registry),
         least={**confinement.least, **builtin.least},
         level_remedies=confinement.remedies,

@@ -128,6 +128,8 @@ class CapabilityView(Value, frozen=True, kw_only=True):
     """Policy's decision before an input is known: `allow`, `ask` or `deny`."""
     because: str = ""
     """The rules of that decision, each with its place, `file:line` or `default`; for people."""
+    hidden: bool = False
+    """Whether agents are not shown it, because it is degraded and the person's settings hide it then."""
 
 
 class Catalog(Value, frozen=True, kw_only=True):

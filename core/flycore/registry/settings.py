@@ -88,6 +88,13 @@ def argument_list(value: Json) -> tuple[str, ...]:
     return tuple(str(word) for word in words)
 
 
+def tool_patterns(value: Json) -> tuple[str, ...]:
+    """Return patterns of tool names. Raises SettingError."""
+    if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
+        raise SettingError("must be a list of tool names, in which * stands for anything")
+    return tuple(str(item) for item in value)
+
+
 T = TypeVar("T")
 COLOURS = ("auto", "24-bit", "256", "16")
 """How many colours the console draws: what the terminal promises, or one of these."""
@@ -146,6 +153,8 @@ class Settings(Value, frozen=True, kw_only=True):
     """How many colours the console draws."""
     pictures: str = "auto"
     """How the console draws pictures."""
+    hide_degraded: tuple[str, ...] = ()
+    """`agents.hideDegraded`: patterns of tools that agents are not shown while they are degraded."""
     agent_reads: bool = True
     """`agents.readOnly`: whether commands and reads of coding agents that only read within the project folder
     need nobody."""
@@ -239,6 +248,7 @@ class _Reader:
             keys=self.table(value, "/keys", text),
             theme=self.take(value, "/theme", text, ""),
             agent_reads=self.agent_reads(value, sections["agents"]),
+            hide_degraded=self.take(sections["agents"], "/agents/hideDegraded", tool_patterns, ()),
             colours=self.take(value, "/colours", one_word_of(*COLOURS), "auto"),
             pictures=self.take(value, "/pictures", one_word_of(*PICTURES), "auto"),
         )
@@ -326,7 +336,7 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
     "quota": ("callsPerMinute", "askedPerMinute", "running", "highRiskPerSession"),
     "sandbox": ("minimum", "network"),
     "audit": ("outputs",),
-    "agents": ("readOnly",),
+    "agents": ("readOnly", "hideDegraded"),
     "security": ("max_permissions",),
     "notify": ("command",),
 }

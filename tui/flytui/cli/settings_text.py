@@ -30,6 +30,7 @@ POINTERS = {
     "keys": "/keys",
     "theme": "/theme",
     "agent_reads": "/agents/readOnly",
+    "hide_degraded": "/agents/hideDegraded",
     "colours": "/colours",
     "pictures": "/pictures",
 }

@@ -99,8 +99,9 @@ def tool_list_of(
 
 
 def is_visible(view: CapabilityView) -> bool:
-    """Return whether agents see the capability: it works, and policy does not deny it for every input."""
-    return view.stability.effective in _USABLE and view.decision != Decision.DENY
+    """Return whether agents see the capability: it works, policy does not deny it for every input, and the
+    settings do not hide it."""
+    return view.stability.effective in _USABLE and view.decision != Decision.DENY and not view.hidden
 
 
 def tool_of(tool_list: ToolList, view: CapabilityView) -> Tool:
