@@ -58,7 +58,7 @@ def serving() -> Iterator[Site]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             site.asked.append(self.path)
-            if self.path == "/never":
+            if self.path.partition("?")[0] == "/never":
                 site.held.wait(PATIENCE)
             text = site.pages.get(self.path, f"<title>{self.path}</title>You are at {self.path}")
             kind = "application/zip" if self.path.endswith(".zip") else "text/html; charset=utf-8"

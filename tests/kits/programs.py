@@ -17,6 +17,8 @@ CLIENT_MODULES = NODE_MODULES.parents[1] / "clients" / "node_modules"
 """What `tests/clients/install.sh` installs."""
 PYTHON_SERVERS = NODE_MODULES.with_name("python")
 """The virtual environment with MCP servers in Python, which it makes as well."""
+SQLITE_SERVER = NODE_MODULES.with_name("python-sqlite")
+"""The virtual environment of the one server that needs the first generation of the SDK."""
 
 
 def needs(*programs: str) -> None:

@@ -125,9 +125,12 @@ class ToolResult(Value, frozen=True, kw_only=True):
     """The text of an MCP server's answer, which agents get as it is; None for every other tool."""
     structured: bool = True
     """Whether the tool gave a structured output. Where it gave only text, the output was made from that."""
-    resources: tuple[JsonObject, ...] = ()
-    """Links to resources and resources of text in an MCP server's answer, as the server sent them: content
-    blocks of MCP. Binary resources are artifacts."""
+    content: tuple[JsonObject, ...] = ()
+    """The content blocks of an MCP server's answer, as the server sent them, also of one that is an error.
+    Base64 is an artifact of the call: in place of it, a block has the field `artifact`, the number of it from
+    0. Empty where the answer is only `text`."""
+    meta: JsonObject = {}
+    """The `_meta` of an MCP server's answer."""
     error: CallError | None = None
     artifacts: tuple[Artifact, ...] = ()
     duration_ms: int = 0

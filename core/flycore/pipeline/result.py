@@ -62,7 +62,8 @@ def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult
         output=masks.json(outcome.output) if outcome.status is Status.SUCCESS else None,
         text=None if outcome.text is None else masks.text(outcome.text),
         structured=outcome.structured,
-        resources=tuple(_masked_block(block, masks) for block in outcome.resources),
+        content=tuple(_masked_object(block, masks) for block in outcome.content),
+        meta=_masked_object(outcome.meta, masks),
         error=error,
         artifacts=tuple(_masked(artifact, masks) for artifact in outcome.artifacts),
         duration_ms=outcome.duration_ms,
@@ -75,8 +76,8 @@ def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult
     )
 
 
-def _masked_block(block: JsonObject, masks: Masks) -> JsonObject:
-    masked = masks.json(block)
+def _masked_object(value: JsonObject, masks: Masks) -> JsonObject:
+    masked = masks.json(value)
     return masked if isinstance(masked, dict) else {}
 
 

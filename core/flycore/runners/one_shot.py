@@ -103,7 +103,8 @@ class RunOutcome:
     output: Json = None
     text: str | None = None
     structured: bool = True
-    resources: tuple[JsonObject, ...] = ()
+    content: tuple[JsonObject, ...] = ()
+    meta: JsonObject = field(default_factory=dict)
     artifacts: tuple[Artifact, ...] = ()
     exit_code: int | None = None
     stderr_tail: str = ""

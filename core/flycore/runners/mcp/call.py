@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from flycore.model.enums import Code, Level, Status
+from flycore.model.json import JsonObject, canonical_json
 from flycore.model.large_values import LARGE_BYTES, is_large, run_aside
 from flycore.runners.mcp.results import LONGEST_ERROR, outcome_of_result
 from flycore.runners.mcp.transport import McpTransport
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 
 REFUSED = "input-required"
 """`details.code` where the server asks for something that only a person could answer."""
+RPC_ERROR = "mcp-error"
+"""`details.code` where the server answered with an error of the protocol; `rpcCode` is the server's number,
+`rpcData` what it added, and the message its words."""
 CALL_NOT_CANCELLED = "did not end a cancelled call"
 """The `fault` of a transport whose server was ended for that reason."""
 GOES_ON = (
@@ -158,8 +162,17 @@ async def _error(link: McpTransport, error: Any) -> RunOutcome:
         code=Code.FAILED,
         message=str(error.message)[:LONGEST_ERROR] or "the server answered with an error",
         hint="it may have acted in part" if error.code == CONNECTION_CLOSED else "",
-        details={"code": "mcp-error", "rpcCode": error.code},
+        details={"code": RPC_ERROR, "rpcCode": error.code, **_error_data(error)},
     )
+
+
+def _error_data(error: Any) -> JsonObject:
+    """What the server added to its error, where that is small and JSON."""
+    try:
+        fits = error.data is not None and len(canonical_json(error.data)) <= LONGEST_ERROR
+    except (ValueError, TypeError, RecursionError):
+        fits = False
+    return {"rpcData": error.data} if fits else {}
 
 
 def crash_outcome(how: str, exit_code: int | None) -> RunOutcome:

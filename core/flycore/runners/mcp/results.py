@@ -23,6 +23,7 @@ LONGEST_ERROR = 4_000
 """How many characters of a tool's own error go into the message."""
 MOST_WARNINGS = 20
 """How many parts that were left out get a warning of their own."""
+_PROTOCOL_META = "io.modelcontextprotocol/"
 _TYPE = re.compile(r"[a-z]{1,16}/[a-z0-9.+-]{1,64}")
 _ENDINGS = {
     "image/png": "png",
@@ -38,8 +39,8 @@ _ENDINGS = {
 
 
 def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome:
-    """The outcome of a call with this answer. Files in the answer are written to `job.artifact_dir`; output
-    and files together have at most `job.max_output_bytes`."""
+    """The outcome of a call with this answer. Files in the answer are written to `job.artifact_dir`; what was
+    sent, files included, has at most `job.max_output_bytes`."""
     read = _Contents(job)
     for block in result.content:
         read.take(block)
@@ -50,9 +51,11 @@ def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome
     # every other tool.
     text = None if structured and not read.texts else "\n".join(read.texts)
     try:
-        size = len(canonical_json(output)) + len(canonical_json(list(read.blocks))) + read.bytes
-        if structured and text is not None:
-            size += len(text.encode())
+        # Where there is no structured content, the output is made from the blocks, which are counted once.
+        sizes = [len(canonical_json(output)), len(canonical_json(list(read.blocks)))]
+        size = (sum(sizes) if structured else max(sizes)) + read.bytes
+        meta = _meta_of(result)
+        canonical_json(meta)
     except (ValueError, TypeError, RecursionError):
         return RunOutcome(
             status=Status.FAILED,
@@ -72,6 +75,8 @@ def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome
             code=Code.FAILED,
             message="\n".join(read.texts)[:LONGEST_ERROR] or "the tool reported an error without a reason",
             details=details,
+            content=tuple(read.blocks),
+            meta=meta,
             artifacts=tuple(read.artifacts),
             warnings=warnings,
         )
@@ -80,7 +85,8 @@ def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome
         output=output,
         text=text,
         structured=structured,
-        resources=tuple(read.blocks),
+        content=() if _is_only_text(read.blocks) else tuple(read.blocks),
+        meta=meta,
         artifacts=tuple(read.artifacts),
         warnings=warnings,
     )
@@ -128,9 +134,21 @@ def _object(text: str) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def _as_sent(block: Any) -> JsonObject:
-    sent: JsonObject = block.model_dump(mode="json", by_alias=True, exclude_none=True)
+def _as_sent(value: Any, **left_out: Any) -> JsonObject:
+    sent: JsonObject = value.model_dump(mode="json", by_alias=True, exclude_none=True, **left_out)
     return sent
+
+
+def _meta_of(result: CallToolResult) -> JsonObject:
+    # The protocol's own keys are about this connection, such as the name of the server.
+    return {key: value for key, value in (result.meta or {}).items() if not key.startswith(_PROTOCOL_META)}
+
+
+def _is_only_text(blocks: list[JsonObject]) -> bool:
+    """Whether the text alone says all that was sent."""
+    if not blocks:
+        return True
+    return len(blocks) == 1 and blocks[0].keys() == {"type", "text"} and blocks[0]["text"] != ""
 
 
 class _Contents:
@@ -142,7 +160,7 @@ class _Contents:
         self.linked: list[Json] = []
         """Links and resources of text, as they become a part of the output."""
         self.blocks: list[JsonObject] = []
-        """The same as the server sent them."""
+        """Every block as the server sent it, with the number of its artifact in place of its base64."""
         self.artifacts: list[Artifact] = []
         self.warnings: list[str] = []
         self.bytes = 0
@@ -155,8 +173,11 @@ class _Contents:
         match block.type:
             case "text":
                 self.texts.append(block.text)
+                self.blocks.append(_as_sent(block))
             case "image" | "audio":
-                self._file(block.type, block.data, block.mime_type)
+                number = self._file(block.type, block.data, block.mime_type)
+                if number is not None:
+                    self.blocks.append({**_as_sent(block, exclude={"data"}), "artifact": number})
             case "resource_link":
                 self.linked.append({"uri": str(block.uri), "name": block.name})
                 self.blocks.append(_as_sent(block))
@@ -181,22 +202,26 @@ class _Contents:
         if (text := getattr(resource, "text", None)) is not None:
             self.linked.append({"uri": uri, "text": text})
             self.blocks.append(_as_sent(block))
-        else:
-            self._file("resource", resource.blob, resource.mime_type or "")
+            return
+        number = self._file("resource", resource.blob, resource.mime_type or "")
+        if number is not None:
+            sent = _as_sent(block, exclude={"resource": {"blob"}})
+            self.blocks.append({**sent, "artifact": number})
 
-    def _file(self, kind: str, data: str, mime_type: str) -> None:
+    def _file(self, kind: str, data: str, mime_type: str) -> int | None:
+        """Write the data into a file. Return the number of its artifact; None where it was left out."""
         if len(self.artifacts) >= MAX_ARTIFACTS or self.over:
             self.over = True
-            return
+            return None
         try:
             content = base64.b64decode(data, validate=True)
         except (binascii.Error, ValueError):
             self._leave_out(f"a part of the answer, {kind}, cannot be decoded and was left out")
-            return
+            return None
         self.bytes += len(content)
         if self.bytes > self._most:
             self.over = True
-            return
+            return None
         # Name and type are ours: what the server writes there never becomes a part of a path.
         mime_type = mime_type if _TYPE.fullmatch(mime_type) else "application/octet-stream"
         path = os.path.join(
@@ -207,5 +232,6 @@ class _Contents:
                 file.write(content)
         except OSError as error:
             self._leave_out(f"a part of the answer, {kind}, could not be written: {error.strerror}")
-            return
+            return None
         self.artifacts.append(Artifact(path=path, mime_type=mime_type, bytes=len(content)))
+        return len(self.artifacts) - 1

@@ -81,6 +81,8 @@ class McpSession:
         self._listing: McpToolList | None = None
         self._relist, self._retry = anyio.Event(), anyio.Event()
         self._connected = anyio.Event()
+        self._lost = anyio.Event()
+        """Set when the present connection, or the attempt to make one, has ended."""
         self.settled = anyio.Event()
         """Set once the first attempt to connect has succeeded or failed."""
         self._places: anyio.Semaphore | None = None
@@ -147,8 +149,11 @@ class McpSession:
         # is ended, and `run` starts the present one.
         if self._started is not None and not self._started.is_for(asked):
             self._again = True
+            lost = self._lost
             self._started.link.abort("was another program")
-            await self._started.link.closed.wait()
+            # The transport is closed a moment before the session knows it, and would be used once more.
+            with anyio.move_on_after(WAIT_S):
+                await lost.wait()
         if self._client is None:
             with anyio.move_on_after(min(WAIT_S, job.timeout_ms / 1000)):
                 await self._connected.wait()
@@ -287,6 +292,8 @@ class McpSession:
 
     def _on_lost(self) -> None:
         self._client = self._started = self._listing = None
+        self._lost.set()
+        self._lost = anyio.Event()
         self._connected = anyio.Event()
         self._listed.set()
         self._listed = anyio.Event()

@@ -25,6 +25,7 @@ from flycore.model.errors import ConnectionLost, FlyError
 from flycore.model.json import JsonObject, StrictJsonError, canonical_json, read_strict
 from flycore.model.large_values import is_large, run_aside
 from flycore.rpc.methods import Client
+from flycore.runners.mcp.call import RPC_ERROR
 from flycore.server.mcp import names
 from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.person_wait import PersonWait
@@ -82,6 +83,7 @@ class ToolRequests:
             result = await self._run(ctx, tool_list, params.name, params.arguments or {})
             if _is_unknown(result, tool_list):
                 raise MCPError(INVALID_PARAMS, unknown_tool(tool_list, params.name))
+            raise_server_error(result)
             return await self._answer(tool_list, result)
         except StrictJsonError as problem:
             return tool_error(Code.INVALID_INPUT, f"the input {problem.reason}")
@@ -157,6 +159,14 @@ class ToolRequests:
             # Before the answer: a client that reads the list again then takes this answer as it is.
             await self._current_tools.drop_output_schema(capability)
         return answer
+
+
+def raise_server_error(result: ToolResult) -> None:
+    """Raise MCPError where an MCP server answered the call with an error of the protocol, as it sent it."""
+    details = result.error.details if result.error is not None and result.sidecar is not None else {}
+    number = details.get("rpcCode")
+    if result.error is not None and details.get("code") == RPC_ERROR and isinstance(number, int):
+        raise MCPError(number, result.error.message, details.get("rpcData"))
 
 
 def unknown_tool(tool_list: ToolList, name: str) -> str:

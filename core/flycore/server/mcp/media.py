@@ -1,4 +1,4 @@
-"""Images and sounds among the artifacts of a call: reads them for the agent that made the call."""
+"""The artifacts of a call that are handed on as such: reads them for the agent that made the call."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ MAX_BYTES_IN_ALL = 4 * MAX_FILE_BYTES
 
 
 class Media(NamedTuple):
-    """An image or a sound in the form of an MCP content block."""
+    """A file in the form of an MCP content block."""
 
     data: str
     """Base64."""
     mime_type: str
+    """The type of an image or a sound by its first bytes; empty for anything else."""
 
 
 ReadMedia = Callable[[Artifact, int], Media | None]
-"""Reads one artifact of at most that many bytes, and blocks. Returns None where the artifact is neither an
-image nor a sound, is too large, no longer exists, or lies outside the folders that may be read."""
+"""Reads one artifact of at most that many bytes, and blocks. Returns None where the artifact is too large, no
+longer exists, or lies outside the folders that may be read."""
 
 
 def media_reader(places: RootPaths) -> ReadMedia:
-    """Return a function that reads images and sounds below the artifacts' and the project's folder."""
+    """Return a function that reads artifacts below the artifacts' and the project's folder."""
     # The kernel checked each artifact when the call ended, but another file may have its name by now.
     # So the path is resolved again below these anchors, and no link is followed.
     anchors = (os.path.realpath(places.artifacts_dir), os.path.realpath(places.app_root))
 
     def read_media(artifact: Artifact, limit: int) -> Media | None:
         data = _read(anchors, artifact.path, min(limit, MAX_FILE_BYTES))
-        # The first bytes decide what the file is; the type that the tool reports is not trusted.
-        mime_type = None if data is None else media_type(data)
-        if data is None or mime_type is None:
+        if data is None:
             return None
-        return Media(base64.b64encode(data).decode("ascii"), mime_type)
+        # The first bytes decide what the file is; the type that the tool reports is not trusted.
+        return Media(base64.b64encode(data).decode("ascii"), media_type(data) or "")
 
     return read_media
 

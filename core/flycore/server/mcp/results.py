@@ -2,8 +2,9 @@
 
 A success holds the output as text and, where it is an object that fits its schema, as structured content. It
 is never a tool error (`isError`), whatever its output is: an agent that is told of an error repeats the act.
-Every other outcome is a tool error, also a call that waits for a person, because it has not run. Each answer
-has the kernel's own result under `_meta["flytui/result"]`.
+Every other outcome is a tool error, also a call that waits for a person, because it has not run. What an MCP
+server answered, errors included, is handed on block by block as the server sent it. Each answer has the
+kernel's own result under `_meta["flytui/result"]`.
 """
 
 from __future__ import annotations
@@ -16,23 +17,22 @@ from mcp_types import (
     AudioContent,
     CallToolResult,
     ContentBlock,
-    EmbeddedResource,
     ImageContent,
-    ResourceLink,
     TextContent,
 )
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from flycore.catalog.schemas import check_output
-from flycore.model.call import ToolResult
+from flycore.model.call import Artifact, ToolResult
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject
 from flycore.model.json_pieces import encode
-from flycore.server.mcp.media import MAX_BYTES_IN_ALL, ReadMedia
+from flycore.server.mcp.media import MAX_BYTES_IN_ALL, Media, ReadMedia
 from flycore.server.mcp.tool_list import output_schema_of
 from flysafe.text import safe_block, safe_text
 
+_CONTENT: TypeAdapter[ContentBlock] = TypeAdapter(ContentBlock)
 _UNICODE = json.JSONEncoder(ensure_ascii=False)
 _MAX_STRING_CHARS = 65_536
 _MAX_LIST_ITEMS = 4_096
@@ -98,7 +98,7 @@ def call_result(result: ToolResult, capability: Capability | None, read_media: R
     `capability` is None where the catalog has no tool of that name.
     """
     if result.status is not Status.SUCCESS:
-        return _error_result(result)
+        return _error_result(result, capability, read_media)
     limit = capability.result_limit if capability else DEFAULT_LIMIT
     output = fit_to_limit(result.output, limit)
     cut = output is not result.output or (result.text is not None and size_of(result.text) > limit)
@@ -112,25 +112,19 @@ def call_result(result: ToolResult, capability: Capability | None, read_media: R
     lines += [f"warning: {safe_block(warning)}" for warning in result.warnings]
     if cut:
         lines.append("the output was larger than the result limit of the tool; … marks where it was cut")
-    content: list[ContentBlock] = [_text(text) for text in _output_texts(result, output, limit) if text]
-    content += _resources(result, limit)
+    if result.content:
+        content = _as_sent(result, limit, read_media)
+    elif result.text is None:
+        content = [_text(as_text(output))]
+    else:
+        content = [_text(str(fit_to_limit(result.text, limit)))] if result.text else []
     content += [_text(line) for line in lines]
     content += _files(result, read_media)
     return CallToolResult(
         content=content,
         structured_content=output if fits and structured and isinstance(output, dict) else None,
-        _meta={META: {**_meta(result), "cut": cut, OUTPUT_FITS: fits}},
+        _meta={**result.meta, META: {**_meta(result), "cut": cut, OUTPUT_FITS: fits}},
     )
-
-
-def _output_texts(result: ToolResult, output: Json, limit: int) -> list[str]:
-    """Return the output as text: the text of an MCP server as it is, everything else as JSON."""
-    if result.text is None:
-        return [as_text(output)]
-    if result.structured or not isinstance(output, dict):
-        return [str(fit_to_limit(result.text, limit))]
-    # Resources and files are no part of the text: each has a block of its own below it.
-    return [str(fit_to_limit(result.text, limit))]
 
 
 def text_result(output: Json) -> CallToolResult:
@@ -149,11 +143,22 @@ def tool_error(code: str, message: str, hint: str = "") -> CallToolResult:
     )
 
 
-def _error_result(result: ToolResult) -> CallToolResult:
-    """Return why there is no output: code, message, hint, and the details that an agent can act on."""
+def _error_result(result: ToolResult, capability: Capability | None, read_media: ReadMedia) -> CallToolResult:
+    """Return why there is no output: code, message, hint, and the details that an agent can act on. The error
+    of an MCP server's tool is in the server's words."""
     error = result.error
     if error is None:
         return tool_error(Code.FAILED, "the call ended without a result")
+    if result.content:
+        limit = capability.result_limit if capability else DEFAULT_LIMIT
+        warnings: list[ContentBlock] = [_text(f"warning: {safe_block(one)}") for one in result.warnings]
+        structured = fit_to_limit(error.details.get("output"), limit)
+        return CallToolResult(
+            content=[*_as_sent(result, limit, read_media), *warnings, *_files(result, read_media)],
+            structured_content=structured if isinstance(structured, dict) else None,
+            is_error=True,
+            _meta={**result.meta, META: _meta(result)},
+        )
     lines = [f"{error.code}: {error.message}", error.hint, *_details(result, error.details)]
     lines += [f"warning: {warning}" for warning in result.warnings]
     return CallToolResult(
@@ -181,39 +186,69 @@ def _violation(item: Json) -> str:
     return f"{item.get('pointer') or '(the input)'}: {item.get('message')}"
 
 
-def _resources(result: ToolResult, limit: int) -> list[ContentBlock]:
-    """Return the links and the resources of text as the server sent them, each with at most `limit` bytes."""
+def _as_sent(result: ToolResult, limit: int, read_media: ReadMedia) -> list[ContentBlock]:
+    """Return the blocks of an MCP server's answer, which have at most about `limit` bytes without their
+    files. A file that is too large to hand on has a line with its name instead."""
     blocks: list[ContentBlock] = []
-    for sent in result.resources:
-        kind = EmbeddedResource if sent.get("type") == "resource" else ResourceLink
+    bytes_left, files_left = limit, MAX_BYTES_IN_ALL
+    for sent in result.content:
+        number = sent.get("artifact")
+        block = fit_to_limit({key: value for key, value in sent.items() if key != "artifact"}, bytes_left)
+        bytes_left = max(0, bytes_left - size_of(sent))
+        media = None
+        if isinstance(number, int) and isinstance(block, dict):
+            artifact = result.artifacts[number]
+            media = read_media(artifact, files_left)
+            if media is None or not _put_media(block, media):
+                blocks.append(_file_line(artifact))
+                continue
+            files_left -= _bytes_of(media)
         try:
-            blocks.append(kind.model_validate(fit_to_limit(sent, limit)))
+            blocks.append(_CONTENT.validate_python(block))
         except ValidationError:
-            # Its address, name or type alone is longer than the limit.
-            blocks.append(_text("a resource of the answer is larger than the result limit of the tool"))
+            # Its address, name or type alone is longer than what is left of the limit.
+            blocks.append(_text("a part of the answer is larger than the result limit of the tool"))
     return blocks
 
 
+def _put_media(block: JsonObject, media: Media) -> bool:
+    """Put the file into its block. Return False where the block is one of an image or a sound that the file
+    is not: the interface of a model would refuse the whole request for it."""
+    resource = block.get("resource")
+    if isinstance(resource, dict):
+        block["resource"] = {**resource, "blob": media.data}
+        return True
+    block.update(data=media.data, mimeType=media.mime_type)
+    return media.mime_type.startswith(f"{block.get('type')}/")
+
+
 def _files(result: ToolResult, read_media: ReadMedia) -> list[ContentBlock]:
-    """Return one text block for each file, and another block for each image and sound within the limits."""
+    """Return one text block for each file that no block of the server stands for, and another block for each
+    image and sound within the limits."""
     blocks: list[ContentBlock] = []
     bytes_left = MAX_BYTES_IN_ALL
-    for artifact in result.artifacts:
-        blocks.append(
-            _text(safe_text(f"file: {artifact.path} ({artifact.mime_type}, {artifact.bytes} bytes)"))
-        )
+    for artifact in () if result.content else result.artifacts:
+        blocks.append(_file_line(artifact))
         media = read_media(artifact, bytes_left)
-        if media is not None:
-            bytes_left -= len(media.data) * 3 // 4  # Base64 spells 3 bytes with 4 characters
+        if media is not None and media.mime_type:
+            bytes_left -= _bytes_of(media)
             kind = ImageContent if media.mime_type.startswith("image/") else AudioContent
             blocks.append(kind(data=media.data, mime_type=media.mime_type))
     return blocks
 
 
+def _bytes_of(media: Media) -> int:
+    return len(media.data) * 3 // 4  # Base64 spells 3 bytes with 4 characters
+
+
+def _file_line(artifact: Artifact) -> TextContent:
+    return _text(safe_text(f"file: {artifact.path} ({artifact.mime_type}, {artifact.bytes} bytes)"))
+
+
 def _meta(result: ToolResult) -> dict[str, Any]:
     """Return the kernel's result without the parts that are elsewhere in the answer."""
     whole: dict[str, Any] = msgspec.to_builtins(result)
-    for name in ("output", "text", "structured", "resources", "stderrTail"):
+    for name in ("output", "text", "structured", "content", "meta", "stderrTail"):
         whole.pop(name)
     if result.error is not None:
         whole["error"]["details"] = fit_to_limit(result.error.details, DEFAULT_LIMIT)

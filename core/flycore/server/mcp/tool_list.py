@@ -114,7 +114,8 @@ def tool_of(tool_list: ToolList, view: CapabilityView) -> Tool:
     words = (capability.description, rule_text(capability.input_schema), *listed.words)
     return Tool(
         name=tool_list.names.name_of[capability.name],
-        title=capability.title or capability.name,
+        # A tool of an MCP server has the title that the server gives, or none.
+        title=capability.title or (None if capability.upstream else capability.name),
         description=" ".join(word for word in words if word),
         input_schema=listed.schema,
         output_schema=None if broken else output_schema_of(capability),
