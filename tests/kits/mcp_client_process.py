@@ -57,10 +57,16 @@ def main() -> None:
 async def _run(asked: dict[str, Any]) -> list[dict[str, Any]]:
     from mcp.client import Client
     from mcp.client.stdio import StdioServerParameters
+    from mcp_types import ListRootsResult
 
     command, *args = asked["argv"]
     parameters = StdioServerParameters(command=command, args=args, env=asked["env"], cwd=asked["cwd"])
-    async with Client(parameters, mode="legacy") as client:
+
+    async def roots(context: Any) -> ListRootsResult:
+        # As flytui does for its servers; flytui itself asks nobody.
+        return ListRootsResult.model_validate({"roots": [{"uri": Path(asked["cwd"]).as_uri()}]})
+
+    async with Client(parameters, mode="legacy", list_roots_callback=roots) as client:
         return [await _answer(client.session, method, params) for method, params in asked["requests"]]
 
 

@@ -254,6 +254,7 @@ SERVERS: Mapping[str, Published] = {
             ToolCall("get-resource-reference", {"resourceType": "Text", "resourceId": -1}),
             ToolCall("get-tiny-image"),
             ToolCall("get-env"),
+            ToolCall("get-roots-list"),
         ),
         _everything,
     ),
@@ -277,9 +278,7 @@ SERVERS: Mapping[str, Published] = {
                 "create_entities",
                 {"entities": [{"name": "n", "entityType": "t", "observations": ["two\nlines"]}]},
             ),
-            ToolCall(
-                "add_observations", {"observations": [{"entityName": "nobody", "contents": ["x"]}]}
-            ),
+            ToolCall("add_observations", {"observations": [{"entityName": "nobody", "contents": ["x"]}]}),
             ToolCall("read_graph"),
             ToolCall("search_nodes", {"query": "lines"}),
         ),
@@ -386,8 +385,8 @@ def in_place(value: Any, places: Mapping[str, str]) -> Any:
 
 
 def calls_of(server: Published, count: int) -> tuple[ToolCall, ...]:
-    """`count` calls of the server, those of the quick run first; always the same ones. None is made more often
-    than twice with one input: the loop guard pauses a caller whose call fails again and again."""
+    """`count` calls of the server, those of the quick run first; always the same ones. None is made more
+    often than twice with one input: the loop guard pauses a caller whose call fails again and again."""
     more = server.more(random.Random(server.command))
     calls = list(server.quick)
     while len(calls) < count:

@@ -157,7 +157,8 @@ class McpServers:
         for sidecar, entry in entries.items():
             if sidecar not in self._sessions:
                 record_status = partial(self._record_status, entry)
-                session = McpSession(partial(self._start, entry), record_status)
+                app_root = self._environment.places.app_root
+                session = McpSession(partial(self._start, entry), record_status, app_root)
                 opened = _OpenSession(entry, self._level(entry), session)
                 self._sessions[sidecar] = opened
                 self._group.start_soon(self._keep, opened)

@@ -1,7 +1,8 @@
 """The session with one MCP server: connects, reconnects with back-off, lists the server's tools, calls them.
 
-Whatever the server does ends its session, never the kernel. What the server asks of its client (sampling,
-elicitation, roots) is refused, because only a person could answer it.
+Whatever the server does ends its session, never the kernel. A server that asks for the roots of its client
+gets the project's folder and nothing else. What else it asks (sampling, elicitation) is refused, because only
+a person could answer it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -28,7 +30,8 @@ from flycore.runners.output import OnEvent
 
 if TYPE_CHECKING:
     from mcp import Client
-    from mcp.client.session import IncomingMessage
+    from mcp.client.session import ClientRequestContext, IncomingMessage
+    from mcp_types import ListRootsResult
 
 FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 60.0
@@ -70,12 +73,18 @@ Start = Callable[[], Awaitable[Started]]
 
 class McpSession:
     """The session with one server. `run` keeps it connected until it is cancelled, and leaves nothing
-    running. `on_state` is called with each new state of the connection."""
+    running. `on_state` is called with each new state of the connection. `app_root` is the project's
+    folder."""
 
     def __init__(
-        self, start: Start, on_state: Callable[[ConnectionState], None], connect_s: float = CONNECT_S
+        self,
+        start: Start,
+        on_state: Callable[[ConnectionState], None],
+        app_root: Path,
+        connect_s: float = CONNECT_S,
     ) -> None:
         self._start, self._on_state, self._connect_s = start, on_state, connect_s
+        self._app_root = app_root
         self._client: Client | None = None
         self._started: Started | None = None
         self._listing: McpToolList | None = None
@@ -212,6 +221,7 @@ class McpSession:
             link.transport(),
             cache=None,
             message_handler=self._on_message,
+            list_roots_callback=self._list_roots,
             client_info=Implementation(name=ITSELF, version=flycore.__version__),
         )
         async with anyio.create_task_group() as group:
@@ -267,6 +277,13 @@ class McpSession:
                 pass
             await anyio.sleep(LISTEN_PAUSE_S)
             self._relist.set()
+
+    async def _list_roots(self, context: ClientRequestContext) -> ListRootsResult:
+        from mcp_types import ListRootsResult, Root
+
+        return ListRootsResult.model_validate(
+            {"roots": [Root.model_validate({"uri": self._app_root.as_uri()})]}
+        )
 
     async def _on_message(self, message: IncomingMessage) -> None:
         from mcp_types import ToolListChangedNotification
