@@ -54,7 +54,7 @@ _KEPT = (
 _STARTERS = ("flyflor", "xtool-sidecar")
 _OUTSIDE = (
     "its program is outside the project, and a registry names no absolute path: put it into tools/packages, "
-    'or use flytui\'s own program of that id ("command": "flytui-sidecar", "args": ["{id}"])'
+    "or use flytui's own program of that id, with its entry from flytui init --print"
 )
 
 
