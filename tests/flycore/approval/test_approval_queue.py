@@ -86,7 +86,7 @@ async def test_approved_once_is_redeemed_once(clock, make_request) -> None:
         assert desk.answers["r1"].code is None
         assert desk.queue.grants.redeem("r1", request.subject_digest).accepted
         assert not desk.queue.grants.redeem("r1", request.subject_digest).accepted
-        assert desk.told() == ["approval.asked", "approval.decided"]
+        assert desk.told() == ["approval.asked", "approval.decided", "confirm.answered"]
 
 
 @pytest.mark.anyio

@@ -62,8 +62,8 @@ def _status(places: RootPaths, client: SyncClient, as_json: bool) -> int:
     from flycore.client.sync_client import socket_path
 
     answer = client.ask("gateway.status.get", {})
-    # The answer has more than the state, which the first message has alone.
-    kernel = {name: answer[name] for name in client.status}
+    # The answer has Flyflor's names as well as the state.
+    kernel = {name: value for name, value in answer.items() if name not in ("clientCount", "status")}
     document = {
         "schema": "flytui.status/1",
         "running": True,
