@@ -191,7 +191,7 @@ async def test_a_file_that_changed_since_the_card_is_asked_about_again(root: Roo
         ("workspace.edit", {"path": "a.txt"}, Code.FAILED),
         ("process.run", {"argv": ["no-such-program"]}, Code.SPAWN),
         ("process.run", {"argv": ["true"], "cwd": "../"}, Code.INVALID_INPUT),
-        ("process.run", {"argv": [""]}, Code.INVALID_INPUT),
+        ("process.run", {"argv": [""]}, Code.SPAWN),
         ("git.log", {}, Code.FAILED),
         ("git.diff", {"from": "--output=a.txt"}, Code.INVALID_INPUT),
     ],

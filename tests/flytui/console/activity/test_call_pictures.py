@@ -191,7 +191,7 @@ def test_the_form_of_a_lease(snap_compare: Compare) -> None:
         await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.end_seen)
         clock.advance(5)
 
-    assert see(snap_compare, app, SMALL, asked, "l", "down")
+    assert see(snap_compare, app, SMALL, asked, "l", "e", "down")
 
 
 FIELDS: JsonObject = {
