@@ -266,8 +266,8 @@ def dialect_unknown(entry: SidecarEntry, tool: str) -> Reason:
         "input, and answer success without having acted",
         remedy=f'give {tool} in "tools" at {where(entry, "tools")} the inputSchema that its program reads: '
         f'{{"name": "{tool}", "inputSchema": {{…}}}}; or write "dialect": "flyflor" into the entry, if the '
-        f"program is one of Flyflor's: flytui migrate does so. If it reads the fields that flytui inspect {tool} "
-        'shows, let its probe answer "protocol": "process-json/1"',
+        f"program is one of Flyflor's: flytui migrate does so. If it reads the fields that flytui inspect "
+        f'{tool} shows, let its probe answer "protocol": "process-json/1"',
         fix=edit_fix(entry, "tools", f"describe {tool} as its program reads it"),
     )
 
