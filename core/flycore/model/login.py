@@ -1,6 +1,8 @@
-"""A login at an MCP server over HTTP, as it is kept."""
+"""A login at an MCP server over HTTP as it is kept, what keeps it, and its failure."""
 
 from __future__ import annotations
+
+from typing import Protocol
 
 from flycore.model.base import Value
 from flycore.model.json import JsonObject
@@ -47,3 +49,27 @@ class Login(Value, frozen=True, kw_only=True):
     """Why the tokens cannot be used any more, in a few words; empty while they can."""
     secret: LoginSecret | None = None
     """None where it is in the system's keyring, or was removed when the login ended."""
+
+
+class LoginFailed(Exception):
+    """A person could not be logged in; the message says why, without a token or a code."""
+
+
+class LoginKeeper(Protocol):
+    """Keeps the login of one entry at its address. All functions but `stamp` block. They raise OSError."""
+
+    def load(self) -> Login | None:
+        """Return the login with its tokens; None where there is none."""
+        ...
+
+    def keep(self, login: Login) -> None:
+        """Keep the login in place of an earlier one."""
+        ...
+
+    def end(self, login: Login, why: str) -> None:
+        """Forget the tokens of that login, which the server no longer takes."""
+        ...
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return what changes whenever the login may have changed."""
+        ...

@@ -12,7 +12,7 @@ from flycore.audit.events import LOGIN_CHANGED, login_changed
 from flycore.kernel.effective_entries import effective_files
 from flycore.kernel.load_state import find_environment, read_files
 from flycore.model.enums import Kind
-from flycore.model.login import Login
+from flycore.model.login import Login, LoginFailed
 from flycore.model.sidecar import SidecarEntry
 from flycore.offline.root import HeldRoot
 from flycore.registry.mcp_checks import sends_credentials
@@ -55,7 +55,6 @@ async def log_in(places: RootPaths, entry: SidecarEntry, show: Callable[[str], A
     """Log the person in at the server of the entry, in a browser. Nothing is kept yet. Raises
     LoginRefused."""
     from flycore.runners.mcp.http import fill_headers
-    from flycore.runners.mcp.login_flow import LoginFailed
     from flycore.runners.mcp.login_flow import log_in as run_flow
 
     environment = find_environment(places, dict(os.environ))

@@ -10,9 +10,9 @@ import anyio
 import httpx2
 import pytest
 
-from flycore.model.login import Login
+from flycore.model.login import Login, LoginFailed
 from flycore.runners.mcp import login_flow
-from flycore.runners.mcp.login_flow import LoginFailed, log_in
+from flycore.runners.mcp.login_flow import log_in
 from kits.kernel import PATIENCE
 from kits.oauth_servers import OAuthServers, authorized_redirect, browse, callback_of, oauth_servers
 

@@ -21,8 +21,8 @@ import httpx2
 
 from flycore.model.json import MAX_MESSAGE_VALUES, StrictJsonError, check_counts
 from flycore.model.large_values import is_large_text, run_aside
+from flycore.model.login import LoginKeeper
 from flycore.registry.mcp_checks import SECRET_REFERENCE, is_loopback_host
-from flycore.runners.mcp.login_keeper import LoginKeeper
 from flysafe.addresses import Address, parse_address
 from flysafe.pinned_dns import (
     AddressRefused,

@@ -26,8 +26,7 @@ from mcp.shared.auth import (
 from pydantic import AnyUrl, BaseModel, ValidationError
 
 from flycore.model.json import JsonObject
-from flycore.model.login import Login, LoginSecret
-from flycore.runners.mcp.login_keeper import LoginKeeper
+from flycore.model.login import Login, LoginKeeper, LoginSecret
 
 ASKS = "asks for a login (HTTP 401)"
 REVOKED = "no longer takes the login: it expired or was revoked"

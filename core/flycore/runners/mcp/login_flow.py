@@ -26,12 +26,11 @@ from mcp_types.version import LATEST_PROTOCOL_VERSION
 from pydantic import AnyUrl
 
 import flycore
-from flycore.model.login import Login, LoginSecret
+from flycore.model.login import Login, LoginFailed, LoginSecret
 from flycore.registry.mcp_checks import is_loopback_host
 from flycore.runners.mcp.connection_state import ITSELF
 from flycore.runners.mcp.http import HttpTransport
 from flycore.runners.mcp.login_auth import expiry_of, plain
-from flycore.runners.mcp.login_error import LoginFailed as LoginFailed
 from flycore.runners.mcp.login_redirect import RedirectListener, listen_for_redirect
 from flysafe.text import strict_text
 

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import anyio
 import anyio.abc
 
-from flycore.runners.mcp.login_error import LoginFailed
+from flycore.model.login import LoginFailed
 from flysafe.text import strict_text
 
 PATH = "/callback"
