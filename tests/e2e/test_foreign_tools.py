@@ -391,21 +391,17 @@ def test_gibson_tools_from_its_folder(root: Root) -> None:
 
 
 def _targets(tmux: Tmux) -> None:
-    tmux.text("+")
+    """Add an item, which then has the cursor, and write it."""
+    tmux.keys("F7")
     tmux.sees("targets 1")
-    tmux.keys("Tab")
-    tmux.text("localhost")
 
     def is_written() -> bool:
-        if "localhost" in tmux.screen():
+        if re.search(r"targets 1.*\s+localhost", tmux.screen()):
             return True
-        # The new field was not in its place yet, and the key led to the next one, a number, which takes no
-        # letters. A person sees where the cursor is, and goes back.
-        time.sleep(3)
-        if "localhost" in tmux.screen():
-            return True
-        tmux.keys("BTab")
+        # Letters that come before the cursor is in the new field are lost, and a person writes them again.
+        tmux.keys("C-u")
         tmux.text("localhost")
+        time.sleep(1)
         return False
 
     until("the item is written", is_written)
