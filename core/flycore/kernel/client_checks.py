@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from flycore.discovery.agent_clients.edit import current, read_value
-from flycore.discovery.agent_clients.table import CLIENTS, AgentClient, Connection
+from flycore.discovery.agent_clients.record import read_written
+from flycore.discovery.agent_clients.table import CLIENTS, AgentClient, Connection, Part
 from flycore.model.diagnostics import Check, CheckState
 from flycore.model.json import Json
 from flycore.registry.paths import RootPaths
@@ -55,7 +56,40 @@ def _check(client: AgentClient, places: RootPaths, home: str, environ: Mapping[s
             message=f"{client.title}: the entry in {shown} {fault}",
             fix=f"flytui connect {client.id} --remove, or remove it by hand; then flytui connect {client.id}",
         )
+    changed = _difference_from_written(client, entry, places, home)
+    if changed:
+        return Check(
+            name=NAME,
+            state=CheckState.WARN,
+            message=f"{client.title}: {changed}",
+            fix=f"flytui connect {client.id}",
+        )
     return Check(name=NAME, state=CheckState.OK, message=f"{client.title} is connected by {shown}")
+
+
+def _difference_from_written(client: AgentClient, entry: Json, places: RootPaths, home: str) -> str:
+    """Return how what `flytui connect` wrote differs from what it would write today, or what of it is gone;
+    empty where all is as it was written, and for an entry that a person wrote or has changed."""
+    records = tuple(one for one in read_written(places.clients_file) if one.client == client.id)
+    for record in records:
+        anchor = Path(home) if record.in_home else places.app_root
+        value = read_value(read_text(anchor, record.path, record.file.shown)[0] or "", record.form)
+        for wanted in record.wanted:
+            if wanted.part is not Part.SERVER and (value is None or current(value, wanted) != wanted.value):
+                return f"the {wanted.part} that was written to {record.file.shown} is no longer there"
+    written = next((one for record in records for one in record.wanted if one.part is Part.SERVER), None)
+    if written is None or written.value != entry or not (words := _words(entry)):
+        return ""
+    # The program is the one that was found when the entry was written. Of some clients, the permission is a
+    # member of the entry, and not recorded as a part of its own.
+    connection = Connection(words[0], str(places.app_root))
+    today = [
+        one.value
+        for parts in (frozenset({Part.SERVER}), frozenset({Part.SERVER, Part.PERMISSION}))
+        for one in client.wanted(connection, parts)
+        if one.part is Part.SERVER
+    ]
+    return "" if entry in today else f"the entry in {written.file.shown} is that of an earlier flytui"
 
 
 def _fault(entry: Json, places: RootPaths, environ: Mapping[str, str]) -> str:

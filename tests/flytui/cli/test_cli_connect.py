@@ -9,7 +9,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from flycore.offline.connect import CLIENT_NAMES
+from flycore.offline.connect import BY_ID, CLIENT_NAMES
+from flycore.registry.paths import find_paths
 from flytui.cli.client_configs import CLIENTS
 from flytui.cli.commands.schema import schema_of
 from kits.command_line import Desk
@@ -145,6 +146,42 @@ def test_a_link_out_of_the_project_is_not_followed(desk: Desk, tmp_path: Path) -
     done = desk.run("connect", "cursor", "--apply")
     assert done.returncode == 5
     assert list(outside.iterdir()) == []
+
+
+def test_doctor_says_which_entry_is_out_of_date_and_that_a_hook_is_gone(desk: Desk) -> None:
+    assert desk.run("connect", "claude-code", "--hook", "--permission", "--apply").returncode == 0
+    connected = ("ok", "Claude Code is connected by .mcp.json")
+    (Path(desk.environ["HOME"]) / ".claude.json").write_text("{}")
+    assert connected in clients_in_doctor(desk)
+    hooks = desk.root / ".claude" / "settings.json"
+    text = hooks.read_text()
+    hooks.write_text('{"permissions": {"allow": ["mcp__flytui"]}}')
+    gone = "Claude Code: the hook that was written to .claude/settings.json is no longer there"
+    assert ("warn", gone) in clients_in_doctor(desk)
+    hooks.write_text(text)
+    assert connected in clients_in_doctor(desk)
+    # As an earlier flytui would have written it, and recorded it.
+    for file in (desk.root / ".mcp.json", clients_file(desk)):
+        file.write_text(file.read_text().replace('"alwaysLoad": true', '"alwaysLoad": false'))
+        file.write_text(file.read_text().replace('"alwaysLoad":true', '"alwaysLoad":false'))
+    old = "Claude Code: the entry in .mcp.json is that of an earlier flytui"
+    assert ("warn", old) in clients_in_doctor(desk)
+    assert desk.run("connect", "claude-code", "--apply").returncode == 0
+    assert connected in clients_in_doctor(desk)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_what_was_just_written_is_up_to_date_in_doctor(desk: Desk, client: str) -> None:
+    row = BY_ID[client]
+    (Path(desk.environ["HOME"]) / row.traces[0]).mkdir(parents=True)
+    options = ["--hook"] if row.hook else []
+    assert desk.run("connect", client, *options, "--permission", "--apply").returncode == 0
+    found = clients_in_doctor(desk)
+    assert [state for state, message in found if message.startswith(f"{row.title} is connected")] == ["ok"]
+
+
+def clients_file(desk: Desk) -> Path:
+    return find_paths(str(desk.root), None, desk.environ, desk.root).clients_file
 
 
 def clients_in_doctor(desk: Desk) -> list[tuple[str, str]]:
