@@ -14,6 +14,12 @@ from urllib.parse import urlsplit
 import anyio
 import httpx2
 
+BROWSER_PROGRAM = """
+import sys, urllib.request
+opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+opener.open(sys.argv[1]).read()
+"""
+"""A browser: opens an address and follows it to its end."""
 PROGRAM = r"""
 import base64, hashlib, json, secrets, socket, sys, threading, time
 from urllib.parse import urlencode

@@ -10,14 +10,9 @@ import anyio.to_thread
 import pytest
 
 from kits.command_line import Desk
-from kits.oauth_servers import OAuthServers, oauth_servers
+from kits.oauth_servers import BROWSER_PROGRAM, OAuthServers, oauth_servers
 
 pytestmark = pytest.mark.anyio
-BROWSER = f"""#!{sys.executable}
-import sys, urllib.request
-opener = urllib.request.build_opener(urllib.request.ProxyHandler({{}}))
-opener.open(sys.argv[1]).read()
-"""
 NO_RING = {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
 
 
@@ -38,7 +33,7 @@ async def servers(anyio_backend: str) -> AsyncIterator[OAuthServers]:
 def browser(desk: Desk) -> str:
     """A program that opens an address and follows it to its end."""
     program = desk.home / "browser"
-    program.write_text(BROWSER)
+    program.write_text(f"#!{sys.executable}\n{BROWSER_PROGRAM}")
     program.chmod(0o755)
     return str(program)
 
@@ -116,7 +111,7 @@ async def test_the_address_is_printed_where_there_is_no_browser(desk: Desk, serv
         while b"code_challenge_method=S256" not in seen or not seen.endswith(b"\n"):
             seen += await process.stderr.receive()
         address = next(line for line in seen.decode().split() if line.startswith(servers.issuer))
-        await anyio.run_process([sys.executable, "-c", BROWSER, address])
+        await anyio.run_process([sys.executable, "-c", BROWSER_PROGRAM, address])
         out = await process.stdout.receive()
         assert await process.wait() == 5
     assert b"access_denied" in out
