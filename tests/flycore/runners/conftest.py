@@ -40,7 +40,7 @@ def nothing_left() -> Iterator[None]:
         if thread.name.startswith("AnyIO worker"):
             thread.join(30)
     del thread  # the last one would hold its loop
-    # The loop's own descriptors go with the loop; ours are numbers, which nothing collects. The loop is young:
+    # The loop's own descriptors go with the loop; ours are numbers, which nothing collects. It is young:
     # the old objects of a long run take half a second, and are looked through only where something is left.
     for generation in (1, 2):
         gc.collect(generation)
