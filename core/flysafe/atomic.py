@@ -52,11 +52,12 @@ def _write_new(folder: int, name: str, data: bytes, mode: int) -> None:
         os.fsync(fd)
 
 
-def private_folder(path: Path) -> None:
-    """Make a folder with mode 0700, and missing parents likewise, or check the one that exists.
+def private_folder(path: Path, mode: int = stat.S_IRWXU) -> None:
+    """Make a folder with that mode, and missing parents with mode 0700, or check the one that exists.
 
     Raises PermissionError where the folder is not safe: it belongs to another user, is a link or not a
-    folder, or other users could write to it. A folder that others could only read gets mode 0700.
+    folder, or other users could write to it. A folder with another mode gets this one, so that others cannot
+    read it; one that has it already is left as it is, with the time of its last change.
     """
     missing = [path]
     while not os.path.lexists(missing[-1].parent):
@@ -71,20 +72,20 @@ def private_folder(path: Path) -> None:
             raise _untrusted(path, "is a link or not a folder") from error
         raise
     try:
-        _make_private(fd, path)
+        _make_private(fd, path, mode)
     finally:
         os.close(fd)
 
 
-def _make_private(fd: int, path: Path) -> None:
+def _make_private(fd: int, path: Path, mode: int) -> None:
     # By the descriptor, not by the path: another folder could take its place between check and change.
     facts = os.fstat(fd)
     if facts.st_uid != os.geteuid():
         raise _untrusted(path, f"belongs to user {facts.st_uid}")
     if facts.st_mode & _OTHERS_WRITE:
         raise _untrusted(path, "other users may write to it")
-    if stat.S_IMODE(facts.st_mode) != stat.S_IRWXU:
-        os.fchmod(fd, stat.S_IRWXU)
+    if stat.S_IMODE(facts.st_mode) != mode:
+        os.fchmod(fd, mode)
 
 
 def _untrusted(path: Path, why: str) -> PermissionError:

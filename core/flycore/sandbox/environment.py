@@ -22,6 +22,7 @@ SHORTEST_SECRET = 8
 """How many characters a secret must have. A shorter one cannot be masked without masking ordinary text."""
 LONGEST_SECRET = 65_536
 """How many characters a secret may have. Linux starts no program with a variable of more than 128 KiB."""
+READ_ONLY_FOLDER = 0o500
 _PASSED = ("HOME", "LANG", "TZ")
 _PASSED_TO_DESKTOP = ("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR")
 
@@ -61,10 +62,9 @@ def working_folder(entry: SidecarEntry, registry: Registry, empty: Path) -> str:
     if entry.cwd is not Anchor.EMPTY:
         folder = anchor_folder(entry.cwd, registry)
         return _below(folder, entry.working_dir) if entry.working_dir else str(folder)
-    private_folder(empty)
-    # Nobody is meant to write here; whether somebody did is looked at for each seal.
-    if empty.stat().st_mode & 0o222:
-        empty.chmod(0o500)
+    # Nobody is meant to write here; whether somebody did is looked at for each seal. A seal holds as long as
+    # the folder does not change, so the mode is not set where it is right already.
+    private_folder(empty, READ_ONLY_FOLDER)
     return str(empty)
 
 

@@ -255,3 +255,22 @@ async def test_an_empty_working_folder_makes_a_seal_complete_until_something_lie
         root.places.empty_dir.chmod(0o700)
         (root.places.empty_dir / "planted").write_text("x")
         assert (await approved_call(kernel, "own.do")).status is Status.SUCCESS
+
+
+@pytest.mark.anyio
+async def test_a_call_leaves_its_empty_working_folder_as_it_is_so_that_the_seal_holds(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    root.sidecar("own", "#!/bin/sh\nread -r r\necho '{\"ok\": true}'\n", cwd="empty")
+    root.policy({"tool": "own.do", "decision": "allow", "because": "test"})
+    folder = root.places.empty_dir
+    async with kernel_of(root) as kernel:
+        assert (await kernel.call(request(kernel, "own.do"))).status is Status.SUCCESS
+        before = folder.stat()
+        assert before.st_mode & 0o777 == 0o500
+        for _ in range(3):
+            assert (await kernel.call(request(kernel, "own.do"))).status is Status.SUCCESS
+        assert folder.stat().st_ctime_ns == before.st_ctime_ns
+        # A mode that somebody changed is set again.
+        folder.chmod(0o755)
+        assert (await kernel.call(request(kernel, "own.do"))).status is Status.SUCCESS
+        assert folder.stat().st_mode & 0o777 == 0o500
