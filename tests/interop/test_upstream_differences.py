@@ -9,8 +9,8 @@ import base64
 import json
 import os
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -22,17 +22,16 @@ import pytest
 
 from flycore.catalog.builtin import KNOWN
 from flycore.discovery.server_import import import_proposal
-from flycore.kernel.kernel import Kernel
-from flycore.model.enums import RequestState
 from kits.browser import browsing, serving
 from kits.command import COMMAND
 from kits.command_line import Desk
-from kits.kernel import Root, approve, until
+from kits.kernel import Root, until
 from kits.mcp_client_process import answers_of
 from kits.programs import needs, needs_bubblewrap
 from kits.published_servers import (
     PAGE,
     SERVERS,
+    approved,
     calls_of,
     client_file,
     find_servers,
@@ -108,23 +107,6 @@ def import_servers(root: Root, declared: Mapping[str, Any], places: Mapping[str,
         entry["permissions"].update(in_place(dict(server.permissions), places))
         entry.update(server.entry)
     root.write()
-
-
-@asynccontextmanager
-async def approved(kernel: Kernel) -> AsyncIterator[None]:
-    """Approve every request while the block runs: no rule can allow a program whose seal is partial."""
-
-    async def answer() -> None:
-        while True:
-            for ask in kernel.asks():
-                if ask.state is RequestState.WAITING:
-                    await approve(kernel, ask)
-            await anyio.sleep(0.01)
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(answer)
-        yield
-        group.cancel_scope.cancel()
 
 
 def close_pages(browser: str) -> None:

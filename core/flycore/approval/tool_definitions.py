@@ -18,7 +18,15 @@ from flycore.model.json import JsonObject, canonical_json, digest
 from flycore.model.json_diff import json_difference
 from flycore.model.question import TrustItem
 from flycore.model.sidecar import SidecarEntry
-from flycore.model.upstream import McpToolList, McpToolOffer, ToolDefinition, listing_digest
+from flycore.model.upstream import (
+    GET_PROMPT,
+    READ_RESOURCE,
+    McpLists,
+    McpToolList,
+    McpToolOffer,
+    ToolDefinition,
+    listing_digest,
+)
 
 MAX_BYTES = 67_108_864
 NEW = "new tool"
@@ -133,7 +141,16 @@ def mcp_offer(trusted: tuple[ToolDefinition, ...], listing: McpToolList | None) 
         new=tuple(name for name in waiting if name not in before),
         gone=tuple(name for name in before if name not in now),
         refused=listing.refused,
+        lists=_trusted_lists(trusted, listing.lists),
     )
+
+
+def _trusted_lists(trusted: tuple[ToolDefinition, ...], lists: McpLists) -> McpLists:
+    """Return the lists of those requests that a person has trusted."""
+    requests = {tool.request for tool in trusted}
+    if READ_RESOURCE not in requests:
+        lists = msgspec.structs.replace(lists, resources=(), templates=())
+    return lists if GET_PROMPT in requests else msgspec.structs.replace(lists, prompts=())
 
 
 def waiting_digest(entry: SidecarEntry, offer: McpToolOffer, listing: McpToolList) -> str:

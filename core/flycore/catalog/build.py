@@ -137,6 +137,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
                 changed=facts.changed.get(entry.id, ()),
                 tool_count=len(tools),
                 available_tools=sum(tool.effective is Effective.AVAILABLE for tool in tools),
+                lists=facts.offers.get(entry.id, McpToolOffer()).lists,
             )
         )
     line = _first_line(facts.registry)

@@ -17,15 +17,20 @@ from flycore.catalog.builtin import KNOWN, family_of, is_builtin_name
 from flycore.catalog.registry_capability import capability_from_spec
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Diagnostic, Severity
-from flycore.model.enums import Kind
+from flycore.model.enums import Kind, Risk
 from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import Registry, SidecarEntry, ToolClaim
-from flycore.model.upstream import McpToolOffer, ToolDefinition, UnreadableTool
+from flycore.model.upstream import GET_PROMPT, READ_RESOURCE, McpToolOffer, ToolDefinition, UnreadableTool
 from flycore.registry.names import free_id
 from flysafe.text import safe_lines, safe_text, strict_text
 
 RULE = "upstream-tool"
 CLASSES = ("network", "execute")
+READ_CLASSES = ("read",)
+REQUEST_NAMES = {READ_RESOURCE: "resources.read", GET_PROMPT: "prompts.get"}
+"""What the requests are called behind an entry's id. No tool of a server has a dot there."""
+WHOLE_RESULT = 33_554_432
+"""The result limit of a request: what a server sends is handed on whole, up to `maxOutputBytes`."""
 LONGEST_NAME = 128
 LONGEST_TITLE = 200
 LONGEST_DESCRIPTION = 8_192
@@ -63,16 +68,20 @@ def _with_mcp_tool(entry: SidecarEntry, offer: McpToolOffer, taken: set[str]) ->
     for definition in all_definitions(offer):
         if picked is not None and definition.name not in picked:
             continue
-        name = capability_name(entry.id, entry.rename.get(definition.name, definition.name))
+        name = (
+            f"{entry.id}.{REQUEST_NAMES[definition.request]}"
+            if definition.request
+            else capability_name(entry.id, entry.rename.get(definition.name, definition.name))
+        )
         if why := _unusable_name(name, claims):
             refused.append(UnreadableTool(name=definition.name, why=why))
             continue
         if why := _clash(name, taken):
             clashes.append(UnreadableTool(name=definition.name, why=why))
             continue
-        claims[name] = ToolClaim(
-            name=name, spec=offered_spec(name, definition, (picked or {}).get(definition.name, {}), CLASSES)
-        )
+        stricter = (picked or {}).get(definition.name, {})
+        least = READ_CLASSES if definition.request else CLASSES
+        claims[name] = ToolClaim(name=name, spec=offered_spec(name, definition, stricter, least))
     known = {definition.name for definition in all_definitions(offer)} | {
         tool.name for tool in (*refused, *clashes)
     }
@@ -132,7 +141,10 @@ def offered_spec(
         "hints": dict(definition.hints),
         "upstream": definition.name,
         "definition": definition.digest(),
+        "request": definition.request,
     }
+    if definition.request:
+        spec["resultLimit"] = WHOLE_RESULT
     classes = spec["approvalClass"]
     more = [classes] if isinstance(classes, str) else classes if isinstance(classes, list) else []
     spec["approvalClass"] = list(dict.fromkeys((*least, *(str(item) for item in more))))
@@ -145,8 +157,15 @@ def offered_capability(claim: ToolClaim, sidecar: str) -> Capability:
     """Return the capability for a claim made by `offered_spec`. Raises what `capability_from_spec` raises."""
     found = capability_from_spec(claim, sidecar)
     spec = claim.spec or {}
+    request = str(spec.get("request", ""))
+    if request:
+        # It changes nothing at the server, whatever that says. The entry can raise the risk.
+        declared = spec.get("risk")
+        risk = Risk(declared) if isinstance(declared, str) else Risk.LOW
+        found = msgspec.structs.replace(found, risk=risk, read_only=risk is Risk.LOW)
     return msgspec.structs.replace(
         found,
+        request=request,
         family=family_of(claim.name),
         upstream=str(spec.get("upstream", "")),
         definition=str(spec.get("definition", "")),

@@ -17,6 +17,7 @@ import anyio.abc
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
+from flycore.catalog.mcp_capabilities import REQUEST_NAMES
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.snapshot import lowest_minimum
 from flycore.kernel.bus import Bus
@@ -27,10 +28,11 @@ from flycore.model.catalog import SidecarView
 from flycore.model.clock import Clock
 from flycore.model.enums import Kind, Level, PathState, ProbeState, ReasonCode, VersionState
 from flycore.model.events import EventClass
+from flycore.model.json import JsonObject
 from flycore.model.login import Login
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason
-from flycore.model.upstream import McpToolList, UnreadableTool
+from flycore.model.upstream import McpLists, McpToolList, UnreadableTool
 from flycore.pipeline.confine import Confining, StartedProgram, seen_at_own_path, start_confined
 from flycore.pipeline.prepare import Sealed, masks_for, seal_programs
 from flycore.registry.mcp_checks import sends_credentials
@@ -170,7 +172,7 @@ class McpServers:
 
     async def ready(self, tool: str) -> None:
         """Wait for the first tool list of the server that the tool may be of, FIRST_LIST_S at most."""
-        sidecar = tool.rpartition(".")[0]
+        sidecar = _entry_of(tool)
         view = self._refresher.root_state.catalog.sidecar(sidecar)
         if view is None or view.entry.kind is not Kind.MCP or tool in self._refresher.root_state.index:
             return
@@ -328,6 +330,14 @@ class McpServers:
         )
 
 
+def _entry_of(tool: str) -> str:
+    """Return the id of the entry that the tool would be of."""
+    for ending in REQUEST_NAMES.values():
+        if tool.endswith(f".{ending}"):
+            return tool.removesuffix(f".{ending}")
+    return tool.rpartition(".")[0]
+
+
 def _may_run(view: SidecarView) -> bool:
     """Whether an MCP entry is trusted and enabled, with an existing program of a compatible version."""
     stability = view.stability
@@ -353,7 +363,17 @@ def without_secrets(listing: McpToolList, masks: Masks) -> McpToolList:
         UnreadableTool(name=masks.text(tool.name, cut=True), why=masks.text(tool.why, cut=True))
         for tool in listing.refused
     )
-    return McpToolList(tools=tuple(tools), refused=(*masked, *refused), more=listing.more)
+    lists = McpLists(
+        resources=_unmasked(listing.lists.resources, masks),
+        templates=_unmasked(listing.lists.templates, masks),
+        prompts=_unmasked(listing.lists.prompts, masks),
+        more=listing.lists.more,
+    )
+    return McpToolList(tools=tuple(tools), refused=(*masked, *refused), more=listing.more, lists=lists)
+
+
+def _unmasked(listed: tuple[JsonObject, ...], masks: Masks) -> tuple[JsonObject, ...]:
+    return tuple(item for item in listed if masks.json(item) == item)
 
 
 def finding_of(connection: ConnectionState, masks: Masks, now: float) -> ProbeFinding:
@@ -369,8 +389,7 @@ def finding_of(connection: ConnectionState, masks: Masks, now: float) -> ProbeFi
         )
         evidence = ProbeEvidence(at=now, stderr_tail=stderr_tail, note="not connected")
         return ProbeFinding(state=ProbeState.UNAVAILABLE, reason=reason, evidence=evidence, fresh=True)
-    count = len(listing.tools)
-    note = f"connected: {masks.text(connection.server, cut=True)}, {count} tool{'' if count == 1 else 's'}"
+    note = f"connected: {masks.text(connection.server, cut=True)}, {_counts(listing)}"
     evidence = ProbeEvidence(at=now, duration_ms=connection.took_ms, stderr_tail=stderr_tail, note=note)
     if not listing.more:
         return ProbeFinding(state=ProbeState.HEALTHY, evidence=evidence, fresh=True)
@@ -381,3 +400,17 @@ def finding_of(connection: ConnectionState, masks: Masks, now: float) -> ProbeFi
         remedy='name those that are needed in "tools" of the entry',
     )
     return ProbeFinding(state=ProbeState.DEGRADED, reason=reason, evidence=evidence, fresh=True)
+
+
+def _counts(listing: McpToolList) -> str:
+    """Return how many of each the server lists, without what it has none of beside tools."""
+    lists = listing.lists
+    tools = sum(not tool.request for tool in listing.tools)
+    named = (
+        (len(lists.resources), "resource"),
+        (len(lists.templates), "template"),
+        (len(lists.prompts), "prompt"),
+    )
+    counted = ((tools, "tool"), *((count, name) for count, name in named if count))
+    words = ", ".join(f"{count} {name}{'' if count == 1 else 's'}" for count, name in counted)
+    return f"{words} ({lists.more})" if lists.more else words

@@ -12,6 +12,7 @@ from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Stability
 from flycore.model.tool_exec import ExampleCall
+from flycore.model.upstream import McpLists
 
 
 class RiskRule(Value, frozen=True, kw_only=True):
@@ -70,6 +71,9 @@ class Capability(Value, frozen=True, kw_only=True):
     """Most bytes of output that an agent should get."""
     upstream: str = ""
     """For a tool of an MCP server: the server's own name of it."""
+    request: str = ""
+    """For what is no tool of an MCP server: the request that a call makes, `resources/read` or
+    `prompts/get`."""
     definition: str = ""
     """For a tool of an MCP server: digest over the server's definition, as it was approved."""
     title: str = ""
@@ -105,6 +109,8 @@ class SidecarView(Value, frozen=True, kw_only=True):
     """How many tools it offers."""
     available_tools: int = 0
     """How many of them are available."""
+    lists: McpLists = McpLists()
+    """For an MCP server: its resources, templates and prompts."""
 
     @property
     def state_text(self) -> str:

@@ -7,6 +7,8 @@ from flycore.model.base import Value
 from flycore.model.enums import Envelope
 from flycore.model.json import Json, JsonObject, digest
 
+READ_RESOURCE, GET_PROMPT = "resources/read", "prompts/get"
+
 
 class ToolDefinition(Value, frozen=True, kw_only=True):
     """A tool as the server describes it. Definitions with equal digests are equal."""
@@ -24,6 +26,8 @@ class ToolDefinition(Value, frozen=True, kw_only=True):
     hints: dict[str, bool] = {}
     """What the server says of the tool's behaviour, by the names of MCP's annotations, such as
     `readOnlyHint`. Agents get it; the kernel uses it for nothing."""
+    request: str = ""
+    """For what is no tool: the request of MCP that a call makes, READ_RESOURCE or GET_PROMPT."""
     envelope: Envelope | None = None
     """For a tool of an executable: how it answers. None for a tool of an MCP server."""
     version: str = ""
@@ -42,6 +46,7 @@ class ToolDefinition(Value, frozen=True, kw_only=True):
         }
         shown |= {"title": self.title} if self.title else {}
         shown |= {"hints": dict(self.hints)} if self.hints else {}
+        shown |= {"request": self.request} if self.request else {}
         if self.envelope is None:
             return shown
         shown |= {"answers": self.envelope.value, "version": self.version, "tags": list(self.tags)}
@@ -59,6 +64,16 @@ class UnreadableTool(Value, frozen=True, kw_only=True):
     why: str
 
 
+class McpLists(Value, frozen=True, kw_only=True):
+    """What a server lists beside its tools, each as it sent it."""
+
+    resources: tuple[JsonObject, ...] = ()
+    templates: tuple[JsonObject, ...] = ()
+    prompts: tuple[JsonObject, ...] = ()
+    more: str = ""
+    """Why a list is incomplete; empty where all are whole."""
+
+
 class McpToolList(Value, frozen=True, kw_only=True):
     """The tools that a server listed."""
 
@@ -66,6 +81,7 @@ class McpToolList(Value, frozen=True, kw_only=True):
     refused: tuple[UnreadableTool, ...] = ()
     more: str = ""
     """Why the list was not read to its end; empty where it was."""
+    lists: McpLists = McpLists()
 
 
 class McpToolOffer(Value, frozen=True, kw_only=True):
@@ -81,6 +97,8 @@ class McpToolOffer(Value, frozen=True, kw_only=True):
     gone: tuple[str, ...] = ()
     """The names in `accepted` that the server no longer offers."""
     refused: tuple[UnreadableTool, ...] = ()
+    lists: McpLists = McpLists()
+    """What the server lists now of what it may be asked for."""
 
 
 def listing_digest(tools: tuple[ToolDefinition, ...]) -> str:

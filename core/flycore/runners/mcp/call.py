@@ -12,6 +12,7 @@ import anyio
 from flycore.model.enums import Code, Level, Status
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.large_values import LARGE_BYTES, is_large, run_aside
+from flycore.runners.mcp.reads import asked_outcome, send_read
 from flycore.runners.mcp.results import LONGEST_ERROR, outcome_of_result
 from flycore.runners.mcp.transport import McpTransport
 from flycore.runners.one_shot import MEMORY_HINT, PROCESS_HINT, ProcessJsonJob, RunOutcome
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from mcp_types import CallToolResult
     from pydantic import TypeAdapter
 
-REFUSED = "input-required"
-"""`details.code` where the server asks for something that only a person could answer."""
 RPC_ERROR = "mcp-error"
 """`details.code` where the server answered with an error of the protocol; `rpcCode` is the server's number,
 `rpcData` what it added, and the message its words."""
@@ -51,11 +50,19 @@ class McpCall:
 
 
 async def call_tool(
-    client: Client, link: McpTransport, job: ProcessJsonJob, call: McpCall, on_event: OnEvent | None
+    client: Client,
+    link: McpTransport,
+    job: ProcessJsonJob,
+    call: McpCall,
+    request: str,
+    on_event: OnEvent | None,
 ) -> RunOutcome:
-    """Send the call and wait for its answer. At the time limit, and when the awaiting task is cancelled, the
-    cancellation is sent to the server. One that does not end the call within its grace is left alone, since
-    other callers use it too, or ended with its tree where its entry says so."""
+    """Send the call and wait for its answer; `request` is empty for a call of a tool.
+
+    At the time limit, and when the awaiting task is cancelled, the cancellation is sent to the server. One
+    that does not end the call within its grace is left alone, since other callers use it too, or ended with
+    its tree where its entry says so.
+    """
     from mcp import MCPError
     from pydantic import ValidationError
 
@@ -67,7 +74,12 @@ async def call_tool(
         with anyio.move_on_after(job.timeout_ms / 1000) as limit:
             try:
                 on_progress = _Progress(limit, job, on_event)
-                outcome = await _send_call(client, job, call, on_progress, link.request_meta(slot))
+                meta = link.request_meta(slot)
+                if request:
+                    outcome = await send_read(client, job, request, on_progress, meta)
+                else:
+                    outcome = await _send_call(client, job, call, on_progress, meta)
+                outcome = outcome.with_warnings(on_progress.budget.warnings)
             except MCPError as error:
                 outcome = await _error(link, error)
             except ValidationError:
@@ -118,15 +130,8 @@ async def _send_call(
     request = CallToolRequest(params=CallToolRequestParams.model_validate(params))
     result = await client.session.send_request(request, _answers(), progress_callback=on_progress)
     if isinstance(result, InputRequiredResult):
-        return RunOutcome(
-            status=Status.FAILED,
-            code=Code.FAILED,
-            message="the server asked a question during the call, which flytui does not answer for you",
-            hint="give the server what it needs in the input, or in its own settings",
-            details={"code": REFUSED},
-        )
-    outcome = await run_aside(_takes_long(result), outcome_of_result, result, job)
-    return outcome.with_warnings(on_progress.budget.warnings)
+        return asked_outcome()
+    return await run_aside(_takes_long(result), outcome_of_result, result, job)
 
 
 @cache

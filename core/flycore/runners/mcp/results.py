@@ -38,12 +38,16 @@ _ENDINGS = {
 }
 
 
-def outcome_of_result(result: CallToolResult, job: ProcessJsonJob) -> RunOutcome:
-    """The outcome of a call with this answer. Files in the answer are written to `job.artifact_dir`; what was
+def outcome_of_result(result: CallToolResult, job: ProcessJsonJob, roles: tuple[str, ...] = ()) -> RunOutcome:
+    """The outcome of a call with this answer. `roles` has the role of each block, for the messages of a
+    prompt. Files in the answer are written to `job.artifact_dir`; what was
     sent, files included, has at most `job.max_output_bytes`."""
     read = _Contents(job)
-    for block in result.content:
+    for number, block in enumerate(result.content):
+        before = len(read.blocks)
         read.take(block)
+        if roles and len(read.blocks) > before:
+            read.blocks[-1]["role"] = roles[number]
     read.close()
     output = _output(result, read)
     structured = result.structured_content is not None

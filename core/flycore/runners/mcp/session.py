@@ -23,7 +23,7 @@ from flycore.model.enums import Code, Level, Status
 from flycore.model.upstream import McpToolList
 from flycore.runners.mcp.call import CALL_NOT_CANCELLED, McpCall, call_tool, crash_outcome
 from flycore.runners.mcp.connection_state import ITSELF, ConnectionState, connection_loss, server_label
-from flycore.runners.mcp.tools import list_tools
+from flycore.runners.mcp.lists import list_offers
 from flycore.runners.mcp.transport import McpTransport
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
 from flycore.runners.output import OnEvent
@@ -178,7 +178,7 @@ class McpSession:
             return _changed("the server describes the tool differently now, and nobody has approved that")
         self._calls += 1
         try:
-            return await call_tool(client, started.link, job, asked, on_event)
+            return await call_tool(client, started.link, job, asked, definition.request, on_event)
         finally:
             self._calls -= 1
             if started.link.in_doubt:
@@ -234,7 +234,7 @@ class McpSession:
                     self._relist = anyio.Event()
                     announced = self._announced
                     inner.start_soon(self._listen, client)
-                    listing = await list_tools(client.session)
+                    listing = await list_offers(client)
                     connecting.deadline = float("inf")
                     self._begin(client, started)
                     while True:
@@ -252,7 +252,7 @@ class McpSession:
             self._relist = anyio.Event()
             announced, calls = self._announced, self._calls
             with anyio.move_on_after(self._connect_s):
-                return announced, await list_tools(client.session)
+                return announced, await list_offers(client)
             # A server that is busy with a call may leave the request unanswered; an idle one is broken.
             left = self._started.link.left_alone if self._started is not None else 0
             if not calls and not self._calls and not left:
@@ -260,15 +260,21 @@ class McpSession:
             self._relist.set()
 
     async def _listen(self, client: Client) -> None:
-        """Subscribe to changes of the tool list, for servers of the newer protocol. Those of the older one
+        """Subscribe to changes of the lists, for servers of the newer protocol. Those of the older one
         send notifications without a subscription."""
         from mcp import MCPError
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
 
-        tools = client.server_capabilities.tools
-        while tools is not None and tools.list_changed:
+        said = client.server_capabilities
+        tools = said.tools is not None and said.tools.list_changed is True
+        prompts = said.prompts is not None and said.prompts.list_changed is True
+        resources = said.resources is not None and said.resources.list_changed is True
+        while tools or prompts or resources:
             try:
-                async with client.listen(tools_list_changed=True) as changes:
+                listen = client.listen(
+                    tools_list_changed=tools, prompts_list_changed=prompts, resources_list_changed=resources
+                )
+                async with listen as changes:
                     async for _ in changes:
                         self._change()
             except ListenNotSupportedError:
@@ -286,10 +292,17 @@ class McpSession:
         )
 
     async def _on_message(self, message: IncomingMessage) -> None:
-        from mcp_types import ToolListChangedNotification
+        from mcp_types import (
+            PromptListChangedNotification,
+            ResourceListChangedNotification,
+            ToolListChangedNotification,
+        )
 
         if isinstance(message, ToolListChangedNotification):
             self._change()
+        elif isinstance(message, PromptListChangedNotification | ResourceListChangedNotification):
+            # No call has to wait for these lists, since no approval is bound to them.
+            self._relist.set()
 
     def _change(self) -> None:
         self._announced += 1

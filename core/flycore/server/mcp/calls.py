@@ -28,10 +28,11 @@ from flycore.rpc.methods import Client
 from flycore.runners.mcp.call import RPC_ERROR
 from flycore.server.mcp import names
 from flycore.server.mcp.media import ReadMedia
+from flycore.server.mcp.pages import UnknownCursorError
 from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.progress import report_progress
 from flycore.server.mcp.results import META, OUTPUT_FITS, call_result, text_result, tool_error
-from flycore.server.mcp.tool_list import CurrentTools, ToolList, UnknownCursorError
+from flycore.server.mcp.tool_list import CurrentTools, ToolList
 from flysafe.text import safe_text
 
 DISCONNECTED = "flytui.gone"
@@ -80,7 +81,8 @@ class ToolRequests:
                 return await self._call_alias(ctx, tool_list, params.arguments or {})
             if params.name in (names.CREATE, names.CREATE_ALIAS):
                 return await self._create(params.arguments or {})
-            result = await self._run(ctx, tool_list, params.name, params.arguments or {})
+            called = tool_list.names.tool_for(params.name)
+            result = await self.run(ctx, called, params.arguments or {})
             if _is_unknown(result, tool_list):
                 raise MCPError(INVALID_PARAMS, unknown_tool(tool_list, params.name))
             raise_server_error(result)
@@ -94,7 +96,7 @@ class ToolRequests:
         name, params = arguments.get("name"), arguments.get("params", {})
         if not isinstance(name, str) or not isinstance(params, dict) or set(arguments) - {"name", "params"}:
             return tool_error(Code.INVALID_INPUT, "glee_tool takes a name, a text, and params, an object")
-        result = await self._run(ctx, tool_list, name, params)
+        result = await self.run(ctx, tool_list.names.tool_for(name), params)
         if _is_unknown(result, tool_list):
             return tool_error(Code.NOT_FOUND, unknown_tool(tool_list, name))
         return await self._answer(tool_list, result)
@@ -111,8 +113,8 @@ class ToolRequests:
             return tool_error(Code.INVALID_INPUT, made.why_not, "correct the definition, then make it again")
         return text_result({"name": name, "state": "waits for a person's review; it cannot be called before"})
 
-    async def _run(self, ctx: Context, tool_list: ToolList, name: str, arguments: JsonObject) -> ToolResult:
-        """Run the tool with that MCP name and report its progress.
+    async def run(self, ctx: Context, tool: str, arguments: JsonObject) -> ToolResult:
+        """Run the tool with that name in the catalog and report its progress.
 
         Raises StrictJsonError for an input that two programs could read differently, and FlyError where no
         kernel accepted the call.
@@ -124,7 +126,7 @@ class ToolRequests:
         async def run() -> ToolResult | FlyError:
             try:
                 return await self._client.call(
-                    tool_list.names.tool_for(name),
+                    tool,
                     arguments,
                     purpose=client_name(ctx),
                     inline_wait_ms=wait_ms,

@@ -33,13 +33,19 @@ MAX_LIST_BYTES = 4 * 1024 * 1024
 MAX_HELD_BYTES = 4 * 1024 * 1024
 """Bytes of an unfinished line that are read here."""
 READ_BYTES = 65_536
+LATER = ("resources/list", "resources/templates/list", "prompts/list")
+"""Requests that the SDK answers, and that clients send before they ask for the tools."""
 
 
 def initialize_result(version: str) -> JsonObject:
     """Return the answer to `initialize` of a client that asks for this version, one of SESSION_VERSIONS."""
     return {
         "protocolVersion": version,
-        "capabilities": {"tools": {"listChanged": True}},
+        "capabilities": {
+            "prompts": {"listChanged": True},
+            "resources": {"subscribe": False, "listChanged": True},
+            "tools": {"listChanged": True},
+        },
         "serverInfo": {"name": SERVER_NAME, "title": SERVER_NAME, "version": flycore.__version__},
         "instructions": INSTRUCTIONS,
     }
@@ -116,6 +122,10 @@ class EarlyAnswers:
         if method == "notifications/initialized" and "id" not in message:
             self._kept += line + b"\n"
             return True
+        if method in LATER and message_id is not None:
+            # Nothing depends on when these are answered: the list of tools need not wait for them.
+            self._kept += line + b"\n"
+            return len(self._kept) <= MAX_HELD_BYTES
         if message_id is None or set(params) - {"_meta"}:
             return False
         if method == "ping":

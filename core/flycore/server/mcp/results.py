@@ -186,6 +186,12 @@ def _violation(item: Json) -> str:
     return f"{item.get('pointer') or '(the input)'}: {item.get('message')}"
 
 
+def blocks_of(result: ToolResult, limit: int, read_media: ReadMedia) -> list[ContentBlock]:
+    """Return the blocks of an answer of an MCP server, with the files among them. Blocks, because it reads
+    files."""
+    return _as_sent(result, limit, read_media)
+
+
 def _as_sent(result: ToolResult, limit: int, read_media: ReadMedia) -> list[ContentBlock]:
     """Return the blocks of an MCP server's answer, which have at most about `limit` bytes without their
     files. A file that is too large to hand on has a line with its name instead."""
@@ -193,7 +199,9 @@ def _as_sent(result: ToolResult, limit: int, read_media: ReadMedia) -> list[Cont
     bytes_left, files_left = limit, MAX_BYTES_IN_ALL
     for sent in result.content:
         number = sent.get("artifact")
-        block = fit_to_limit({key: value for key, value in sent.items() if key != "artifact"}, bytes_left)
+        block = fit_to_limit(
+            {key: value for key, value in sent.items() if key not in ("artifact", "role")}, bytes_left
+        )
         bytes_left = max(0, bytes_left - size_of(sent))
         media = None
         if isinstance(number, int) and isinstance(block, dict):

@@ -16,7 +16,13 @@ import anyio
 from mcp.server.lowlevel.server import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    PromptsListChanged,
+    ResourcesListChanged,
+    ToolsListChanged,
+)
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, NotificationParams
 
@@ -26,13 +32,20 @@ from flycore.server.mcp.calls import Context, ToolRequests
 from flycore.server.mcp.early_answers import INSTRUCTIONS, SERVER_NAME
 from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.person_wait import PersonWait
-from flycore.server.mcp.tool_list import CurrentTools, StoredList
+from flycore.server.mcp.tool_list import TOOLS, CurrentTools, StoredList
+from flycore.server.mcp.upstream_lists import PROMPTS, RESOURCES
+from flycore.server.mcp.upstream_requests import UpstreamRequests
 
 MAX_SESSIONS = 256
 """Sessions that one caller may have open."""
 NOTIFY_SECONDS = 5.0
-"""How long sending one `tools/list_changed` may take; a client that does not read is skipped then."""
+"""How long sending one notification may take; a client that does not read is skipped then."""
 INTERNAL_FAULT = "internal error"
+_EVENTS: dict[str, ToolsListChanged | ResourcesListChanged | PromptsListChanged] = {
+    TOOLS: ToolsListChanged(),
+    RESOURCES: ResourcesListChanged(),
+    PROMPTS: PromptsListChanged(),
+}
 _LOG = logging.getLogger("flytui.mcp")
 
 Params = TypeVar("Params")
@@ -40,7 +53,7 @@ ResultT = TypeVar("ResultT")
 
 
 class _Server(Server[dict[str, Any]]):
-    """A server that always states that the list of tools may change. The SDK does not over HTTP."""
+    """A server that always states that its lists may change. The SDK does not over HTTP."""
 
     def create_initialization_options(
         self,
@@ -48,18 +61,20 @@ class _Server(Server[dict[str, Any]]):
         experimental_capabilities: dict[str, dict[str, Any]] | None = None,
         extensions: dict[str, dict[str, Any]] | None = None,
     ) -> InitializationOptions:
-        """Return the options of a new session, with `tools.listChanged` set."""
-        options = notification_options or NotificationOptions(tools_changed=True)
+        """Return the options of a new session, with `listChanged` set."""
+        options = notification_options or NotificationOptions(
+            prompts_changed=True, resources_changed=True, tools_changed=True
+        )
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
 
 class Sessions:
-    """The sessions that get a notification when the list of tools changes."""
+    """The sessions that get a notification when a list changes."""
 
     def __init__(self) -> None:
         self._open: OrderedDict[int, ServerSession] = OrderedDict()
-        self._missed = False
-        """Whether the list changed before the first session."""
+        self._missed = frozenset[str]()
+        """The lists that changed before the first session."""
 
     async def add(self, ctx: Any, params: NotificationParams) -> None:
         """Add the session that sent `notifications/initialized`."""
@@ -69,20 +84,25 @@ class Sessions:
         if len(self._open) > MAX_SESSIONS:
             self._open.popitem(last=False)
         if self._missed:
-            self._missed = False
-            await self.notify()
+            missed, self._missed = self._missed, frozenset()
+            await self.notify(missed)
 
-    async def notify(self) -> None:
-        """Send `notifications/tools/list_changed` to every session; where none is open, to the first one."""
-        self._missed = not self._open
+    async def notify(self, kinds: frozenset[str]) -> None:
+        """Send `list_changed` of each of these lists to every session, or later to the first one."""
+        self._missed = frozenset() if self._open else self._missed | kinds
         async with anyio.create_task_group() as group:
             for session in tuple(self._open.values()):
-                group.start_soon(_notify, session)
+                group.start_soon(_notify, session, kinds)
 
 
-async def _notify(session: ServerSession) -> None:
+async def _notify(session: ServerSession, kinds: frozenset[str]) -> None:
     with anyio.move_on_after(NOTIFY_SECONDS):
-        await session.send_tool_list_changed()
+        if TOOLS in kinds:
+            await session.send_tool_list_changed()
+        if RESOURCES in kinds:
+            await session.send_resource_list_changed()
+        if PROMPTS in kinds:
+            await session.send_prompt_list_changed()
 
 
 def _without_fault_details(
@@ -123,10 +143,12 @@ def build_server(
     """
     current_tools, sessions, bus = CurrentTools(client, stored_list), Sessions(), InMemorySubscriptionBus()
     requests = ToolRequests(client, current_tools, read_media, person_wait)
+    reads = UpstreamRequests(requests, current_tools, read_media)
 
-    async def changed() -> None:
-        await bus.publish(ToolsListChanged())
-        await sessions.notify()
+    async def changed(kinds: frozenset[str]) -> None:
+        for kind in kinds:
+            await bus.publish(_EVENTS[kind])
+        await sessions.notify(kinds)
 
     @asynccontextmanager
     async def lifespan(_: Server[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
@@ -143,6 +165,11 @@ def build_server(
         lifespan=lifespan,
         on_list_tools=_without_fault_details(requests.list_tools),
         on_call_tool=_without_fault_details(requests.call_tool),
+        on_list_resources=_without_fault_details(reads.list_resources),
+        on_list_resource_templates=_without_fault_details(reads.list_templates),
+        on_read_resource=_without_fault_details(reads.read_resource),
+        on_list_prompts=_without_fault_details(reads.list_prompts),
+        on_get_prompt=_without_fault_details(reads.get_prompt),
         on_subscriptions_listen=ListenHandler(bus, max_subscriptions=MAX_SESSIONS),
     )
     server.add_notification_handler("notifications/initialized", NotificationParams, sessions.add)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,19 +20,16 @@ from flycore.model.events import EventClass
 from flycore.model.json import JsonObject, digest
 from flycore.rpc.methods import Client
 from flycore.server.mcp.names import ALIASES, CODING_ALIASES, Names, names_of_catalog
+from flycore.server.mcp.pages import page_of
 from flycore.server.mcp.schema_compat import listed_input, listed_output_schema, rule_text
+from flycore.server.mcp.upstream_lists import DoorLists, door_lists
 from flysafe.atomic import private_folder, write_atomic
 
 PAGE_SIZE = 500
 """Tools on one page of `tools/list`."""
-_CURSOR = "after:"
 _USABLE = (Effective.AVAILABLE, Effective.DEGRADED)
 _ACTING_CLASSES = frozenset(("write", "execute", "computer"))
 _NETWORK_CLASSES = frozenset(("network", "computer", "message"))
-
-
-class UnknownCursorError(ValueError):
-    """The cursor is not one that this server gave out."""
 
 
 BrokenSchema = tuple[str, str]
@@ -76,19 +72,18 @@ class ToolList:
             if is_visible(view)
         )
 
+    @cached_property
+    def lists(self) -> DoorLists:
+        """The resources, templates and prompts of MCP servers that agents may ask for."""
+        usable = frozenset(view.capability.name for view in self.catalog.capabilities if is_usable(view))
+        return door_lists(self.catalog, usable)
+
     def page(self, cursor: str | None) -> tuple[list[Tool], str | None]:
         """Return the page of tools after `cursor`, and the cursor of the next page.
 
         The cursor is None for the first page, and after the last one. Raises UnknownCursorError.
         """
-        # A cursor holds the last name of its page, not a position: it stays valid when tools come and go.
-        if cursor is not None and not cursor.startswith(_CURSOR):
-            raise UnknownCursorError(cursor[:200])
-        names = [tool.name for tool in self.tools]
-        start = 0 if cursor is None else bisect_right(names, cursor.removeprefix(_CURSOR))
-        page = list(self.tools[start : start + PAGE_SIZE])
-        more = start + PAGE_SIZE < len(names)
-        return page, f"{_CURSOR}{page[-1].name}" if more else None
+        return page_of(self.tools, cursor, PAGE_SIZE, lambda tool: tool.name)
 
 
 def tool_list_of(
@@ -99,7 +94,12 @@ def tool_list_of(
 
 
 def is_visible(view: CapabilityView) -> bool:
-    """Return whether agents see the capability: it works, policy does not deny it for every input, and the
+    """Return whether agents see the capability among the tools."""
+    return not view.capability.request and is_usable(view)
+
+
+def is_usable(view: CapabilityView) -> bool:
+    """Return whether agents get the capability: it works, policy does not deny it for every input, and the
     settings do not hide it."""
     return view.stability.effective in _USABLE and view.decision != Decision.DENY and not view.hidden
 
@@ -162,8 +162,9 @@ RETRY_SECONDS = 0.5
 """Pause before the server looks for the next kernel, after the last one ended."""
 _EVENT_CLASSES = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
 
-Changed = Callable[[], Awaitable[None]]
-"""Notifies the clients that the list of tools changed."""
+TOOLS = "tools"
+Changed = Callable[[frozenset[str]], Awaitable[None]]
+"""Notifies the clients that these lists changed: some of TOOLS, RESOURCES and PROMPTS."""
 
 
 class StoredList:
@@ -242,12 +243,12 @@ class CurrentTools:
         self._cached = None
         self._generation += 1
         if self._changed is not None:
-            await self._changed()
+            await self._changed(frozenset((TOOLS,)))
 
     async def watch(self, changed: Changed) -> None:
         """Follow the catalog of the kernel, and of the kernels after it, until cancelled.
 
-        Awaits `changed` when the visible tools changed, and not for other changes of the catalog.
+        Awaits `changed` when a visible list changed, and not for other changes of the catalog.
         """
         before: ToolList | None = None
         self._changed = changed
@@ -271,6 +272,9 @@ class CurrentTools:
         differs = before is not None and before.tools != fresh.tools
         if self._stored_list is not None and (before is None or differs):
             differs |= await anyio.to_thread.run_sync(self._stored_list.store, fresh)
-        if differs:
-            await changed()
+        kinds = {TOOLS} if differs else set[str]()
+        if before is not None:
+            kinds |= before.lists.changed(fresh.lists)
+        if kinds:
+            await changed(frozenset(kinds))
         return fresh

@@ -28,7 +28,8 @@ from flycore.server.mcp.names import (
     mcp_spelling,
     names_of_catalog,
 )
-from flycore.server.mcp.tool_list import UnknownCursorError, tool_list_of
+from flycore.server.mcp.pages import UnknownCursorError
+from flycore.server.mcp.tool_list import tool_list_of
 from kits.kernel import ECHO, PATIENCE, Root, approver_of, kernel_of, tool, until
 from kits.mcp_clients import ERAS, NEW, OLD, client_of
 
