@@ -18,6 +18,7 @@ from flycore.model.enums import (
     Effective,
     Level,
     ProgramAuthor,
+    ProgramComparison,
     ReasonCode,
     RequestState,
     Risk,
@@ -25,6 +26,7 @@ from flycore.model.enums import (
 )
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.question import Block, TrustFacts, TrustItem
+from flycore.model.repository import TrustedElsewhere
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.batch_screen import BatchScreen
 from flytui.console.approvals.request_screen import RequestScreen
@@ -291,6 +293,22 @@ def trust_entries() -> tuple[TrustItem, ...]:
     )
 
 
+def trust_of_a_worktree(*, alike: bool) -> tuple[TrustItem, ...]:
+    """Entries that are trusted in another worktree: all of them unchanged, or of each kind one."""
+    same = TrustedElsewhere(root="/srv/shop", at=NOW - 3 * 86_400, same=True, programs=ProgramComparison.SAME)
+    there = [same] * 3
+    if not alike:
+        changed = msgspec.structs.replace(same, programs=ProgramComparison.CHANGED)
+        other = msgspec.structs.replace(
+            same, same=False, difference=("- /timeoutMs: 3000", "+ /timeoutMs: 60000")
+        )
+        there = [same, changed, other]
+    return tuple(
+        msgspec.structs.replace(item, elsewhere=elsewhere)
+        for item, elsewhere in zip(trust_entries(), there, strict=False)
+    )
+
+
 CHECKS = (
     Check(name="python", state=CheckState.OK, message="3.13.1"),
     Check(
@@ -478,6 +496,8 @@ SCENES = (
     Scene("reason", waiting(MEDIUM), card("r")),
     Scene("batch", waiting(*WAITING), batch),
     Scene("trust", lambda: world(trust_value=trust_entries()), trust()),
+    Scene("trust-of-a-worktree", lambda: world(trust_value=trust_of_a_worktree(alike=True)), trust()),
+    Scene("trust-elsewhere", lambda: world(trust_value=trust_of_a_worktree(alike=False)), trust()),
     Scene("trust-unfolded", lambda: world(trust_value=trust_entries()), trust("down", "enter")),
     Scene("activity", activity_world, call_page()),
     Scene("call", activity_world, call_page("down", "down", "enter")),

@@ -17,11 +17,22 @@ from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.json import Json, JsonObject, digest
 from flycore.model.json_diff import json_difference
 from flycore.model.question import TrustItem
+from flycore.model.repository import RepositoryIdentity
 from flycore.model.sidecar import Registry, SidecarEntry
 
 MAX_BYTES = 16_777_216
 Describe = Callable[[SidecarEntry], tuple[str, ...]]
 """Returns an entry in plain lines, as `entry_summary.describe_entry` does."""
+
+
+class TrustPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where an entry was trusted, so that other folders of the same repository can say so."""
+
+    root: str
+    """Absolute path of the app root."""
+    repository: RepositoryIdentity
+    programs: str = ""
+    """The digest of the content of the entry's programs at that moment; empty where it could not be read."""
 
 
 class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +44,8 @@ class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
     raw: JsonObject | None = None
     """The entry as it was. It stays in force while a changed entry waits, and the changed one is compared
     with it. Where it is absent, a changed entry cannot run until it is trusted."""
+    place: TrustPlace | None = None
+    """Absent where the app root is in no repository, or in one that cannot be told."""
 
 
 class TrustStore:
@@ -83,6 +96,10 @@ class TrustStore:
         """Return everything that is trusted as (id, digest), also what the registry declares no longer."""
         return tuple((sidecar, item.digest) for sidecar, item in sorted(self._entries.items()))
 
+    def placed_records(self) -> Mapping[str, TrustRecord]:
+        """Return the values that say where they were trusted, by id."""
+        return {key: record for key, record in self._entries.items() if record.place is not None}
+
     def trusted_ids(self, registry: Registry) -> frozenset[str]:
         """Return the ids of the registry's entries that are trusted."""
         return frozenset(entry.id for entry in registry.entries if self.is_trusted(entry))
@@ -96,11 +113,17 @@ class TrustStore:
             if entry.valid and entry.enabled and not self.is_trusted(entry)
         )
 
-    def accept(self, pairs: tuple[tuple[str, str], ...], registry: Registry, now: float) -> Outcome:
+    def accept(
+        self,
+        pairs: tuple[tuple[str, str], ...],
+        registry: Registry,
+        now: float,
+        place_of: Callable[[SidecarEntry], TrustPlace | None] = lambda _: None,
+    ) -> Outcome:
         """Trust entries, given as (id, digest that was shown).
 
         An entry that has changed since is not trusted; the others are. The outcome is `accepted` only where
-        all were. `now` is Unix time in seconds.
+        all were. `now` is Unix time in seconds. `place_of` says where an entry is trusted.
         """
         entries = dict(self._entries)
         changed = []
@@ -109,7 +132,7 @@ class TrustStore:
             if entry is None or not entry.valid or not shown or entry.digest != shown:
                 changed.append(sidecar)
                 continue
-            entries[sidecar] = TrustRecord(digest=shown, at=now, raw=entry.raw)
+            entries[sidecar] = TrustRecord(digest=shown, at=now, raw=entry.raw, place=place_of(entry))
         failure = self._store(entries) if len(changed) < len(pairs) else ""
         if failure:
             return Outcome(accepted=False, why_not=failure)

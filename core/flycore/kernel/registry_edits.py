@@ -19,6 +19,7 @@ from flycore.kernel.load_state import Files, RootEnvironment, read_files
 from flycore.kernel.mcp_status import McpStatus, is_schema_unknown
 from flycore.kernel.replaced_entries import summarize_entry, with_facts
 from flycore.kernel.tool_creation import create_tool
+from flycore.kernel.trusted_elsewhere import TrustElsewhere, place_of
 from flycore.model.approval import Outcome
 from flycore.model.described import Import
 from flycore.model.diagnostics import Diagnostic, Position, Severity
@@ -64,6 +65,7 @@ class TrustedRegistry:
     def __init__(self, environment: RootEnvironment) -> None:
         self._environment = environment
         self._store = TrustStore.load(environment.places.trust_file)
+        self._elsewhere = TrustElsewhere(environment)
         self._definitions = ToolDefinitionStore.load(environment.places.definitions_file)
         self._mcp_status: Mapping[str, McpStatus] = {}
         self._save_error = ""
@@ -133,7 +135,7 @@ class TrustedRegistry:
 
         in_force = replace(declared, policy=self.policy.apply(declared.policy))
         effective = effective_files(self._environment, in_force, self._store)
-        waiting = self._store.pending(declared.registry, describe)
+        waiting = self._elsewhere.add_to(self._store.pending(declared.registry, describe), declared.registry)
         first = {(item.sidecar, item.digest) for item in waiting}
         trusted = [entry for entry in self._entries() if (entry.id, entry.digest) not in first]
         changed = (self._changed_tools(entry) for entry in trusted)
@@ -219,7 +221,7 @@ class TrustedRegistry:
         tools, failed = self._accept_changed_tools(accepted, now)
         tools = (*self._accept_changed_programs(accepted), *tools)
         rest = tuple(pair for pair in accepted if pair not in tools)
-        outcome = self._store.accept(rest, self._declared.registry, now) if rest or not tools else _ACCEPTED
+        outcome = self._store_trust(rest, now) if rest or not tools else _ACCEPTED
         accepted_pairs = tuple(pair for pair in rest if self._is_trusted_now(*pair))
         self._accept_programs(accepted_pairs)
         if failed:
@@ -345,8 +347,12 @@ class TrustedRegistry:
         )
 
     def _trust(self, pairs: AcceptedEntries, now: float, by: str) -> LogLines:
-        self._store.accept(pairs, self._declared.registry, now)
+        self._store_trust(pairs, now)
         return _trust_lines(tuple(pair for pair in pairs if self._is_trusted_now(*pair)), by)
+
+    def _store_trust(self, pairs: AcceptedEntries, now: float) -> Outcome:
+        registry = self._declared.registry
+        return self._store.accept(pairs, registry, now, place_of(self._environment, registry))
 
     def _is_trusted_now(self, sidecar: str, shown: str) -> bool:
         """Whether that value is in the files and trusted."""

@@ -351,6 +351,15 @@ class RequestState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
+class ProgramComparison(StrEnum):
+    """Whether the programs of an entry are those that were trusted in another folder."""
+
+    SAME = "same"
+    CHANGED = "changed"
+    UNKNOWN = "unknown"
+    """One of both could not be read."""
+
+
 class ProgramAuthor(StrEnum):
     """Who wrote the program of an entry, as far as its path says; the least unusual first."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flycore.model.base import Value
 from flycore.model.enums import ProgramAuthor, QuestionKind
+from flycore.model.repository import TrustedElsewhere
 
 ABOUT_PROGRAMS = (QuestionKind.LOOP, QuestionKind.NESTED, QuestionKind.POLICY)
 """Kinds of questions that a program causes while it works. A console shows them at once."""
@@ -80,3 +81,6 @@ class TrustItem(Value, frozen=True, kw_only=True):
     `flycore.model.json_diff`."""
     facts: TrustFacts | None = None
     """None where the entry is not in the registry any more."""
+    elsewhere: TrustedElsewhere | None = None
+    """Trust in an entry of this id in another worktree or clone of the same repository. It permits nothing
+    here. Only viewers see it."""

@@ -14,6 +14,7 @@ from flycore.discovery.scan import scan, search_roots
 from flycore.kernel.load_state import find_environment, read_files
 from flycore.kernel.registry_edits import TrustedRegistry, accept_trusted
 from flycore.kernel.replaced_entries import summarize_entry, with_facts
+from flycore.kernel.trusted_elsewhere import TrustElsewhere, place_of
 from flycore.model.approval import Outcome
 from flycore.model.described import Described, Import
 from flycore.model.question import TrustItem
@@ -46,6 +47,7 @@ def read_pending_trust(places: RootPaths) -> PendingTrust:
     files = read_files(environment, None)
     store = TrustStore.load(places.trust_file)
     items = store.pending(files.registry, lambda entry: summarize_entry(entry, files))
+    items = TrustElsewhere(environment).add_to(items, files.registry)
     return PendingTrust(files.registry, store, with_facts(items, files, environment.bundled))
 
 
@@ -60,9 +62,10 @@ def accept_trust(root: HeldRoot, digest: str) -> tuple[PendingTrust, Outcome]:
     # Logged first: trust that the log does not have must not come into force.
     pairs = tuple((item.sidecar, item.digest) for item in pending.items)
     root.record(TRUST_DECIDED, trust_decided(pairs, by="flytui trust"))
-    outcome = pending.store.accept(pairs, pending.registry, time.time())
+    environment = find_environment(root.places, dict(os.environ))
+    here = place_of(environment, pending.registry)
+    outcome = pending.store.accept(pairs, pending.registry, time.time(), here)
     if outcome.accepted:
-        environment = find_environment(root.places, dict(os.environ))
         accept_trusted(environment, pending.registry, tuple(sidecar for sidecar, _ in pairs))
     return pending, outcome
 
@@ -98,4 +101,5 @@ def trust_new_root(places: RootPaths, environ: Mapping[str, str]) -> Outcome:
     """
     registry = load_registry(places, known=frozenset(KNOWN), environ=environ)
     pairs = tuple((entry.id, entry.digest) for entry in registry.entries)
-    return TrustStore.load(places.trust_file).accept(pairs, registry, time.time())
+    here = place_of(find_environment(places, environ), registry)
+    return TrustStore.load(places.trust_file).accept(pairs, registry, time.time(), here)

@@ -214,7 +214,7 @@ def partial_reason(root: RootEnvironment, registry: Registry, entry: SidecarEntr
     complete."""
     if entry.url or not entry.command:
         return ""
-    found = _programs(root, registry, entry, root.resolve(registry, entry, entry.command, entry.args))
+    found = seal_resolved(root, registry, entry, root.resolve(registry, entry, entry.command, entry.args))
     # What cannot be started is not called, whatever policy says.
     return "" if isinstance(found, Rejection) else found.weakness
 
@@ -227,7 +227,7 @@ def _sealed(
     root: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram
 ) -> Sealed | Rejection:
     """The sealed programs, with whether they changed since a person accepted them."""
-    sealed = _programs(root, registry, entry, program)
+    sealed = seal_resolved(root, registry, entry, program)
     if isinstance(sealed, Rejection):
         return sealed
     accepted = sealed.accepted_digest(entry)
@@ -235,9 +235,10 @@ def _sealed(
     return msgspec.structs.replace(sealed, changed=True) if changed else sealed
 
 
-def _programs(
+def seal_resolved(
     root: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram
 ) -> Sealed | Rejection:
+    """Seal the programs of an entry, without comparing them with those that a person accepted."""
     if program.state is not PathState.RESOLVED:
         return _unresolved(program)
     try:

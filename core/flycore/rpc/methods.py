@@ -307,9 +307,10 @@ class Client(Protocol):
         """
         raise UnimplementedError
 
-    @wire_method("trust.list", "trust.snapshot", m.TrustSnapshot, key="items", agents_see=EVERYTHING)
+    @wire_method("trust.list", "trust.snapshot", m.TrustSnapshot, key="items")
     async def pending_trust(self) -> tuple[TrustItem, ...]:
-        """Return the registry entries that wait for trust."""
+        """Return the registry entries that wait for trust. Only a viewer sees what is trusted in other
+        folders."""
         raise UnimplementedError
 
     @wire_method("sidecar.probe", "ack", m.Ack, payload=m.SidecarProbe, kind=Kind.ACT, agents_see=EVERYTHING)

@@ -18,6 +18,7 @@ from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import RootPermission
 from flycore.model.json import JsonObject, canonical_json
+from flycore.model.question import TrustItem
 from flycore.rpc import flyflor
 from flycore.rpc.messages import ToolSchema
 from flycore.rpc.methods import EVERYTHING, NARROWED, Method
@@ -56,6 +57,14 @@ class Queries:
         if self._viewer:
             return self._kernel.catalog()
         return without_rules(self._kernel.catalog(self._caller.key))
+
+    async def pending_trust(self) -> tuple[TrustItem, ...]:
+        """Return what waits for trust. What is trusted in other folders is no agent's business: a folder can
+        claim to be of any repository."""
+        items = self._kernel.pending_trust()
+        if self._viewer:
+            return items
+        return tuple(msgspec.structs.replace(item, elsewhere=None) for item in items)
 
     async def activity(self) -> tuple[Activity, ...]:
         """Return the calls that this client may see, with those of earlier kernels."""

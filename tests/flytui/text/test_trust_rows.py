@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from flycore.model.enums import ProgramAuthor
+from flycore.model.enums import ProgramAuthor, ProgramComparison
 from flycore.model.question import TrustFacts, TrustItem
+from flycore.model.repository import TrustedElsewhere
 from flytui.text.lines import Tone, text_of, width_of
-from flytui.text.trust_rows import AUTHOR_WORDS, in_order, title_row, trust_row
+from flytui.text.trust_rows import (
+    AUTHOR_WORDS,
+    common_origin,
+    elsewhere_lines,
+    in_order,
+    title_row,
+    trust_row,
+)
 
 USUAL = TrustFacts(author=ProgramAuthor.OWN, tools=("file.hash",))
 
@@ -88,3 +97,46 @@ def test_changed_entries_come_first_and_then_the_riskiest() -> None:
         item_of(None, "unknown"),
     ]
     assert [item.sidecar for item in in_order(items)] == ["changed", "unknown", "folder", "usual"]
+
+
+NOW = 1_764_000_000.0  # 24 November 2025, a Monday
+THERE = TrustedElsewhere(root="/srv/shop", at=NOW - 60, same=True, programs=ProgramComparison.SAME)
+
+
+def said_of(elsewhere: TrustedElsewhere, *, changed: bool = False) -> tuple[list[str], set[Tone]]:
+    rows = elsewhere_lines(item_of(USUAL, changed=changed, elsewhere=elsewhere), NOW, 78, 2)
+    return [text_of(row) for row in rows], {part.tone for row in rows for part in row if part.text.strip()}
+
+
+def test_trust_elsewhere_is_good_news_only_where_nothing_changed() -> None:
+    replace = msgspec.structs.replace
+    assert said_of(THERE) == (["  trusted in /srv/shop since today, unchanged"], {Tone.GOOD})
+    for programs in (ProgramComparison.CHANGED, ProgramComparison.UNKNOWN):
+        rows, tones = said_of(replace(THERE, programs=programs))
+        assert "unchanged" not in " ".join(rows)
+        assert tones == {Tone.WARN}
+    rows, _ = said_of(replace(THERE, same=False, difference=("+ /a: 1",)))
+    assert rows == ["  trusted in /srv/shop since today, with another value:", "  + /a: 1"]
+    # What differs from the value that is trusted here stands there already.
+    assert said_of(replace(THERE, same=False, difference=("+ /a: 1",)), changed=True)[0] == []
+
+
+def test_one_line_says_it_for_all_entries_only_if_it_is_true_of_each() -> None:
+    replace = msgspec.structs.replace
+    items = [item_of(USUAL, name, elsewhere=THERE) for name in "ab"]
+    assert common_origin(items) == THERE
+    assert common_origin([]) is None
+    others = (
+        None,
+        replace(THERE, root="/other"),
+        replace(THERE, at=NOW - 3 * 86_400),
+        replace(THERE, same=False),
+        replace(THERE, programs=ProgramComparison.CHANGED),
+    )
+    for other in others:
+        assert common_origin([*items, item_of(USUAL, "c", elsewhere=other)]) is None
+
+
+def test_hostile_folders_are_drawn_as_tokens() -> None:
+    rows, _ = said_of(msgspec.structs.replace(THERE, root="/srv/\u202eshop\n/\u0455hop"))
+    assert "".join(rows).count("⟦U+") == 3

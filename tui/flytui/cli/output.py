@@ -50,10 +50,10 @@ def _echo(line: str, *, err: bool = False) -> None:
     stream.flush()
 
 
-def print_strict(text: str, *, indented: bool = False) -> None:
+def print_strict(text: str, *, indented: bool = False, one_line: bool = False) -> None:
     """Print text on which a person decides. Look-alike letters and long runs of spaces become tokens as well,
-    but for the spaces at the beginning of a line of an `indented` text."""
-    for line in text.split("\n"):
+    but for the spaces at the beginning of a line of an `indented` text; and newlines of `one_line`."""
+    for line in [text] if one_line else text.split("\n"):
         _echo(indented_text(line) if indented else strict_text(line))
 
 

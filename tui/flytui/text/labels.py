@@ -104,6 +104,26 @@ def day_time(at: float, now: float) -> str:
     return time.strftime("%H:%M:%S" if then[:3] == time.localtime(now)[:3] else "%m-%d %H:%M", then)
 
 
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July", "August", "September", "October"),
+    *("November", "December"),
+)
+
+
+def day_words(at: float, now: float) -> str:
+    """The day of a Unix time in the person's time zone: `today`, `yesterday`, `Tuesday` within a week, else
+    `3 March`, with the year where that is not this one."""
+    from datetime import date  # commands that must start fast use the labels
+
+    then, today = date(*time.localtime(at)[:3]), date(*time.localtime(now)[:3])
+    days = (today - then).days
+    if 0 <= days < 7:
+        return ("today", "yesterday")[days] if days < 2 else _DAYS[then.weekday()]
+    year = "" if then.year == today.year else f" {then.year}"
+    return f"{then.day} {_MONTHS[then.month - 1]}{year}"
+
+
 def age(seconds: float) -> str:
     """An age in its largest whole unit, such as `12s`, `3m`, `4h` or `2d`."""
     whole = max(0, int(seconds))

@@ -8,9 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from flycore.approval.trust_facts import riskiness
-from flycore.model.enums import ProgramAuthor
+from flycore.model.enums import ProgramAuthor, ProgramComparison
 from flycore.model.question import TrustFacts, TrustItem
-from flytui.text.lines import StyledLine, StyledText, Tone, padded, span, table_row, truncated
+from flycore.model.repository import TrustedElsewhere
+from flysafe.text import strict_text
+from flytui.text.caller import short_folder
+from flytui.text.labels import day_words
+from flytui.text.lines import (
+    StyledLine,
+    StyledText,
+    Tone,
+    difference_lines,
+    padded,
+    span,
+    table_row,
+    truncated,
+    wrap,
+)
 
 AUTHOR_WORDS: dict[ProgramAuthor, str] = {
     ProgramAuthor.OWN: "flytui's own",
@@ -29,6 +43,11 @@ _WIDE_SIZES = (13, 18, 9, 7, 8)
 _WIDE = 110
 MARK_CELLS = 4
 _NONE = span("–", Tone.DIM)
+_PROGRAM_WORDS = {
+    ProgramComparison.SAME: ", unchanged",
+    ProgramComparison.CHANGED: ", but the files of its programs are not those that were trusted there",
+    ProgramComparison.UNKNOWN: ", but its programs could not be compared with those there",
+}
 
 
 def in_order(items: Iterable[TrustItem]) -> list[TrustItem]:
@@ -49,6 +68,40 @@ def trust_row(item: TrustItem, *, ticked: bool, width: int) -> StyledLine:
     name = span(item.sidecar, Tone.STRONG if ticked else Tone.DIM)
     cells = [_change(item)] if item.facts is None else _cells(item, item.facts)
     return _row(mark, name, cells, width)
+
+
+def elsewhere_text(elsewhere: TrustedElsewhere, now: float) -> str:
+    """What is said of trust in another folder of the same repository. The folder's name is text from
+    outside."""
+    said = f"trusted in {short_folder(elsewhere.root)} since {day_words(elsewhere.at, now)}"
+    if not elsewhere.same:
+        return f"{said}, with another value" + (":" if elsewhere.difference else ", which is not kept")
+    return said + _PROGRAM_WORDS[elsewhere.programs]
+
+
+def elsewhere_lines(item: TrustItem, now: float, width: int, margin: int) -> list[StyledLine]:
+    """The lines about trust in another folder, with what differs; none where there is no such trust."""
+    elsewhere = item.elsewhere
+    if elsewhere is None or (item.changed and not elsewhere.same):
+        return []  # what differs from the value that is trusted here is shown instead
+    tone = Tone.GOOD if elsewhere.unchanged else Tone.WARN
+    # The name of a folder has no place for look-alike letters: it says whose trust this is.
+    said = StyledText(strict_text(elsewhere_text(elsewhere, now)), tone)
+    rows = wrap((StyledText(" " * margin), said), width, margin + 2)
+    return [*rows, *difference_lines(elsewhere.difference, width, margin)]
+
+
+def common_origin(items: Sequence[TrustItem]) -> TrustedElsewhere | None:
+    """The trust elsewhere that one line can say for all entries: in one folder, on one day, unchanged."""
+    found = [item.elsewhere for item in items]
+    first = found[0] if found else None
+    if first is None:
+        return None
+    alike = all(
+        one is not None and one.unchanged and (one.root, day_words(one.at, first.at)) == (first.root, "today")
+        for one in found
+    )
+    return first if alike else None
 
 
 def _row(mark: StyledText, name: StyledText, cells: Sequence[StyledLine], width: int) -> StyledLine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -90,7 +91,19 @@ def _print_items(items: tuple[TrustItem, ...]) -> None:
             print_line("  what differs from the value trusted last, which stays in use:")
         for line in item.difference:
             print_strict(f"    {line}")
+        _print_elsewhere(item)
         print_line()
+
+
+def _print_elsewhere(item: TrustItem) -> None:
+    """Prints what is trusted of the entry in another worktree or clone of the same repository."""
+    from flytui.text.trust_rows import elsewhere_text
+
+    if item.elsewhere is None or (item.changed and not item.elsewhere.same):
+        return
+    print_strict(f"  {elsewhere_text(item.elsewhere, time.time())}", one_line=True)
+    for line in item.elsewhere.difference:
+        print_strict(f"    {line}")
 
 
 def _print_outcome(

@@ -12,14 +12,21 @@ from typing import Any
 from flycore.model.enums import Risk
 from flycore.model.errors import FlyError
 from flycore.model.question import TrustItem
-from flysafe.text import indented_text
+from flysafe.text import indented_text, strict_text
 from flytui.console.screens.armed import key_lines_with_state
 from flytui.console.screens.armed_table import CURSOR_CELLS, ArmedTable, TableEntry
 from flytui.console.screens.arming import ArmingState, KeyEffect
 from flytui.console.state import ConsoleState, Topic
 from flytui.text.labels import plural
 from flytui.text.lines import StyledLine, StyledText, Tone, difference_lines, line, span, truncated, wrap
-from flytui.text.trust_rows import in_order, title_row, trust_row
+from flytui.text.trust_rows import (
+    common_origin,
+    elsewhere_lines,
+    elsewhere_text,
+    in_order,
+    title_row,
+    trust_row,
+)
 
 _ARMING = ArmingState(Risk.MEDIUM, read_whole=True)
 _BORDER_CELLS = 1
@@ -121,7 +128,15 @@ class TrustScreen(ArmedTable[bool]):
         )
         cells = _BORDER_CELLS + CURSOR_CELLS
         titles = (StyledText(" " * cells), *title_row(width - cells))
-        return [*wrap(row, width, 1), truncated(titles, width)]
+        return [*wrap(row, width, 1), *self._origin_lines(width), truncated(titles, width)]
+
+    def _origin_lines(self, width: int) -> Sequence[StyledLine]:
+        """One line for all entries that are trusted in the same folder, unchanged."""
+        origin = common_origin(self._items)
+        if origin is None:
+            return []
+        said = f" {elsewhere_text(origin, self._state.now())}"
+        return wrap((StyledText(strict_text(said), Tone.GOOD),), width, 1)
 
     def _entries(self, width: int) -> Sequence[TableEntry]:
         return [self._entry(item, width) for item in in_order(self._items)]
@@ -131,6 +146,8 @@ class TrustScreen(ArmedTable[bool]):
         lines = [trust_row(item, ticked=key not in self._left_out, width=width)]
         # What differs is listed at once, and is the first that stands below the entry.
         lines += difference_lines(item.difference, width, _INDENT)
+        if common_origin(self._items) is None:
+            lines += elsewhere_lines(item, self._state.now(), width, _INDENT)
         if key in self._unfolded:
             lines += _detail_lines(item, width)
         return TableEntry(key, lines, frozenset(range(len(lines))))
