@@ -131,6 +131,8 @@ def begin_own_project(fresh: Root, step: str) -> None:
     try:
         tmux.sees(r"available +workspace\.read")
         tmux.keys(keys(step)[0])
+        tmux.sees(r"entries ticked, for tools/external\.tools\.jsonc")
+        tmux.keys(re.findall(r"`(Enter)`", step)[0])
         tmux.sees("keys ready|last line|more pages? before")
         press_until(tmux, "a", (folder / "tools/external.tools.jsonc").exists, scroll=True)
     finally:

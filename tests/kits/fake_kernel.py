@@ -31,6 +31,7 @@ from flycore.model.enums import (
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.question import Block, Question, TrustItem
+from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status as KernelStatus
 from flycore.rpc.methods import OnProgress
 from flytui.console.kernel_connection import OpenConnection
@@ -40,6 +41,8 @@ from kits.values import (
     panic_question,
     sample_catalog,
 )
+
+NO_STARTER = StarterOffer(file="tools/external.tools.jsonc", exists=False, entries=())
 
 
 @dataclass
@@ -63,7 +66,9 @@ class World:
     looked: int = 0
     switched: list[tuple[str, bool, str]] = field(default_factory=list)
     permitted: list[tuple[str, str]] = field(default_factory=list)
+    starter_value: StarterOffer = NO_STARTER
     started: int = 0
+    written: list[tuple[tuple[str, ...], str]] = field(default_factory=list)
     imported: list[tuple[str, str, str]] = field(default_factory=list)
     hands_on: bool = False
     policy_ok: bool = True
@@ -190,8 +195,22 @@ class World:
         self.refused.append(pid)
         return self.refuse == ""
 
-    async def write_starter(self) -> Outcome:
+    async def starter(self) -> StarterOffer:
+        return self.starter_value
+
+    async def plan_starter(self, sidecars: tuple[str, ...]) -> StarterPlan:
+        texts = tuple(entry.text for entry in self.starter_value.entries if entry.id in sidecars)
+        return StarterPlan(
+            file=self.starter_value.file,
+            sidecars=sidecars,
+            text="" if self.starter_value.exists else "\n".join(texts),
+            difference=tuple(f"+{text}" for text in texts) if self.starter_value.exists else (),
+            digest=f"digest of {', '.join(sidecars)}",
+        )
+
+    async def write_starter(self, sidecars: tuple[str, ...], digest: str) -> Outcome:
         self.started += 1
+        self.written.append((sidecars, digest))
         return Outcome(accepted=not self.refuse, why_not=self.refuse)
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:

@@ -27,6 +27,7 @@ from flycore.model.enums import (
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.question import Block, TrustFacts, TrustItem
 from flycore.model.repository import TrustedElsewhere
+from flycore.model.starter import StarterEntry, StarterOffer, StarterTool
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.batch_screen import BatchScreen
 from flytui.console.approvals.request_screen import RequestScreen
@@ -469,6 +470,47 @@ def empty_folder() -> World:
     return World(catalog_value=bare)
 
 
+def lacking(name: str, reason: str, remedy: str, *command: str) -> StarterTool:
+    """A tool that does not work on this machine."""
+    return StarterTool(name=name, state=Effective.UNAVAILABLE, reason=reason, remedy=remedy, command=command)
+
+
+def works(name: str) -> StarterTool:
+    """A tool that works on this machine."""
+    return StarterTool(name=name, state=Effective.AVAILABLE)
+
+
+def starter_entry(sidecar: str, *tools: StarterTool, present: bool = False, text: str = "") -> StarterEntry:
+    """An entry of the starter registry."""
+    text = text or f'    // What it is for.\n    "{sidecar}": {{"command": "flytui-sidecar"}}'
+    return StarterEntry(id=sidecar, text=text, tools=tools, present=present)
+
+
+STARTER = StarterOffer(
+    file="tools/external.tools.jsonc",
+    exists=False,
+    entries=(
+        starter_entry("utility.local", works("file.hash")),
+        starter_entry(
+            "media.local",
+            lacking(
+                *("vision.ocr", "tesseract is not installed", "install it"),
+                *("sudo", "apt-get", "install", "tesseract-ocr"),
+            ),
+            works("audio.transcribe"),
+        ),
+        starter_entry("web.search", lacking("web.search", "no search provider is configured", "name one")),
+    ),
+)
+
+
+def starter_world(offer: StarterOffer = STARTER) -> World:
+    """A folder without a registry, and what works there of the sidecars that flytui brings."""
+    place = empty_folder()
+    place.starter_value = offer
+    return place
+
+
 SCENES = (
     Scene("catalog", catalog_world, keys("down")),
     Scene("catalog-filter", catalog_world, keys("slash", *"state:unav")),
@@ -511,5 +553,7 @@ SCENES = (
     Scene("stopped", waiting(HIGH, stopped=True, questions_value=(panic_question(),)), approvals_list),
     Scene("quit", waiting(HIGH, MEDIUM), quit_question),
     Scene("empty-folder", empty_folder, keys()),
+    Scene("starter", starter_world, keys("i", "down", "space")),
+    Scene("starter-change", starter_world, keys("i", "enter")),
     Scene("kernel-gone", catalog_world, kernel_gone),
 )

@@ -355,9 +355,14 @@ def permissions_added(sidecar: str, file: str, shown: str, *, by: str) -> JsonOb
     return fields | {"decision": "permitted", "shown": shown, "decidedBy": by}
 
 
-def starter_written(file: str, *, by: str) -> JsonObject:
-    """Fields for the starter registry, written for a person."""
-    return {"file": _bounded(file), "decision": "created", "decidedBy": by}
+def starter_written(file: str, sidecars: tuple[str, ...], *, by: str) -> JsonObject:
+    """Fields for entries of the starter registry, written for a person."""
+    return {
+        "file": _bounded(file),
+        "sidecars": [_bounded(sidecar) for sidecar in sidecars],
+        "decision": "created",
+        "decidedBy": by,
+    }
 
 
 def server_imported(sidecar: str, shown: str, *, by: str) -> JsonObject:

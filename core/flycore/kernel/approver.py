@@ -99,11 +99,13 @@ class KernelApprover:
         """Refuse the pairing codes of that process; return False if it has none."""
         return self._refuse(pid)
 
-    async def write_starter(self) -> Outcome:
-        """Write the starter registry and trust its entries."""
+    async def write_starter(self, sidecars: tuple[str, ...], digest: str) -> Outcome:
+        """Write these entries of the starter registry, as they were shown, and trust them."""
         if self._revocations.desktop_controlled():
             return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
-        return await self._refresher.apply_edit(lambda registry, now: registry.write_starter(now, self._by))
+        return await self._refresher.apply_edit(
+            lambda registry, now: registry.write_starter(sidecars, digest, now, self._by)
+        )
 
     async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         """Import a server of another client's file, if the file still has what was shown."""

@@ -18,6 +18,7 @@ import flycore
 from flycore.approval.nested_roots import NestedRoots, is_nested_root
 from flycore.audit.events import LOGIN_CHANGED, TOKEN_CHANGED, login_changed, token_changed
 from flycore.catalog.build import over_quota
+from flycore.catalog.probes import ProbeCache
 from flycore.kernel.background import BackgroundProcesses
 from flycore.kernel.bus import Bus
 from flycore.kernel.call_history import ArtifactImages, CallHistory
@@ -32,6 +33,7 @@ from flycore.kernel.peers import identify_local_peer
 from flycore.kernel.questions import QuestionRegistry
 from flycore.kernel.quota_events import QuotaEvents
 from flycore.kernel.standing_permissions import StandingPermissions
+from flycore.kernel.starter_offer import starter_offer
 from flycore.kernel.undo import UndoActions
 from flycore.model.approval import Ask, Lease, Outcome, StandingRule, highest_waiting
 from flycore.model.audit import Metrics
@@ -42,11 +44,13 @@ from flycore.model.enums import KernelRole, RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
+from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status
 from flycore.pipeline.call import OnCancellable, OnProgress
 from flycore.pipeline.context import PipelineContext
 from flycore.pipeline.pipeline import run_call
 from flycore.plans.run import is_plan, run_plan
+from flycore.registry.starter import plan_starter
 from flycore.sandbox.levels import sandbox_in_words
 
 
@@ -99,6 +103,7 @@ class Kernel:
         self._idle = anyio.Event()
         self._calls = 0
         """Calls that were taken and have not ended yet."""
+        self._starter_answers = ProbeCache(None)
         self._numbers = itertools.count(1)
         self._session = parts.session
         self.loop_watch = parts.loop_watch
@@ -246,6 +251,16 @@ class Kernel:
         return await anyio.to_thread.run_sync(
             check_up, self._places, self._context.judge.root.environ, self.catalog(), self.status()
         )
+
+    async def starter(self) -> StarterOffer:
+        """Ask the bundled sidecars what works here, and return the starter entries."""
+        root, ask = self._context.judge.root, not self._panic.active()
+        return await starter_offer(root, self._refresher.files, self._starter_answers, self._session, ask=ask)
+
+    async def plan_starter(self, sidecars: tuple[str, ...]) -> StarterPlan:
+        """Return the change that writes these starter entries."""
+        root = self._context.judge.root
+        return (await anyio.to_thread.run_sync(plan_starter, root.places, root.environ, sidecars)).plan
 
     def status(self) -> Status:
         """Return the status of this kernel."""

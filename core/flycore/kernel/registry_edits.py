@@ -30,15 +30,9 @@ from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.upstream import McpToolList, McpToolOffer
 from flycore.pipeline.prepare import Sealed, accept_programs, seal_programs
-from flycore.registry.edits import (
-    add_entry,
-    permit_entry,
-    starter_entries,
-    switch_entry,
-    without_switch,
-    write_starter,
-)
-from flycore.registry.paths import REGISTRY_FILE
+from flycore.registry.edits import add_entry, permit_entry, switch_entry, without_switch
+from flycore.registry.parse_registry import parse_registry
+from flycore.registry.starter import plan_starter, write_plan
 
 AcceptedEntries = tuple[tuple[str, str], ...]
 """Entries as (sidecar id, digest)."""
@@ -310,19 +304,30 @@ class TrustedRegistry:
             return ()
         return self._trust(((entry.id, entry.digest),), now, by)
 
-    def write_starter(self, now: float, by: str) -> EditResult:
-        """Write the starter registry if there is none, and trust its entries, as the person saw its text.
+    def write_starter(self, sidecars: tuple[str, ...], shown: str, now: float, by: str) -> EditResult:
+        """Write these entries of the starter registry, and trust them, as the person saw their text.
 
-        Entries that another program wrote in the meantime are not trusted.
+        `shown` is the digest of the change that the person saw; `by` names the console in the log.
         """
-        why_not = write_starter(self._environment.places)
+        places = self._environment.places
+        edit = plan_starter(places, self._environment.environ, sidecars)
+        if not edit.plan.why_not and edit.plan.digest != shown:
+            why_not = "the file has changed since it was shown: look at it again"
+            return EditResult(Outcome(accepted=False, why_not=why_not))
+        why_not = write_plan(places, edit)
         if why_not:
             return EditResult(Outcome(accepted=False, why_not=why_not))
         self.read()
-        fields = audit_events.starter_written(REGISTRY_FILE, by=by)
-        shown = tuple((entry.id, entry.digest) for entry in starter_entries(frozenset(KNOWN)))
+        fields = audit_events.starter_written(edit.plan.file, edit.plan.sidecars, by=by)
+        entries, _ = parse_registry(edit.after, edit.plan.file, Source.PROJECT, frozenset(KNOWN))
+        written = {entry.id: entry.digest for entry in entries or ()}
         there = {entry.id: entry.digest for entry in self._declared.registry.entries}
-        accepted_pairs = tuple((sidecar, digest) for sidecar, digest in shown if there.get(sidecar) == digest)
+        # Another program may edit the file at this moment: only what the person saw is trusted.
+        accepted_pairs = tuple(
+            (sidecar, written[sidecar])
+            for sidecar in edit.plan.sidecars
+            if there.get(sidecar) == written.get(sidecar)
+        )
         return EditResult(
             Outcome(accepted=True),
             ((audit_events.REGISTRY_EDITED, fields), *self._trust(accepted_pairs, now, by)),

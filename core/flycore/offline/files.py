@@ -15,9 +15,7 @@ from flycore.kernel.effective_entries import entry_to_switch
 from flycore.kernel.load_state import find_environment, read_files
 from flycore.model.diagnostics import Severity
 from flycore.model.sidecar import Registry
-from flycore.registry.edits import starter_text as starter_text
 from flycore.registry.edits import switch_entry
-from flycore.registry.edits import write_starter as write_starter
 from flycore.registry.load import load_registry
 from flycore.registry.paths import RootPaths
 from flycore.registry.published_schemas import published_schema as published_schema

@@ -1,4 +1,4 @@
-"""Edits of registry files: add an entry, enable or disable an entry, write the starter registry.
+"""Edits of registry files: add an entry, enable or disable an entry, and the text of the starter registry.
 
 Each edit changes the text in one place. The new text is parsed and compared with the expected value before it
 replaces the file. Where anything is in doubt the edit is refused, and nothing is written.
@@ -6,8 +6,7 @@ replaces the file. Where anything is in doubt the edit is refused, and nothing i
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -16,12 +15,11 @@ from typing import NamedTuple
 from flycore.model.enums import Source
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.model.sidecar import SidecarEntry
-from flycore.registry.jsonc.edit import edited, insert_last, set_members, spelled
+from flycore.registry.jsonc.edit import edited, insert_last, insert_last_lines, set_members, spelled
 from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.jsonc.spans import scan
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
-from flycore.registry.published_schemas import write_schemas
 from flycore.registry.read_file import MAX_FILE_BYTES, read_text
 from flysafe.atomic import create_beneath, replace_beneath
 
@@ -48,8 +46,13 @@ def first_registry(sidecar: str, entry: JsonObject) -> str:
     return f"{spelled({'schemaVersion': 2, 'sidecars': {sidecar: entry}}, '')}\n"
 
 
-def add_to_text(text: str, sidecar: str, entry: JsonObject, shown: str) -> EntryEdit:
-    """Return the text with this entry as the last one. `shown` is the file's name in reasons."""
+def add_to_text(
+    text: str, sidecar: str, entry: JsonObject, shown: str, *, lines: Sequence[str] = ()
+) -> EntryEdit:
+    """Return the text with this entry as the last one. `shown` is the file's name in reasons.
+
+    `lines` are the entry as somebody wrote it, its key and comments included; else it is spelled here.
+    """
     value, problem = parse_jsonc(text, shown)
     if problem is not None:
         return EntryEdit(why_not=f"correct the file first: {problem.position} {problem.message}")
@@ -62,7 +65,10 @@ def add_to_text(text: str, sidecar: str, entry: JsonObject, shown: str) -> Entry
     if index.duplicates:
         line, _ = index.position(index.duplicates[0].second.start)
         return EntryEdit(why_not=f"correct the file first: {shown}:{line} has a key that is written twice")
-    if "sidecars" in value:
+    if "sidecars" in value and lines:
+        # After a blank line: the last comment of the file is not about the new entry.
+        changes = insert_last_lines(index, SIDECARS, ("", *lines))
+    elif "sidecars" in value:
         changes = insert_last(index, SIDECARS, entry, key=sidecar)
     else:
         changes = insert_last(index, "", {sidecar: entry}, key="sidecars")
@@ -139,19 +145,41 @@ def add_entry(places: RootPaths, sidecar: str, entry: JsonObject) -> EntryEdit:
     The file under the older name is edited where only that exists. The edit is refused where the file cannot
     be read or written, or changed in the meantime; nothing is raised.
     """
-    for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
-        text, data, problem = read_text(places.app_root, relative, relative)
-        if problem is not None:
-            return EntryEdit(why_not=problem.message)
-        if text is not None:
-            made = add_to_text(text, sidecar, entry, relative)
-            return _written(places.app_root, relative, relative, text, data, made)
+    relative, text, data, why_not = read_for_edit(places)
+    if why_not:
+        return EntryEdit(why_not=why_not)
+    if text is not None:
+        made = add_to_text(text, sidecar, entry, relative)
+        return write_edited(places.app_root, relative, relative, text, data, made)
     fresh = first_registry(sidecar, entry)
     try:
         create_beneath(places.app_root, REGISTRY_FILE, fresh.encode("utf-8"))
     except OSError as error:
         return EntryEdit(why_not=f"{REGISTRY_FILE} cannot be written: {error.strerror or error}")
     return EntryEdit(text=fresh)
+
+
+class RegistryFile(NamedTuple):
+    """The project's registry file as it is read before an edit."""
+
+    relative: str
+    """Its path, relative to the app root; that of a new file where there is none."""
+    text: str | None
+    """None where there is no file."""
+    data: bytes = b""
+    why_not: str = ""
+    """Why the file cannot be read; empty otherwise."""
+
+
+def read_for_edit(places: RootPaths) -> RegistryFile:
+    """Read the project's registry; the file under the older name where only that exists."""
+    for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
+        text, data, problem = read_text(places.app_root, relative, relative)
+        if problem is not None:
+            return RegistryFile(relative, None, why_not=problem.message)
+        if text is not None:
+            return RegistryFile(relative, text, data)
+    return RegistryFile(REGISTRY_FILE, None)
 
 
 def switch_entry(
@@ -191,7 +219,7 @@ def _edit_file(places: RootPaths, source: Source, shown: str, edit: Callable[[st
         text, data, problem = read_text(anchor, relative, shown)
     if text is None or problem is not None:
         return EntryEdit(why_not=problem.message if problem else f"{shown} no longer exists")
-    return _written(anchor, relative, shown, text, data, edit(text))
+    return write_edited(anchor, relative, shown, text, data, edit(text))
 
 
 def _outcome(text: str | None, shown: str) -> EntryEdit:
@@ -200,8 +228,10 @@ def _outcome(text: str | None, shown: str) -> EntryEdit:
     return EntryEdit(text=text)
 
 
-def _written(anchor: Path, relative: str, shown: str, text: str, data: bytes, made: EntryEdit) -> EntryEdit:
-    """Write the edited text, if there is one. The file must still have the bytes `data`."""
+def write_edited(
+    anchor: Path, relative: str, shown: str, text: str, data: bytes, made: EntryEdit
+) -> EntryEdit:
+    """Write the edited text, if there is one, and return it. The file must still have the bytes `data`."""
     if made.why_not:
         return made
     mark = data[: len(data) - len(text.encode("utf-8"))]  # a byte order mark stays
@@ -228,22 +258,3 @@ def starter_entries(known: frozenset[str]) -> tuple[SidecarEntry, ...]:
     """Return the entries of the starter registry. `known` holds the names of the known capabilities."""
     entries, _ = parse_registry(starter_text(), REGISTRY_FILE, Source.PROJECT, known)
     return entries or ()
-
-
-def write_starter(places: RootPaths) -> str:
-    """Write the starter registry as the project's registry. Return why it was not written, else nothing.
-
-    An existing registry, under either name, is not changed. The schemas that its `$schema` names are written,
-    too, where that is possible: only an editor misses them.
-    """
-    for relative in (REGISTRY_FILE, LEGACY_REGISTRY_FILE):
-        if os.path.lexists(places.app_root / relative):
-            return f"{relative} already exists and is not changed"
-    try:
-        create_beneath(places.app_root, REGISTRY_FILE, starter_text().encode("utf-8"))
-    except FileExistsError:  # somebody made it after the check above
-        return f"{REGISTRY_FILE} already exists and is not changed"
-    except OSError as error:
-        return f"{REGISTRY_FILE} cannot be written: {error.strerror or error}"
-    write_schemas(places.app_root)
-    return ""

@@ -27,6 +27,7 @@ from flycore.model.enums import RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
+from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status as KernelStatus
 from flycore.rpc.flyflor import HistoryTurn, KitCatalog, rfc3339
 from flycore.rpc.wire import EVENT_PROTOCOL as EVENT_PROTOCOL
@@ -337,6 +338,21 @@ class SidecarPermit(Value, frozen=True, kw_only=True, forbid_unknown_fields=True
     digest: str
 
 
+class StarterPlanGet(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`starter.plan.get`: read the change that writes these entries of the starter registry."""
+
+    sidecars: tuple[str, ...]
+
+
+class StarterWrite(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`starter.write`: write these entries of the starter registry.
+
+    `digest` is that of the change that was shown."""
+
+    sidecars: tuple[str, ...]
+    digest: str
+
+
 class ServerImport(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`server.import`: import an MCP server from the file of another client.
 
@@ -520,6 +536,18 @@ class QuestionSnapshot(Value, frozen=True, kw_only=True):
     """`question.snapshot`: the questions that wait for a person."""
 
     questions: tuple[Question, ...]
+
+
+class StarterSnapshot(Value, frozen=True, kw_only=True):
+    """`starter.snapshot`: the entries of the starter registry, and what works of them on this machine."""
+
+    starter: StarterOffer
+
+
+class StarterPlanSnapshot(Value, frozen=True, kw_only=True):
+    """`starter.plan.snapshot`: the change that writes some entries of the starter registry."""
+
+    plan: StarterPlan
 
 
 class DoctorSnapshot(Value, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ from flycore.model.enums import RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import Block, Question, TrustItem
+from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status
 from flycore.rpc import messages as m
 from flycore.rpc.flyflor import EMPTY_READS
@@ -333,6 +334,37 @@ class Client(Protocol):
         raise UnimplementedError
 
     @wire_method(
+        "starter.get",
+        "starter.snapshot",
+        m.StarterSnapshot,
+        key="starter",
+        payload=m.EmptyPayload,
+        who=Who.VIEWER,
+        agents_see=EVERYTHING,
+        refusal="only a viewer may read the starter registry",
+    )
+    async def starter(self) -> StarterOffer:
+        """Ask the bundled sidecars what works on this machine, and return the entries for them.
+
+        Only viewers may. A recent answer of a sidecar is not asked for again.
+        """
+        raise UnimplementedError
+
+    @wire_method(
+        "starter.plan.get",
+        "starter.plan.snapshot",
+        m.StarterPlanSnapshot,
+        key="plan",
+        payload=m.StarterPlanGet,
+        who=Who.VIEWER,
+        agents_see=EVERYTHING,
+        refusal="only a viewer may read the starter registry",
+    )
+    async def plan_starter(self, sidecars: tuple[str, ...]) -> StarterPlan:
+        """Return the change that `write_starter` would make for these entries. Only viewers may."""
+        raise UnimplementedError
+
+    @wire_method(
         "root.nested", "ack", m.Ack, key="permission", payload=m.NestedRoot, who=Who.PROGRAM, kind=Kind.ACT
     )
     async def nested_root(self, root: str) -> RootPermission:
@@ -455,11 +487,11 @@ class Approver(Protocol):
         """Make the pairing codes of that process invalid. Return False where it had none."""
         raise UnimplementedError
 
-    @decision("starter.write")
-    async def write_starter(self) -> Outcome:
-        """Write the starter registry into a project that has none; an existing file is not overwritten.
+    @decision("starter.write", m.StarterWrite)
+    async def write_starter(self, sidecars: tuple[str, ...], digest: str) -> Outcome:
+        """Write these entries of the starter registry into the project's registry, and trust them.
 
-        Its entries are trusted, because the person was shown the text.
+        `digest` is that of the change that the person was shown. A file that changed since is not edited.
         """
         raise UnimplementedError
 

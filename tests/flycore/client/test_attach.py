@@ -188,7 +188,9 @@ async def test_everything_a_person_does_goes_over_the_connection(root: Root) -> 
         assert [item.id for item in await client.leases()] == [held.id]
         assert (await approver.enable("echo", False, "not today")).accepted
         assert (await approver.enable("echo", True, "")).accepted
-        assert not (await approver.write_starter()).accepted
+        shown = await client.plan_starter(("mock.echo",))
+        assert shown.difference[0].startswith("--- ")
+        assert not (await approver.write_starter(("mock.echo",), "0" * 64)).accepted
         assert not await approver.unblock("echo.ask")
         assert not (await approver.remove_rule("nowhere:1", "0" * 64)).accepted
         assert not (await approver.answer("none", "yes")).accepted

@@ -11,7 +11,7 @@ import pytest
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import Effective, SandboxState, Status
-from flycore.registry.edits import starter_text
+from flycore.registry.starter import registry_of, starter_pieces
 from kits.kernel import ECHO, Root, approve, approver_of, kernel_of, request, until, waiting_ask
 
 pytestmark = pytest.mark.anyio
@@ -136,7 +136,8 @@ async def test_nothing_is_switched_on_while_a_tool_has_its_hands_on(
         assert (await approver_of(kernel).enable("own", False, "")).accepted
         monkeypatch.setattr(approver_of(kernel)._revocations, "desktop_controlled", lambda: True)
         assert not (await approver_of(kernel).enable("own", True, "")).accepted
-        assert not (await approver_of(kernel).write_starter()).accepted
+        shown = await kernel.plan_starter(("mock.echo",))
+        assert not (await approver_of(kernel).write_starter(("mock.echo",), shown.digest)).accepted
         assert effective(kernel) is Effective.DISABLED
 
 
@@ -145,16 +146,48 @@ async def test_a_first_registry_is_written_trusted_and_seen(tmp_path: Path) -> N
     file_of(root).unlink()
     async with kernel_of(root, trusted=False) as kernel:
         assert kernel.catalog().sidecars == ()
-        outcome = await approver_of(kernel).write_starter()
+        chosen = tuple(entry.id for entry in (await kernel.starter()).entries)
+        shown = await kernel.plan_starter(chosen)
+        assert shown.text == registry_of(starter_pieces(root.base, root.environ))
+        assert (shown.difference, shown.sidecars) == ((), chosen)
+        assert not (await approver_of(kernel).write_starter(chosen[1:], shown.digest)).accepted
+        assert not file_of(root).exists()
+        outcome = await approver_of(kernel).write_starter(chosen, shown.digest)
         assert outcome.accepted, outcome.why_not
-        assert file_of(root).read_text() == starter_text()
+        assert file_of(root).read_text() == shown.text
         assert kernel.pending_trust() == ()
         assert effective(kernel, "utility.local") is Effective.AVAILABLE
         assert effective(kernel, "computer.native") is Effective.DISABLED
         assert (await approver_of(kernel).enable("computer.native", True, "")).accepted
         assert kernel.pending_trust() == ()
-        assert not (await approver_of(kernel).write_starter()).accepted
+        assert not (await approver_of(kernel).write_starter(chosen, shown.digest)).accepted
     assert lines(root, "REGISTRY_EDITED")[0]["decision"] == "created"
+
+
+async def test_entries_are_added_to_a_registry_as_they_were_shown(root: Root) -> None:
+    file = file_of(root)
+    before = file.read_text()
+    async with kernel_of(root) as kernel:
+        offer = await kernel.starter()
+        assert (offer.file, offer.exists) == ("tools/external.tools.jsonc", True)
+        states = {tool.name: tool.state for entry in offer.entries for tool in entry.tools}
+        assert states["file.hash"] is Effective.AVAILABLE
+        assert states["web.search"] is Effective.UNAVAILABLE
+        shown = await kernel.plan_starter(("utility.local", "web.search"))
+        assert shown.text == ""
+        assert shown.difference
+        file.write_text(before + "\n")
+        late = await approver_of(kernel).write_starter(("utility.local", "web.search"), shown.digest)
+        assert "changed" in late.why_not
+        assert file.read_text() == before + "\n"
+        file.write_text(before)
+        outcome = await approver_of(kernel).write_starter(("utility.local", "web.search"), shown.digest)
+        assert outcome.accepted, outcome.why_not
+        assert kernel.pending_trust() == ()
+        assert effective(kernel, "utility.local") is Effective.AVAILABLE
+        again = await kernel.plan_starter(("utility.local", "web.search"))
+        assert (again.sidecars, again.difference) == ((), ())
+    assert lines(root, "REGISTRY_EDITED")[0]["sidecars"] == ["utility.local", "web.search"]
 
 
 async def test_a_program_that_came_meanwhile_is_found_when_asked_again(root: Root) -> None:

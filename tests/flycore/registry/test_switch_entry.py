@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from flycore.catalog.builtin import KNOWN
 from flycore.model.enums import Source
-from flycore.registry.edits import starter_entries, starter_text, switch_entry, switch_in_text, write_starter
-from flycore.registry.load import load_registry
+from flycore.registry.edits import starter_entries, switch_entry, switch_in_text
 from flycore.registry.paths import REGISTRY_FILE, find_paths
 from flysafe.text import safe_text
 
@@ -180,29 +179,3 @@ def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
         assert entry.permissions.write == writing.get(entry.id, ())
         assert entry.permissions.secrets == ()
         assert entry.enabled is not entry.permissions.desktop
-
-
-def test_the_starter_is_written_once_and_never_over_anything(tmp_path: Path) -> None:
-    places = find_paths(str(tmp_path), None, {"HOME": str(tmp_path)}, tmp_path)
-    assert write_starter(places) == ""
-    file = tmp_path / REGISTRY_FILE
-    assert file.read_text() == starter_text()
-    registry = load_registry(places, known=frozenset(KNOWN), environ={})
-    assert registry.diagnostics == ()
-    file.write_text("mine")
-    assert "already exists" in write_starter(places)
-    assert file.read_text() == "mine"
-    file.unlink()
-    file.symlink_to(tmp_path / "elsewhere")
-    assert "already exists" in write_starter(places)
-    assert not (tmp_path / "elsewhere").exists()
-
-
-def test_the_starter_is_not_written_through_a_folder_that_leads_out(tmp_path: Path) -> None:
-    outside, root = tmp_path / "outside", tmp_path / "root"
-    outside.mkdir()
-    root.mkdir()
-    (root / "tools").symlink_to(outside)
-    places = find_paths(str(root), None, {"HOME": str(tmp_path)}, root)
-    assert "cannot be written" in write_starter(places)
-    assert list(outside.iterdir()) == []

@@ -40,6 +40,8 @@ ASKING = {
     "ask.detail.get": {"id": "no such request"},
     "call.picture.get": {"callId": "no such call"},
     "sidecar.probe": {"sidecar": "echo"},
+    "starter.plan.get": {"sidecars": ["mock.echo"]},
+    "starter.write": {"sidecars": ["mock.echo"], "digest": "0" * 64},
     "root.nested": {"root": "/no/such/root"},
     "call.undo": {"callId": "none", "look": True},
     "client.hello": {"client": "a test", "viewer": False},
@@ -167,7 +169,10 @@ async def test_whatever_is_asked_is_answered_in_the_published_shape(root: Root, 
             assert wire.sent == set(PAYLOADS)
             only_callers, only_viewers = (
                 {"tool.result", "tool.progress"},
-                {"doctor.snapshot", "console.pairing", "call.undone"},
+                {
+                    *("doctor.snapshot", "console.pairing", "call.undone"),
+                    *("starter.snapshot", "starter.plan.snapshot"),
+                },
             )
             missing = set(ANSWERS) - wire.received
             assert missing <= (only_callers if viewer else only_viewers)

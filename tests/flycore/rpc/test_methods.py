@@ -60,6 +60,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "permit": ("echo", "d1"),
     "import_server": (".mcp.json", "x", "d1"),
     "refuse_pairing": (7,),
+    "plan_starter": (("mock.echo",),),
+    "write_starter": (("mock.echo",), "d1"),
 }
 FRAMES = {
     "create_tool": ("tool.create", {"name": "hello", "definition": {"name": "hello"}}),
@@ -76,6 +78,8 @@ FRAMES = {
     "pending_trust": ("trust.list", {}),
     "probe": ("sidecar.probe", {"sidecar": "echo"}),
     "checks": ("doctor.get", {}),
+    "starter": ("starter.get", {}),
+    "plan_starter": ("starter.plan.get", {"sidecars": ["mock.echo"]}),
     "nested_root": ("root.nested", {"root": "/outer/inner"}),
     "undo_call": ("call.undo", {"callId": "c1", "look": False}),
     "status": ("gateway.status.get", {}),
@@ -93,7 +97,7 @@ FRAMES = {
     "permit": ("sidecar.permit", {"sidecar": "echo", "digest": "d1"}),
     "import_server": ("server.import", {"path": ".mcp.json", "name": "x", "digest": "d1"}),
     "refuse_pairing": ("console.refuse", {"pid": 7}),
-    "write_starter": ("starter.write", {}),
+    "write_starter": ("starter.write", {"sidecars": ["mock.echo"], "digest": "d1"}),
 }
 """What goes over the wire for each method, as it has always been. Of `decide` the answer is added."""
 TOKEN_MAY = {

@@ -18,9 +18,10 @@ from flycore.model.approval import MatchedRule
 from flycore.model.call import Activity, Artifact, Picture
 from flycore.model.catalog import SidecarView
 from flycore.model.diagnostics import Check, CheckState, Diagnostic, Fix, FixKind, Position, Severity
-from flycore.model.enums import Decision, ReasonCode
+from flycore.model.enums import Decision, Effective, ReasonCode
 from flycore.model.question import TrustItem
 from flycore.model.stability import Reason
+from flycore.model.starter import StarterEntry, StarterOffer, StarterTool
 from flytui.console.activity.call_screen import CallScreen
 from flytui.console.activity.output_views import CallView
 from flytui.console.app import FlytuiApp
@@ -187,7 +188,7 @@ def hostile_bench(text: str) -> TerminalPrograms:
     async def run(argv: tuple[str, ...], read: bool) -> int:
         raise AssertionError("nothing may be run")
 
-    return TerminalPrograms(root=text, home=text, editor=(text,), starter=f"{text}\n{text}", run=run)
+    return TerminalPrograms(root=text, home=text, editor=(text,), run=run)
 
 
 def hostile_request(text: str) -> object:
@@ -275,20 +276,27 @@ async def walk_lists(app: FlytuiApp, pilot: Pilot[None]) -> None:
     await walk(app, pilot, ["escape", "F", "escape", "y"])
 
 
-async def walk_starter(app: FlytuiApp, pilot: Pilot[None], place: World, clock: HandClock) -> None:
+async def walk_starter(app: FlytuiApp, pilot: Pilot[None], place: World, clock: HandClock, text: str) -> None:
     """A folder without a registry: what is offered there, and the refusal to write it."""
     empty = msgspec.structs.replace(place.catalog_value, version=9, sidecars=(), capabilities=())
     place.catalog_value = empty
     place.publish("catalog.changed")
     await until(pilot, lambda: app.state.catalog is empty)
-    await walk(app, pilot, ["1", "i", "end"])
+    bad = StarterTool(name=text, state=Effective.UNAVAILABLE, reason=text, remedy=text, command=(text, text))
+    entry = StarterEntry(id=text, text=f"{text}\n{text}", tools=(bad,))
+    place.starter_value = StarterOffer(file=text, exists=False, entries=(entry,))
+    await walk(app, pilot, ["1", "i"])
+    await until(pilot, lambda: app.screen.query_one("#starter-rows", VirtualList).row)
+    await walk(app, pilot, ["space", "space", "enter"])
+    await until(pilot, lambda: isinstance(app.screen, ConfirmActionScreen))
+    await walk(app, pilot, ["end"])
     screen = app.screen
     assert isinstance(screen, ConfirmActionScreen)
     await until(pilot, lambda: screen._card.arming.end_seen)
     clock.advance(2)
     await walk(app, pilot, ["a"])
     await until(pilot, lambda: place.started)
-    await walk(app, pilot, ["end", "escape"])
+    await walk(app, pilot, ["end", "escape", "escape"])
 
 
 @pytest.mark.parametrize("text", PAYLOADS.values(), ids=PAYLOADS)
@@ -326,7 +334,7 @@ async def test_no_screen_draws_a_payload(text: str, monkeypatch: pytest.MonkeyPa
         await pilot.pause()
         assert_clean(app)
         await walk(app, pilot, ["escape"])
-        await walk_starter(app, pilot, place, clock)
+        await walk_starter(app, pilot, place, clock, text)
     assert all(answer.choice.value == "deny" for _, _, answer in place.decided)
 
 

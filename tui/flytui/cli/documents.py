@@ -405,16 +405,43 @@ class SwitchDocument(Document, frozen=True, kw_only=True, tag="flytui.switch/1")
     """Whether the changed entry waits for trust."""
 
 
+class InitTool(Value, frozen=True, kw_only=True):
+    """One tool, as it works on this machine."""
+
+    name: str
+    state: str
+    reason: str
+    """Why it is not available; empty where it is."""
+    remedy: str
+    command: tuple[str, ...]
+    """The command that installs what is missing; empty where none is known."""
+
+
+class InitSidecar(Value, frozen=True, kw_only=True):
+    """One entry of the starter registry."""
+
+    id: str
+    present: bool
+    """Whether the registry had it before."""
+    tools: tuple[InitTool, ...]
+
+
 class InitDocument(Document, frozen=True, kw_only=True, tag="flytui.init/1"):
     """What `init` did."""
 
     app_root: str
     file: str
     outcome: str
-    """`created`, `printed` or `refused`."""
+    """`created`, `added`, `unchanged`, `shown`, `printed` or `refused`."""
     text: str
     """The text of the registry, where it was printed."""
     message: str
+    written: tuple[str, ...] = ()
+    """The entries that were written or, where the outcome is `shown`, that would be."""
+    difference: tuple[str, ...] = ()
+    """The change of an existing registry, as lines of a unified diff."""
+    sidecars: tuple[InitSidecar, ...] = ()
+    """The entries that were asked for, and what works of them on this machine."""
 
 
 class SchemaDocument(Document, frozen=True, kw_only=True, tag="flytui.schema/1"):

@@ -109,9 +109,9 @@ def ask_yes_no(question: str, *, err: bool = False) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def count_of(number: int, what: str) -> str:
-    """A number with its noun, as in `1 call` and `2 calls`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def count_of(number: int, what: str, several: str = "") -> str:
+    """A number with its noun, as in `1 call` and `2 calls`; `several` is a plural that has more than an s."""
+    return f"{number} {what if number == 1 else several or f'{what}s'}"
 
 
 def terminal_width() -> int:

@@ -31,14 +31,12 @@ NOT_STARTED = 127
 
 def find_terminal_programs(places: RootPaths, environ: Mapping[str, str], lend: Lend) -> TerminalPrograms:
     """The programs of the person at this terminal. `lend` hears of each one that runs."""
-    from flycore.offline.files import starter_text
     from flytui.console.fix.terminal_programs import TerminalPrograms
 
     return TerminalPrograms(
         root=str(places.app_root),
         home=environ.get("HOME", ""),
         editor=find_editor(environ),
-        starter=starter_text(),
         run=partial(run_on_terminal, lend),
         view=partial(view_file, viewer) if (viewer := find_viewer(environ)) else None,
     )

@@ -159,7 +159,10 @@ SECTIONS: tuple[KeySection, ...] = (
                 "switch the sidecar off, with a reason that everyone sees",
             ),
             KeyAction(
-                "catalog.init", "i", "First registry", "in a folder without one: read it, and have it written"
+                "catalog.init",
+                "i",
+                "First registry",
+                "what flytui brings and what of it works here: tick it, and have it written",
             ),
             KeyAction(
                 "catalog.probe", "R", "Probe again", "ask the sidecar under the cursor whether it is well"
@@ -190,6 +193,14 @@ SECTIONS: tuple[KeySection, ...] = (
             ),
             KeyAction("sources.copy", "y", "", "send the row to the terminal's clipboard"),
             KeyAction("sources.close", "escape q backspace", "", "back to the catalog"),
+        ),
+    ),
+    KeySection(
+        "starter",
+        "First registry",
+        (
+            KeyAction("starter.tick", "space", "", "tick the entry, or leave it out"),
+            KeyAction("starter.close", "escape q backspace", "", "back; nothing is written"),
         ),
     ),
     KeySection(

@@ -101,7 +101,7 @@ CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, DoctorView { he
 #call-below { height: 50%; border-top: hkey $panel; }
 #call-views, #call-columns { background: $surface; }
 #notes { margin-bottom: 0; }
-#check-fix { background: $surface; }
+#check-fix, #starter-entry { background: $surface; }
 #filter, #audit-filter, #activity-filter,
 #help-search { height: 1; border: none; padding: 0 1; background: $panel; }
 #filter:focus, #audit-filter:focus, #activity-filter:focus, #help-search:focus { border: none; }

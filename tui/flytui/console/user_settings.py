@@ -136,7 +136,7 @@ _TEXT_ACTIONS = frozenset(
 """Actions whose keys work while the person writes text."""
 _TEXT_KEYS = frozenset(("space", "backspace", "delete", "left", "right", "home", "end", "enter", "tab"))
 _MODAL_SECTIONS = frozenset(
-    ("page", "help", "card", "question", "form", "words", "pick", "jump", "edit", "sources")
+    ("page", "help", "card", "question", "form", "words", "pick", "jump", "edit", "sources", "starter")
 )
 """Screens over the main screen. Of the keys below them, only those of the application work there."""
 

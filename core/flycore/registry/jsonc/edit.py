@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from flycore.model.json import Json, pointer_join
@@ -61,15 +61,22 @@ def insert_last(
     It comes after the comments about the one before it. It has its own lines, indented like the first
     member; a value of at most `one_line` characters has one line.
     """
+    line = spelled(value)
+    name = "" if key is None else f"{json.dumps(key)}: "
+    part = name + (line if len(line) <= one_line else spelled(value, ""))
+    return insert_last_lines(index, pointer, part.split("\n"))
+
+
+def insert_last_lines(index: SpanIndex, pointer: str, lines: Sequence[str]) -> list[Change]:
+    """Return the changes that add a last member or item to the object or array at `pointer`, written as these
+    lines, which may begin with comments. Each line is indented like the first member."""
     text, whole = index.text, index.values[pointer]
     close = whole.end - 1
     newline = "\r\n" if "\r\n" in text else "\n"
     parts = _parts(index, pointer)
     outer = _indent(text, whole.start)
     inner = _indent(text, parts[0].start) if parts and _begins_line(text, parts[0]) else outer + _STEP
-    line = spelled(value)
-    name = "" if key is None else f"{json.dumps(key)}: "
-    part = f"\n{inner}{name}{line if len(line) <= one_line else spelled(value, inner)}"
+    part = "".join(f"\n{inner}{line}" if line else "\n" for line in lines)
     end = whole.start + len(text[whole.start : close].rstrip())
     changes = [Change(Span(end, end), part.replace("\n", newline))]
     if parts and _comma(text, parts[-1].end) is None:

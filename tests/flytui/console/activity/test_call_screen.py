@@ -253,7 +253,7 @@ async def test_o_opens_the_file_of_a_picture_in_the_viewer_and_no_other_file(tmp
     async with console(place_with(call, pictures=shown), HandClock(), (120, 30)) as (app, pilot):
         await press(pilot, "3", "enter", "o")
         assert "no viewer here" in drawn(app, "#keys")
-        programs = TerminalPrograms(root="/", home="/", editor=(), starter="", run=run, view=view)
+        programs = TerminalPrograms(root="/", home="/", editor=(), run=run, view=view)
         app.state.terminal_programs = programs
         await press(pilot, "o")
         await until(pilot, lambda: "the viewer ended with exit status 3" in drawn(app, "#keys"))
@@ -271,9 +271,7 @@ async def test_the_file_of_a_picture_that_cannot_be_decoded_is_not_opened(tmp_pa
 
     call = ended({"path": "a.png"}, artifacts=(IMAGE,))
     async with console(place_with(call), HandClock(), (120, 30)) as (app, pilot):
-        app.state.terminal_programs = TerminalPrograms(
-            root="/", home="/", editor=(), starter="", run=fail, view=fail
-        )
+        app.state.terminal_programs = TerminalPrograms(root="/", home="/", editor=(), run=fail, view=fail)
         await press(pilot, "3", "enter", "o")
         assert "not opened: the picture cannot be shown" in drawn(app, "#keys")
 

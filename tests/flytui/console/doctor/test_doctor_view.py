@@ -115,9 +115,7 @@ async def test_a_fix_is_shown_before_it_is_done() -> None:
         return 0
 
     async with console(place, clock) as (app, pilot):
-        app.state.terminal_programs = TerminalPrograms(
-            root="/srv/shop", home="/h", editor=("vi",), starter="{}", run=run
-        )
+        app.state.terminal_programs = TerminalPrograms(root="/srv/shop", home="/h", editor=("vi",), run=run)
         await press(pilot, "7")
         await until(pilot, lambda: "warn" in rows_drawn(app, "#check-rows"))
         await press(pilot, "F")

@@ -1,10 +1,9 @@
-"""Fixes, switches and the first registry in the console: seen first, done by one armed letter."""
+"""Fixes and switches in the console: seen first, done by one armed letter."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 
-import msgspec
 import pytest
 from textual import events
 from textual.pilot import Pilot
@@ -21,8 +20,8 @@ from flytui.console.screens.main import MainScreen
 from flytui.console.screens.text_prompt import TextPromptScreen
 from flytui.console.screens.trust import TrustScreen
 from kits.console import HandClock, console, drawn, press, until
-from kits.fake_kernel import World, world
-from kits.values import entry_of, sample_catalog, tool_view, trust_items
+from kits.fake_kernel import World
+from kits.values import entry_of, tool_view, trust_items
 
 pytestmark = pytest.mark.anyio
 INSTALL = Fix(kind=FixKind.COMMAND, words="install xdotool", argv=("sudo", "apt-get", "install", "xdotool"))
@@ -73,9 +72,7 @@ def bench_of(app: FlytuiApp, *editor: str) -> list[tuple[tuple[str, ...], bool]]
         ran.append((argv, read))
         return 3
 
-    app.state.terminal_programs = TerminalPrograms(
-        root="/srv/shop", home="/home/me", editor=editor, starter='// first\n{"sidecars": {}}\n', run=run
-    )
+    app.state.terminal_programs = TerminalPrograms(root="/srv/shop", home="/home/me", editor=editor, run=run)
     app.suspend = nullcontext  # type: ignore[method-assign]  # a test has no terminal
     return ran
 
@@ -264,44 +261,3 @@ async def test_switching_off_wants_a_reason_and_on_none() -> None:
         await press(pilot, "E", "enter")
         await until(pilot, lambda: off.switched)
         assert off.switched == [("one.local", True, "")]
-
-
-async def test_a_first_registry_is_read_before_it_is_written() -> None:
-    clock, place = HandClock(), world()
-    place.catalog_value = msgspec.structs.replace(place.catalog_value, sidecars=())
-    async with console(place, clock) as (app, pilot):
-        bench_of(app)
-        assert "Press i" in drawn(app, "#notes")
-        await shown(app, pilot, "i")
-        assert '{"sidecars": {}}' in drawn(app, "#card")
-        clock.advance(1)
-        await press(pilot, "a")
-        await until(pilot, lambda: place.started == 1)
-        await until(pilot, lambda: isinstance(app.screen, MainScreen))
-
-
-async def test_a_long_first_registry_is_written_only_once_seen_to_its_end() -> None:
-    clock, place = HandClock(), World(catalog_value=msgspec.structs.replace(sample_catalog(), sidecars=()))
-    async with console(place, clock, size=(60, 20)) as (app, pilot):
-        bench_of(app)
-        assert app.state.terminal_programs is not None
-        app.state.terminal_programs = TerminalPrograms(
-            root="/r", home="/h", editor=(), starter="// line\n" * 60, run=app.state.terminal_programs.run
-        )
-        screen = await shown(app, pilot, "i")
-        clock.advance(1)
-        await press(pilot, "a")
-        assert place.started == 0
-        await press(pilot, "end")
-        await until(pilot, lambda: screen._card.arming.end_seen)
-        clock.advance(1)
-        await press(pilot, "a")
-        await until(pilot, lambda: place.started == 1)
-
-
-async def test_where_there_is_a_registry_i_writes_none() -> None:
-    async with console(with_fix(None), HandClock()) as (app, pilot):
-        bench_of(app)
-        await press(pilot, "i")
-        assert isinstance(app.screen, MainScreen)
-        assert "has a registry" in app.state.notice

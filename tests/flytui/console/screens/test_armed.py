@@ -65,8 +65,8 @@ class SlowWorld(World):
         await self.may_end.wait()
         return outcome
 
-    async def write_starter(self) -> Outcome:
-        outcome = await super().write_starter()
+    async def write_starter(self, sidecars: tuple[str, ...], digest: str) -> Outcome:
+        outcome = await super().write_starter(sidecars, digest)
         await self.may_end.wait()
         return outcome
 
@@ -144,7 +144,7 @@ async def _act(app: FlytuiApp, pilot: Pilot[None], place: SlowWorld, clock: Hand
     rows = [line(span(f"line {n}")) for n in range(40)]
 
     async def act() -> str:
-        return (await place.write_starter()).why_not
+        return (await place.write_starter((), "")).why_not
 
     app.push_screen(
         ConfirmActionScreen(app.state, "Fix", "something to do", lambda width: rows, "do it", act)

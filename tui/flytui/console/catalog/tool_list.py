@@ -33,7 +33,7 @@ from flytui.text.lines import StyledLine, StyledText, Tone, line, span, truncate
 _KEY_MARK = "‹key›"
 _FIRST_REGISTRY = (
     "No sidecar is declared here yet; only tools that are part of flytui can run.",
-    f"Press {_KEY_MARK} for a first registry: it is shown, then written.",
+    f"Press {_KEY_MARK} for a first registry: what works here, ticked, shown, then written.",
     "Or save this as tools/external.tools.jsonc:",
     "",
     '  {"schemaVersion": 2, "sidecars": {"utility.local": {',

@@ -20,12 +20,13 @@ from flysafe.text import strict_text
 from flytui.console.catalog.catalog_rows import CatalogRow
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.sources import SourcesScreen
+from flytui.console.screens.starter import StarterScreen
 from flytui.console.screens.text_prompt import TextPromptScreen
 from flytui.console.screens.trust import TrustScreen
 from flytui.console.state import ConsoleState, StateView, Topic
 from flytui.console.terminal import suspend_for
 from flytui.console.widgets.lines import LineBar, LineBuilder
-from flytui.text.lines import StyledLine, StyledText, Tone, line, span, text_lines, wrap, wrapped
+from flytui.text.lines import StyledLine, StyledText, Tone, line, span, wrap
 
 NO_EDITOR = "No editor was found. Set VISUAL or EDITOR, start flytui again, or open the file yourself."
 NO_TERMINAL = (
@@ -164,34 +165,16 @@ class FixActions(Vertical):
             self._notice(f"not probed: {error}")
 
     def action_start(self) -> None:
-        """Show the starter registry, and write it once the person has confirmed it. A project that has a
-        registry gets none."""
-        catalog, programs = self._state.catalog, self._state.terminal_programs
-        if programs is None:
-            self._notice("flytui init writes a first registry")
-            return
-        if catalog is None:
-            self._notice("the catalog is still being read; then i works")
-            return
-        if any(view.entry.source.value == "project" for view in catalog.sidecars):
-            self._notice("this project has a registry; i is for a folder without one")
+        """Show what the bundled sidecars find on this machine. What a person ticks there is shown as a change
+        of the registry, and written once they have confirmed it."""
+        if self._state.no_decision_reason:
+            self._notice(self._state.no_decision_reason)
             return
 
-        def lines(width: int) -> Sequence[StyledLine]:
-            return wrapped(text_lines(programs.starter, margin=1), width, 3)
+        def written(file: str) -> None:
+            self._notice(f"{file} is written, and trusted as you read it")
 
-        async def write() -> str:
-            return _refusal(await self._state.approver.write_starter())
-
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._notice(f"{REGISTRY} is written, and trusted as you read it")
-
-        heading = f"A first registry, written to {REGISTRY}: every program that comes with flytui"
-        screen = ConfirmActionScreen(
-            self._state, "First registry", heading, lines, "write and trust it", write
-        )
-        self.app.push_screen(screen, answered)
+        self.app.push_screen(StarterScreen(self._state, written))
 
     def _notice(self, words: str) -> None:
         self._state.notice = words

@@ -34,8 +34,6 @@ class TerminalPrograms:
     home: str
     editor: tuple[str, ...]
     """The person's editor and its arguments; empty where none was found."""
-    starter: str
-    """Text of the starter registry."""
     run: RunProgram
     view: ViewFile | None = None
     """The system's viewer; None where there is no desktop or no program that starts its viewer."""

@@ -38,6 +38,7 @@ _GROUPS = (
             "help",
             "catalog",
             "sources",
+            "starter",
             "jump",
             "activity",
             "call",
