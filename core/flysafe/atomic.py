@@ -125,7 +125,7 @@ def create_beneath(anchor: Path, relative: str, data: bytes, mode: int = 0o644) 
     parent, name = os.path.split(relative)
     with _anchor(anchor) as anchor_fd:
         if parent:
-            _make_folders(anchor_fd, parent)
+            make_folders(anchor_fd, parent)
         folder = open_beneath(anchor_fd, parent or ".", _FOLDER, links=True)
         try:
             fd = os.open(
@@ -147,7 +147,7 @@ def create_beneath(anchor: Path, relative: str, data: bytes, mode: int = 0o644) 
             os.close(folder)
 
 
-def _make_folders(anchor_fd: int, relative: str) -> None:
+def make_folders(anchor_fd: int, relative: str) -> None:
     """Make the folders of a relative path, each where it is missing, below the descriptor of the one before.
 
     A link that leads outside is not followed: then the next step raises OSError.

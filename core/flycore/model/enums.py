@@ -86,6 +86,8 @@ class Anchor(StrEnum):
     """A folder without files, as a working folder. Commands start from the folder of the registry's kind."""
     TOOLS = "tools"
     """The folder that a discovered tool was found in. No file can name it."""
+    DATA = "data"
+    """The user's data folder, with the packages of the user. Only the user's registry can name it."""
 
 
 class ProbeMode(StrEnum):
@@ -163,6 +165,31 @@ class UpgradeState(StrEnum):
     APPLYING = "applying"
     ROLLBACK_REQUIRED = "rollback-required"
     FAILED = "failed"
+
+
+class PackageScope(StrEnum):
+    """Whose package it is: that of one project, or that of the user in every project."""
+
+    PROJECT = "project"
+    USER = "user"
+
+
+class PackageAction(StrEnum):
+    """A change of an installed package."""
+
+    APPLY = "apply"
+    ROLLBACK = "rollback"
+    REMOVE = "remove"
+
+
+class PackageResult(StrEnum):
+    """How a change of a package ended."""
+
+    FAILED = "failed"
+    """Nothing changed."""
+    COMMITTED = "committed"
+    UNSYNCED = "committed, durability unknown"
+    """It was done, and an error came afterwards: it may not outlive a loss of power."""
 
 
 class Effective(StrEnum):
@@ -323,6 +350,7 @@ class KernelRole(StrEnum):
     LOGIN = "login"
     PANIC = "panic"
     UNDO = "undo"
+    PACKAGES = "packages"
     UNKNOWN = "unknown"
     """The role is not known, or this version does not have it."""
 
@@ -415,6 +443,8 @@ class QuestionKind(StrEnum):
     """A looser rule that no console of this kernel wrote is in the user's policy file."""
     NESTED = "nested"
     """A program works on a root that lies within this one."""
+    PACKAGE = "package"
+    """A package is to be applied, rolled back or removed."""
 
 
 class RootPermission(StrEnum):

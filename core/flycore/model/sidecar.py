@@ -245,6 +245,8 @@ class Registry(Value, frozen=True, kw_only=True):
     app_root: str
     config_dir: str
     workspace: str
+    data_dir: str = ""
+    """The user's data folder, with the packages of the user."""
     entries: tuple[SidecarEntry, ...] = ()
     replaced: tuple[SidecarEntry, ...] = ()
     """The user's entries whose ids the project has, too."""

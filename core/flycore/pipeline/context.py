@@ -30,7 +30,7 @@ from flycore.model.approval import Checks, MatchedRule, NamedPlaces, PastUse, Su
 from flycore.model.caller import Caller
 from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.clock import Clock
-from flycore.model.enums import Risk
+from flycore.model.enums import Anchor, Risk
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram
 from flycore.model.refusals import Refusals
@@ -41,7 +41,7 @@ from flycore.pipeline.observed_calls import ObservedCalls
 from flycore.pipeline.targets.window import Desktop, ProtectedWindows
 from flycore.policy.evaluate import Policy
 from flycore.registry.created_tools import DEFAULT_LIMIT
-from flycore.registry.paths import RootPaths
+from flycore.registry.paths import USER_PACKAGES_DIR, RootPaths
 from flycore.registry.resolve import resolve_program
 from flycore.registry.settings import Settings
 from flycore.runners.mcp.call import McpCall
@@ -116,10 +116,13 @@ class RootEnvironment:
     def _conditions(self, registry: Registry, entry: SidecarEntry) -> StartConditions:
         app_root = os.path.realpath(registry.app_root)
         own = os.path.realpath(os.path.join(registry.config_dir, "tools"))
+        packages = os.path.join(app_root, PACKAGES)
+        if entry.cwd is Anchor.DATA:
+            packages = os.path.join(os.path.realpath(registry.data_dir), USER_PACKAGES_DIR)
         return StartConditions(
             in_place=entry.seal_in_place,
             distribution=self.distribution,
-            packages=os.path.join(app_root, PACKAGES),
+            packages=packages,
             anchors=tuple(dict.fromkeys((app_root, os.path.realpath(registry.workspace), own))),
             cwd=os.path.realpath(self.working_folder(registry, entry)),
             env=tuple(sorted(entry.env.items())),

@@ -117,9 +117,11 @@ def _unknown_keys(value: dict[str, Any], below: str, keys: frozenset[str], findi
 
 def _check_cwd(cwd: Json, findings: EntryFindings) -> None:
     source = findings.file.source
-    if source is Source.PROJECT and cwd == "config":
+    if source is Source.PROJECT and cwd in ("config", "data"):
         remedy = 'write "app" or "workspace"'
-        findings.add("/cwd", "anchor", "config is the folder of the user's own registry", remedy)
+        what = "config is the folder of the user's own registry"
+        what = what if cwd == "config" else "data is the user's own data folder"
+        findings.add("/cwd", "anchor", what, remedy)
 
 
 def _check_own_commands(raw: dict[str, Any], findings: EntryFindings) -> None:

@@ -15,7 +15,15 @@ from typing import NamedTuple
 from flycore.model.enums import Source
 from flycore.model.json import Json, JsonObject, pointer_join
 from flycore.model.sidecar import SidecarEntry
-from flycore.registry.jsonc.edit import edited, insert_last, insert_last_lines, set_members, spelled
+from flycore.registry.jsonc.edit import (
+    Change,
+    edited,
+    insert_last,
+    insert_last_lines,
+    remove,
+    set_members,
+    spelled,
+)
 from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.jsonc.spans import scan
 from flycore.registry.parse_registry import parse_registry
@@ -106,6 +114,69 @@ def permit_in_text(text: str, sidecar: str, before: JsonObject, after: JsonObjec
     if entry != before:
         return EntryEdit(why_not=f"{sidecar} has changed since it was shown")
     return _with_members(text, sidecar, {"permissions": after["permissions"]}, shown, behind="tools")
+
+
+def put_in_text(text: str, sidecar: str, entry: JsonObject, shown: str) -> EntryEdit:
+    """Return the text in which the sidecar's entry has this value: members that differ are written, others
+    and all comments stay. Where there is no entry, it is added as the last one."""
+    value, problem = parse_jsonc(text, shown)
+    sidecars = value.get("sidecars") if problem is None and isinstance(value, dict) else None
+    if not isinstance(sidecars, dict) or sidecar not in sidecars:
+        return add_to_text(text, sidecar, entry, shown)
+    before = _entry_in(text, sidecar, shown)
+    if isinstance(before, EntryEdit):
+        return before
+    for key in [key for key in before if key not in entry]:
+        before = {name: item for name, item in before.items() if name != key}
+        wanted: JsonObject = (
+            {**value, "sidecars": {**sidecars, sidecar: before}} if isinstance(value, dict) else {}
+        )
+        pointer = pointer_join(pointer_join(SIDECARS, sidecar), key)
+        made = _outcome(edited(text, remove(scan(text), pointer), wanted), shown)
+        if made.why_not:
+            return made
+        text = made.text
+    members = {key: item for key, item in entry.items() if key not in before or before[key] != item}
+    return _with_members(text, sidecar, members, shown, behind="tools") if members else EntryEdit(text=text)
+
+
+def put_text_in_text(text: str, sidecar: str, entry: str, shown: str) -> EntryEdit:
+    """Return the text in which the sidecar's entry is spelled as in `entry`, with its comments. Where there
+    is no entry, it is added as the last one."""
+    wanted_entry, problem = parse_jsonc(entry, shown)
+    value, fault = parse_jsonc(text, shown)
+    if problem is not None or not isinstance(wanted_entry, dict):
+        return EntryEdit(why_not=f"the earlier entry {sidecar} cannot be read")
+    sidecars = value.get("sidecars") if fault is None and isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(sidecars, dict) or sidecar not in sidecars:
+        return add_to_text(text, sidecar, wanted_entry, shown)
+    span = scan(text).value(pointer_join(SIDECARS, sidecar))
+    if span is None:
+        return _outcome(None, shown)
+    wanted: JsonObject = {**value, "sidecars": {**sidecars, sidecar: wanted_entry}}
+    return _outcome(edited(text, (Change(span, entry),), wanted), shown)
+
+
+def remove_from_text(text: str, sidecar: str, shown: str) -> EntryEdit:
+    """Return the text without the sidecar's entry; the same text where it has none."""
+    value, problem = parse_jsonc(text, shown)
+    if problem is not None:
+        return EntryEdit(why_not=f"correct the file first: {problem.position} {problem.message}")
+    sidecars = value.get("sidecars") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(sidecars, dict) or sidecar not in sidecars:
+        return EntryEdit(text=text)
+    wanted: JsonObject = {
+        **value,
+        "sidecars": {name: item for name, item in sidecars.items() if name != sidecar},
+    }
+    changes = remove(scan(text), pointer_join(SIDECARS, sidecar))
+    return _outcome(edited(text, changes, wanted), shown)
+
+
+def entry_text(text: str, sidecar: str) -> str | None:
+    """Return the sidecar's entry as the text spells it, with its comments; None where there is none."""
+    span = scan(text).value(pointer_join(SIDECARS, sidecar))
+    return None if span is None else text[span.start : span.end]
 
 
 def _entry_in(text: str, sidecar: str, shown: str) -> JsonObject | EntryEdit:

@@ -102,6 +102,7 @@ def load_registry(
     return Registry(
         app_root=app_root,
         config_dir=str(places.config_dir),
+        data_dir=str(places.data_dir),
         workspace=str(places.workspace),
         entries=mark_conflicts(entries),
         replaced=replaced,

@@ -7,15 +7,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.enums import Anchor
 from flycore.model.json import escape_key
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.registry.jsonc.parse import parse_jsonc
+from flycore.registry.paths import PACKAGES_DIR, USER_PACKAGES_DIR
 from flysafe.beneath import read_beneath
 
 METADATA_FILES = ("sidecar.json", "package.json", "package.jsonc")
 """What is read, the first of them that is there."""
-_LARGEST = 262_144
-_PACKAGES = "tools/packages"
+LARGEST_METADATA = 262_144
+"""Bytes of a metadata file."""
 
 
 def installed_version(entry: SidecarEntry, registry: Registry, program: str) -> str | None:
@@ -30,9 +32,11 @@ def installed_version(entry: SidecarEntry, registry: Registry, program: str) -> 
 
 def _folders(entry: SidecarEntry, registry: Registry, program: str) -> Iterator[tuple[str, str]]:
     """Yield the folders that may be the package's own, each below its anchor."""
+    if entry.package_id and entry.cwd is Anchor.DATA:
+        yield registry.data_dir, f"{USER_PACKAGES_DIR}/{entry.package_id}"
     for anchor in (registry.app_root, os.path.dirname(os.path.join(registry.config_dir, "tools"))):
         if entry.package_id:
-            yield anchor, f"{_PACKAGES}/{entry.package_id}"
+            yield anchor, f"{PACKAGES_DIR}/{entry.package_id}"
         # A package has its programs right in its folder, or in one below it such as `bin`.
         for folder in (os.path.dirname(program), os.path.dirname(os.path.dirname(program))):
             relative = os.path.relpath(folder, anchor) if folder else ""
@@ -41,14 +45,17 @@ def _folders(entry: SidecarEntry, registry: Registry, program: str) -> Iterator[
 
 
 def _version_in(anchor: str, relative: str) -> str | None:
-    """Return the `version` of a metadata file below the anchor; None where there is none that can be read."""
+    """Return the version of a metadata file below the anchor; None where there is none that can be read."""
     try:
-        text = read_beneath(Path(anchor), relative, _LARGEST).decode("utf-8")
+        text = read_beneath(Path(anchor), relative, LARGEST_METADATA).decode("utf-8")
     except (OSError, ValueError):
         return None
     value, problem = parse_jsonc(text, relative)
-    version = value.get("version") if problem is None and isinstance(value, dict) else None
-    return version if isinstance(version, str) and version else None
+    if problem is not None or not isinstance(value, dict):
+        return None
+    # A package that flytui installs has `packageVersion`; others have the key of their package manager.
+    found = (value.get(key) for key in ("packageVersion", "version"))
+    return next((version for version in found if isinstance(version, str) and version), None)
 
 
 def without_metadata(entries: Iterable[SidecarEntry], registry: Registry) -> Iterator[Diagnostic]:
@@ -64,7 +71,8 @@ def without_metadata(entries: Iterable[SidecarEntry], registry: Registry) -> Ite
                 rule="package-metadata",
                 message=f"{entry.id}: the folder of the package {name} states no version, so that it cannot "
                 "be compared",
-                remedy=f'write {{"version": "…"}} into sidecar.json of {_PACKAGES}/{name}, or remove the key',
+                remedy=f'write {{"version": "…"}} into sidecar.json of {PACKAGES_DIR}/{name}, '
+                "or remove the key",
                 pointer=f"/sidecars/{escape_key(entry.id)}",
                 position=entry.position,
                 sidecar=entry.id,

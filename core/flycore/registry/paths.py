@@ -48,6 +48,10 @@ ARTIFACTS_DIR = "artifacts"
 CREATED_DIR = "created"
 UNDO_DIR = "undo"
 STORE_DIR = "store"
+PACKAGES_DIR = "tools/packages"
+"""Folder of the project with a folder for each installed package."""
+USER_PACKAGES_DIR = "packages"
+"""The same below the user's data folder. The records of packages have this name in a state folder as well."""
 EMPTY_DIR = "empty"
 SYSTEM_TOOLS = Path("/usr/local/share/flytui/tools")
 """The folder of executables for every user of the machine."""
@@ -167,6 +171,16 @@ class RootPaths(NamedTuple):  # not a dataclass, whose imports take as long as a
     def created_dir(self) -> Path:
         """The folder of the tools that agents made, with one folder for each."""
         return self.state_dir / CREATED_DIR
+
+    @property
+    def package_records_dir(self) -> Path:
+        """The folder of the records of this project's packages."""
+        return self.state_dir / USER_PACKAGES_DIR
+
+    @property
+    def user_package_records_dir(self) -> Path:
+        """The folder of the records of the user's packages, which are the same in every root."""
+        return self.state_dir.parent.parent / USER_PACKAGES_DIR
 
     @property
     def store_dir(self) -> Path:

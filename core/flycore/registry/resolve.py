@@ -115,6 +115,8 @@ def anchor_folder(anchor: Anchor, registry: Registry) -> Path:
     these."""
     if anchor is Anchor.CONFIG:
         return _folder(os.path.join(registry.config_dir, "tools"))
+    if anchor is Anchor.DATA:
+        return _folder(registry.data_dir)
     return _folder(registry.workspace if anchor is Anchor.WORKSPACE else registry.app_root)
 
 

@@ -92,7 +92,9 @@ def strict_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Dra
     properties["passEnv"]["items"] = permissions["properties"]["secrets"]["items"] = handed_on
     own = "app" if source is Source.PROJECT else "config"
     properties["cwd"] = {
-        "enum": [own, "project", "workspace", "empty"] if own == "app" else [own, "workspace", "empty"]
+        "enum": [own, "project", "workspace", "empty"]
+        if own == "app"
+        else [own, "workspace", "empty", "data"]
     }
     sidecar["required"] = ["tools"]
     properties["tools"] |= {"minItems": 1, "uniqueItems": True}

@@ -381,6 +381,8 @@ def package_of(program: ResolvedProgram, packages: Path) -> str:
                 return root
             raise UnsealableError(errno.EXDEV, "leads out of its package", program.path)
     if not lies_beneath(program.path, folder):
+        if program.base is Anchor.DATA:
+            raise UnsealableError(errno.EXDEV, "leads out of its package", program.path)
         return ""
     package, _, inside = program.path[len(folder) + 1 :].partition("/")
     return os.path.join(folder, package) if inside else ""

@@ -59,7 +59,8 @@ def child_environment(
 def working_folder(entry: SidecarEntry, registry: Registry, empty: Path) -> str:
     """The folder that the entry's processes start in. `empty` is the one without files, which is made where
     it is missing. Raises OSError."""
-    if entry.cwd is not Anchor.EMPTY:
+    # A package of the user is in no project, and the data folder is not its own to write in.
+    if entry.cwd not in (Anchor.EMPTY, Anchor.DATA):
         folder = anchor_folder(entry.cwd, registry)
         return _below(folder, entry.working_dir) if entry.working_dir else str(folder)
     # Nobody is meant to write here; whether somebody did is looked at for each seal. A seal holds as long as

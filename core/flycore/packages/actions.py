@@ -1,0 +1,179 @@
+"""What a person does with packages, one function for each: stage, apply, roll back, remove, keep disabled.
+
+Each opens and locks the area, recovers what was cut off there, and acts. A refusal is an outcome like any
+other: nothing is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+import flycore
+from flycore.catalog.builtin import KNOWN
+from flycore.model.enums import PackageResult, UpgradeState
+from flycore.model.json import JsonObject
+from flycore.model.package import PackageOutcome, PackageView
+from flycore.packages.area import OpenArea, PackageArea, PackageRefused, open_area
+from flycore.packages.listing import list_area
+from flycore.packages.records import PackageRecord, read_record, value_of, write_record
+from flycore.packages.recovery import recover, undo_undecided
+from flycore.packages.stage import discard
+from flycore.packages.stage import stage as stage_in
+from flycore.packages.transition import carry_out, plan_apply, plan_remove, plan_rollback
+
+KEPT_DISABLED = "you keep it disabled"
+
+
+class PackageEnd(NamedTuple):
+    """How an action ended, and the entry that is in the registry because of it."""
+
+    outcome: PackageOutcome
+    entry: JsonObject | None = None
+    """What the registry has for the sidecar now, if the action put it there."""
+
+
+def stage(area: PackageArea, source: Path, now: float) -> PackageEnd:
+    """Stage the version in a folder or an archive. `now` is Unix time in seconds."""
+
+    def act(opened: OpenArea) -> PackageEnd:
+        record = stage_in(opened, source, core=flycore.__version__, known=frozenset(KNOWN), now=now)
+        message = f"staged {record.id} {record.staged.version if record.staged else ''}"
+        return PackageEnd(_outcome(area, record.id, record, PackageResult.COMMITTED, message))
+
+    return _act(area, source.name, act)
+
+
+def apply(area: PackageArea, package: str, shown: str) -> PackageEnd:
+    """Apply the staged version, if `shown` is the digest of its review."""
+
+    def act(opened: OpenArea) -> PackageEnd:
+        record = _known(area, package)
+        plan = plan_apply(opened, record, shown)
+        outcome, left = carry_out(opened, record, *plan)
+        return _ended(outcome, left, value_of(plan[0].after))
+
+    return _act(area, package, act)
+
+
+def roll_back(area: PackageArea, package: str) -> PackageEnd:
+    """Go back to the previous version, with its entry."""
+
+    def act(opened: OpenArea) -> PackageEnd:
+        record = _known(area, package)
+        if record.change is not None:
+            left = undo_undecided(opened, record)
+            entry = value_of(record.change.before)
+            return _ended(_outcome(area, package, left, PackageResult.COMMITTED, ""), left, entry)
+        plan = plan_rollback(opened, record)
+        outcome, kept = carry_out(opened, record, *plan)
+        return _ended(outcome, kept, value_of(plan[0].after))
+
+    return _act(area, package, act)
+
+
+def remove(area: PackageArea, package: str) -> PackageEnd:
+    """Remove the package, its entry, and everything that is staged and kept of it."""
+
+    def act(opened: OpenArea) -> PackageEnd:
+        record = _known(area, package)
+        outcome, _ = carry_out(opened, record, *plan_remove(opened, record))
+        return PackageEnd(outcome)
+
+    return _act(area, package, act)
+
+
+def discard_staged(area: PackageArea, package: str) -> PackageEnd:
+    """Forget the staged version. What is installed stays."""
+
+    def act(opened: OpenArea) -> PackageEnd:
+        record = _known(area, package)
+        if record.staged is None:
+            raise PackageRefused("not-staged", f"nothing of {package} is staged")
+        left = discard(opened, record)
+        return PackageEnd(_outcome(area, package, left, PackageResult.COMMITTED, "discarded"))
+
+    return _act(area, package, act)
+
+
+def keep_disabled(area: PackageArea, package: str) -> PackageEnd:
+    """Leave a package that has to be rolled back as it is: unavailable, and nobody is asked again."""
+
+    def act(opened: OpenArea) -> PackageEnd:
+        record = _known(area, package)
+        left = msgspec.structs.replace(record, state=UpgradeState.FAILED, why=KEPT_DISABLED)
+        write_record(area, left)
+        return PackageEnd(_outcome(area, package, left, PackageResult.COMMITTED, KEPT_DISABLED))
+
+    return _act(area, package, act)
+
+
+def record_probe(area: PackageArea, package: str, why_not: str) -> PackageEnd:
+    """Record that the installed version has answered its probe, or with `why_not` that it did not."""
+
+    def act(_: OpenArea) -> PackageEnd:
+        record = _known(area, package)
+        state = record.state
+        if why_not:
+            state = UpgradeState.ROLLBACK_REQUIRED
+        elif state in (UpgradeState.ROLLBACK_REQUIRED, UpgradeState.FAILED):
+            state = UpgradeState.STAGED if record.staged is not None else UpgradeState.IDLE
+        left = msgspec.structs.replace(record, probed=not why_not, state=state, why=why_not)
+        write_record(area, left)
+        return PackageEnd(_outcome(area, package, left, PackageResult.COMMITTED, why_not))
+
+    return _act(area, package, act)
+
+
+def find(area: PackageArea, package: str) -> PackageView | None:
+    """Return one package of the area as it is now; None where there is none of that id."""
+    return next((view for view in list_area(area) if view.id == package), None)
+
+
+def _act(area: PackageArea, package: str, act: Callable[[OpenArea], PackageEnd]) -> PackageEnd:
+    try:
+        with open_area(area) as opened:
+            recover(opened)
+            return act(opened)
+    except PackageRefused as error:
+        refused = _outcome(area, package, _record(area, package), PackageResult.FAILED, error.message)
+        return PackageEnd(msgspec.structs.replace(refused, next_step=error.next_step))
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        message = f"{place}{error.strerror or error}"
+        return PackageEnd(_outcome(area, package, _record(area, package), PackageResult.FAILED, message))
+
+
+def _record(area: PackageArea, package: str) -> PackageRecord | None:
+    with suppress(ValueError):
+        return read_record(area, package)
+    return None
+
+
+def _known(area: PackageArea, package: str) -> PackageRecord:
+    record = read_record(area, package)
+    if record is None:
+        raise PackageRefused("unknown", f"there is no package {package}", "flytui packages list")
+    return record
+
+
+def _ended(outcome: PackageOutcome, left: PackageRecord | None, entry: object) -> PackageEnd:
+    put = entry if outcome.changed and left is not None and isinstance(entry, dict) else None
+    return PackageEnd(outcome, put)
+
+
+def _outcome(
+    area: PackageArea, package: str, record: PackageRecord | None, result: PackageResult, message: str
+) -> PackageOutcome:
+    return PackageOutcome(
+        id=package,
+        sidecar=record.sidecar if record else "",
+        scope=area.scope,
+        result=result,
+        state=record.state if record else UpgradeState.IDLE,
+        message=message,
+    )
