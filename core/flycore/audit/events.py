@@ -21,6 +21,7 @@ from flycore.model.catalog import Catalog
 from flycore.model.enums import Code, Level, RequestState, Status
 from flycore.model.json import Json, JsonObject, canonical_json, digest, text_digest
 from flycore.model.json_pieces import encode
+from flycore.model.package import PackageOutcome
 from flycore.model.question import Question
 from flycore.model.sidecar import SidecarEntry
 
@@ -49,6 +50,10 @@ PANIC_RELEASED = "PANIC_RELEASED"
 QUESTION_ASKED = "QUESTION_ASKED"
 QUESTION_ANSWERED = "QUESTION_ANSWERED"
 CHANGE_UNDONE = "CHANGE_UNDONE"
+PACKAGE_STAGED = "PACKAGE_STAGED"
+PACKAGE_CHANGED = "PACKAGE_CHANGED"
+PACKAGE_RECOVERED = "PACKAGE_RECOVERED"
+PACKAGE_PROBED = "PACKAGE_PROBED"
 CONSOLE_OPENED = "CONSOLE_OPENED"
 CONSOLE_ATTACHED = "CONSOLE_ATTACHED"
 CONSOLE_LEFT = "CONSOLE_LEFT"
@@ -397,6 +402,20 @@ def question_answered(question: Question, option: str, text: str, *, by: str) ->
     """Fields for a person's answer to a question."""
     fields: JsonObject = {**question_asked(question), "choice": option, "decidedBy": by}
     return fields | _non_empty(reason=_bounded(text))
+
+
+def package_event(outcome: PackageOutcome, decision: str, *, by: str = "", version: str = "") -> JsonObject:
+    """Fields for a package that was staged, changed, recovered or probed, with how that ended."""
+    fields: JsonObject = {
+        "package": _bounded(outcome.id),
+        "sidecar": _bounded(outcome.sidecar),
+        "scope": outcome.scope.value,
+        "decision": decision,
+        "result": outcome.result.value,
+        "state": outcome.state.value,
+    }
+    more = _non_empty(version=_bounded(version), decidedBy=_bounded(by), message=_bounded(outcome.message))
+    return fields | more
 
 
 def change_undone(

@@ -500,11 +500,24 @@ _UPGRADES = {
 }
 
 
+def _upgrade_remedy(entry: SidecarEntry) -> str:
+    """Return what a person does about a package that flytui manages."""
+    package = f"{entry.package_id or entry.id}{' --user' if entry.source is Source.USER else ''}"
+    if entry.upgrade is UpgradeState.STAGED:
+        return f"run flytui packages apply {package}, which shows what changes; or answer in the console"
+    if entry.upgrade is UpgradeState.APPLYING:
+        return "wait until it is done; if nothing happens, flytui packages list finishes or undoes it"
+    return f"run flytui packages rollback {package}, or answer in the console"
+
+
 def upgrade(entry: SidecarEntry) -> tuple[Reason, ...]:
     """Return the reason that the state of an upgrade gives; nothing for `idle`."""
     if entry.upgrade not in _UPGRADES:
         return ()
     code, message = _UPGRADES[entry.upgrade]
+    if "upgrade" not in entry.raw:
+        message = f"{message} ({entry.id})"
+        return (Reason(code=code, dimension="upgrade", message=message, remedy=_upgrade_remedy(entry)),)
     remedy = (
         f'finish the upgrade of {entry.package_id or entry.id}, then remove "upgrade" at '
         f"{where(entry, 'upgrade')}"

@@ -194,6 +194,9 @@ def sidecar_stability(facts: SidecarFacts, tool: str | None = None) -> Stability
     evidence: dict[str, object] = {"violations": facts.entry.problems}
     why: list[Reason] = []
     for dimension, check in _DIMENSIONS:
+        if check is _probe and facts.entry.upgrade in _STOPPING_UPGRADES:
+            # A version that is being changed, or has to be rolled back, is not asked anything any more.
+            dimension, check = "upgrade", _upgrade
         result = check(facts, tool)
         states[dimension] = result.state
         evidence.update(result.evidence)

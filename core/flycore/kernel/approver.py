@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from flycore.approval.queue import ApprovalQueue
 from flycore.kernel.connections import OpenConsoles
+from flycore.kernel.packages import DISCARD, PackageActions
 from flycore.kernel.questions import DESKTOP_CONTROLLED
 from flycore.kernel.refresh import StateRefresher
 from flycore.kernel.standing_permissions import RevocationHistory
 from flycore.model.approval import Answer, Outcome
-from flycore.model.enums import Choice
+from flycore.model.enums import Choice, PackageAction, PackageScope
 from flycore.model.json import JsonObject
+from flycore.model.package import PackageOutcome
 
 AnswerQuestion = Callable[[str, str, str, str], Awaitable[Outcome]]
 
@@ -22,6 +24,7 @@ class ApproverDeps(NamedTuple):
 
     queue: ApprovalQueue
     refresher: StateRefresher
+    packages: PackageActions
     answer_question: AnswerQuestion
     consoles: OpenConsoles
     revocations: Callable[[str], RevocationHistory]
@@ -39,6 +42,7 @@ class KernelApprover:
         self._queue = deps.queue
         self._revocations = deps.revocations(by)
         self._refresher = deps.refresher
+        self._packages = deps.packages
         self._answer = deps.answer_question
         self._refuse = refuse
         self._who, self._by = who, by
@@ -119,8 +123,28 @@ class KernelApprover:
             lambda registry, now: registry.import_server(offered, now, self._by)
         )
 
+    async def stage_package(self, source: str, scope: PackageScope) -> Outcome:
+        """Stage the version in a folder or an archive of the kernel's machine."""
+        if self._revocations.desktop_controlled():
+            return Outcome(accepted=False, why_not=DESKTOP_CONTROLLED)
+        return _package_outcome(await self._packages.stage(source, scope, self._by))
+
+    async def change_package(
+        self, action: PackageAction, package: str, scope: PackageScope, digest: str
+    ) -> Outcome:
+        """Apply, roll back or remove a package."""
+        return _package_outcome(await self._packages.change(action, package, scope, digest, self._by))
+
+    async def discard_package(self, package: str, scope: PackageScope) -> Outcome:
+        """Discard the staged version of a package."""
+        return _package_outcome(await self._packages.simple(DISCARD, package, scope, self._by))
+
     async def _refreshed(self, outcome: Outcome) -> Outcome:
         """Wait until calls use the changed rules, and return the outcome."""
         if outcome.accepted:
             await self._refresher.refresh()
         return outcome
+
+
+def _package_outcome(done: PackageOutcome) -> Outcome:
+    return Outcome(accepted=done.changed, why_not=done.message)

@@ -36,6 +36,8 @@ from flycore.kernel.lock import LASTING_ROLES, LockHolder
 from flycore.kernel.loop_watch import LoopWatch, watch_loop
 from flycore.kernel.mcp_servers import McpServers
 from flycore.kernel.notify import Notifier
+from flycore.kernel.package_questions import PackageQuestions
+from flycore.kernel.packages import PackageActions, recover_packages
 from flycore.kernel.panic import Panic, PanicSwitch, revoke_permissions
 from flycore.kernel.questions import PolicyQuestion, QuestionEvents, QuestionRegistry, TrustQuestions
 from flycore.kernel.quota_events import QuotaEvents
@@ -179,6 +181,8 @@ async def _load_root(
     now = recorder.clock.now()
     # Before any call: a folder that is removed here cannot belong to one.
     await anyio.to_thread.run_sync(remove_expired, places.state_dir, places.data_dir, now)
+    # Before the files are read: a version that was applied in part is neither the old nor the new one.
+    await anyio.to_thread.run_sync(recover_packages, environment, recorder)
     loaded = await anyio.to_thread.run_sync(load_state, environment, blocks, cache, now)
     switch = PanicSwitch(places.state_dir)
     refresher = StateRefresher(loaded, recorder, cache, session, switch.active)
@@ -216,10 +220,14 @@ def _build_parts(
     places, controlled = environment.places, desktop_control.active
     nested_roots = NestedRoots(places.nested_roots_file, places.app_root, clock, events.publish_asked)
     rules = PolicyQuestion(clock, lambda: refresher.waiting_rules, refresher.accept_rules, controlled)
-    questions = QuestionRegistry(recorder.audit, events, (panic, rules, loops, trust, nested_roots))
+    packages = PackageActions(environment, recorder, refresher, activity, pool, controlled)
+    package_questions = PackageQuestions(packages, clock.now)
+    sources = (panic, rules, loops, package_questions, trust, nested_roots)
+    questions = QuestionRegistry(recorder.audit, events, sources)
     approver_deps = ApproverDeps(
         queue,
         refresher,
+        packages,
         questions.answer,
         consoles,
         lambda by: RevocationHistory(permissions, queue.leases, controlled, by),
@@ -240,6 +248,8 @@ def _build_parts(
         panic=panic,
         questions=questions,
         nested_roots=nested_roots,
+        packages=packages,
+        package_questions=package_questions,
         pairing=ConsolePairing(approver_deps, recorder, holder.role),
         session=root.session,
         loop_watch=loop_watch,

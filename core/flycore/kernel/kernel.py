@@ -28,6 +28,8 @@ from flycore.kernel.doctor import check_up
 from flycore.kernel.lock import LockHolder, record_role
 from flycore.kernel.loop_watch import LoopWatch
 from flycore.kernel.notify import Notifier
+from flycore.kernel.package_questions import PackageQuestions
+from flycore.kernel.packages import PackageActions
 from flycore.kernel.panic import STOP_SECONDS, Panic
 from flycore.kernel.peers import identify_local_peer
 from flycore.kernel.questions import QuestionRegistry
@@ -40,9 +42,10 @@ from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, CallRequest, Picture, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
-from flycore.model.enums import KernelRole, RootPermission
+from flycore.model.enums import KernelRole, PackageAction, PackageScope, RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
+from flycore.model.package import PackageView
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status
@@ -68,6 +71,8 @@ class KernelParts:
     panic: Panic
     questions: QuestionRegistry
     nested_roots: NestedRoots
+    packages: PackageActions
+    package_questions: PackageQuestions
     pairing: ConsolePairing
     loop_watch: LoopWatch
     quota_events: QuotaEvents
@@ -97,6 +102,8 @@ class Kernel:
         self._panic = parts.panic
         self._questions = parts.questions
         self._nested_roots = parts.nested_roots
+        self._packages = parts.packages
+        self._package_questions = parts.package_questions
         self._images = ArtifactImages(self._places)
         self._connections = Connections(self._publish_status_change)
         self._addresses: tuple[str, ...] = ()
@@ -212,6 +219,20 @@ class Kernel:
     def questions(self) -> tuple[Question, ...]:
         """Return the questions that wait for a person."""
         return self._questions.all()
+
+    def packages(self) -> tuple[PackageView, ...]:
+        """Return the packages that are installed or staged, and what a staged version would change."""
+        return self._packages.views()
+
+    async def ask_package(self, action: PackageAction, package: str, scope: PackageScope) -> Outcome:
+        """Put a change of a package before a person."""
+        # The command may have staged it a moment ago, before the watcher saw the record.
+        self._refresher.reload()
+        await self._refresher.refresh()
+        wanted = self._package_questions.want(action, package, scope)
+        if wanted.accepted:
+            self._publish_status_change()
+        return wanted
 
     async def nested_root(self, root: str, caller: Caller) -> RootPermission | None:
         """Return whether programs may work on a root within this one, and ask a person where nobody knows;

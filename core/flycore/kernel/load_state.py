@@ -34,13 +34,15 @@ from flycore.kernel.builtin_state import builtin_state
 from flycore.model.catalog import Capability
 from flycore.model.described import Described
 from flycore.model.diagnostics import Diagnostic
-from flycore.model.enums import Kind, Level
+from flycore.model.enums import Kind, Level, PackageScope, Source, UpgradeState
 from flycore.model.json import JsonObject
+from flycore.model.package import PackageView
 from flycore.model.program import ResolvedProgram
 from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.stability import SandboxReport
 from flycore.model.upstream import McpToolOffer
+from flycore.packages.listing import list_packages
 from flycore.pipeline.context import RootEnvironment as RootEnvironment
 from flycore.pipeline.context import RootState
 from flycore.policy.conditions import PolicyCall
@@ -120,6 +122,8 @@ class Files:
     delegates: Mapping[str, Mapping[str, ResolvedProgram]]
     project_limits: tuple[JsonObject, ...] = ()
     """The limits that the project's files set for tools that agents make."""
+    packages: tuple[PackageView, ...] = ()
+    """The packages that are installed or staged."""
 
     def resolutions(self, sidecar: str) -> dict[str, ResolvedProgram]:
         """Return the programs of the sidecar's command, under `COMMAND`, and of its delegates by name."""
@@ -206,6 +210,7 @@ def read_files(environment: RootEnvironment, last: Files | None) -> Files:
         programs=programs,
         delegates=delegates,
         project_limits=project_limits(environment.places.app_root),
+        packages=list_packages(environment.places),
     )
 
 
@@ -231,11 +236,27 @@ def _with_diagnostics(registry: Registry, more: tuple[Diagnostic, ...]) -> Regis
     return msgspec.structs.replace(registry, diagnostics=(*registry.diagnostics, *more)) if more else registry
 
 
+def _with_upgrades(registry: Registry, packages: tuple[PackageView, ...]) -> Registry:
+    """Return the registry in which each entry of a package has the state of that package."""
+    changing = [view for view in packages if view.state is not UpgradeState.IDLE]
+    states = {(view.scope, view.sidecar): view.state for view in changing}
+    if not states:
+        return registry
+
+    def of(entry: SidecarEntry) -> SidecarEntry:
+        scope = PackageScope.USER if entry.source is Source.USER else PackageScope.PROJECT
+        state = None if entry.source.discovered else states.get((scope, entry.id))
+        return entry if state is None else msgspec.structs.replace(entry, upgrade=state)
+
+    return msgspec.structs.replace(registry, entries=tuple(map(of, registry.entries)))
+
+
 def build_state(
     environment: RootEnvironment, files: Files, observed: Observations, *, version: int, now: float
 ) -> RootState:
     """Build the state from these files and observations: the catalog and everything that calls look up."""
     registry = with_offered_tools(_with_diagnostics(files.registry, observed.diagnostics), observed.offers)
+    registry = _with_upgrades(registry, files.packages)
     environment.keyring.look_up(_trusted_names(registry, observed.trusted), environment.environ)
     catalog = build_catalog(_catalog_facts(environment, files, observed, registry, version, now))
     secrets = _trusted_secrets(registry, observed.trusted, environment.secret_values)

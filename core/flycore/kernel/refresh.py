@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from pathlib import Path
 
 import anyio
 import anyio.to_thread
@@ -36,6 +36,7 @@ from flycore.kernel.load_state import (
     sandbox_support,
 )
 from flycore.kernel.mcp_status import McpStatus, McpStatusStore, findings_of
+from flycore.kernel.package_probes import record_first_probe
 from flycore.kernel.probe_runner import probe_spawn, probe_work
 from flycore.kernel.registry_edits import AcceptedEntries, RegistryEdit, TrustedRegistry
 from flycore.kernel.schema_asker import READY_S, SchemaAsker, SchemaCache, cached_statuses
@@ -51,7 +52,7 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.model.upstream import McpToolList
 from flycore.pipeline.context import CurrentState, RootState
 from flycore.policy.looser_rules import LooserRules
-from flycore.registry.watch import FileStamps, FurtherFiles, file_stamps, watch_files
+from flycore.registry.watch import FileStamps, FurtherFiles, Stamp, file_stamps, stamp_of, watch_files
 from flycore.sandbox.detection import detection
 
 FIRST_VERSION = 1
@@ -104,8 +105,15 @@ class StateSources:
 
 
 def further_files(environment: RootEnvironment) -> FurtherFiles:
-    """Return what finds the files of discovered tools, for the watcher of files."""
-    return partial(watched_tools, environment.places, environment.environ)
+    """Return what finds the files of discovered tools and the records of packages, for the watcher."""
+    places = environment.places
+    records = (places.package_records_dir, places.user_package_records_dir)
+
+    def found() -> tuple[tuple[Path, Stamp], ...]:
+        stamps = ((folder, stamp_of(folder)) for folder in records)
+        return (*watched_tools(places, environment.environ), *stamps)
+
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -469,15 +477,40 @@ class StateRefresher:
             self._group.start_soon(self._probe, sidecar)
         self._probes_due &= busy  # queued while its probe runs: probed once more after it
 
+    def forget_probe(self, sidecar: str) -> None:
+        """Have the sidecar asked anew by the next probe, though an answer is known."""
+        self._prober.forget(sidecar)
+
+    async def finding_of(self, sidecar: str) -> ProbeFinding | None:
+        """Probe a sidecar, or wait for the probe that runs, and return what it found; None where it cannot be
+        probed now."""
+        entry = self.files.registry.entry(sidecar)
+        view = self.root_state.catalog.sidecar(sidecar)
+        if self._panic_active() or entry is None or view is None or entry.kind in NOT_PROBED:
+            return None
+        # The state of a version that has to be rolled back does not matter here: a person asks for it.
+        if not view.trusted or view.entry.digest != entry.digest or not _is_resolved(self.files, sidecar):
+            return None
+        return await self._prober.probe(probe_work(self._environment, self.files, entry))
+
     async def _probe(self, sidecar: str) -> None:
         try:
             if (entry := self._probeable_entry(sidecar)) is None:
                 return
             work = probe_work(self._environment, self.files, entry)
-            self._keep_finding(entry, await self._prober.probe(work))
+            finding = await self._prober.probe(work)
+            self._keep_finding(entry, finding)
+            if entry.package_id is not None:
+                await self._record_first_probe(entry, finding)
         finally:  # also when cancelled: a sidecar that stays marked would never be probed again
             self._probing.discard(sidecar)
         self._note_change()
+
+    async def _record_first_probe(self, entry: SidecarEntry, finding: ProbeFinding) -> None:
+        """Record the first answer of a package's version. One that does not answer is hidden."""
+        places = self._environment.places
+        if await anyio.to_thread.run_sync(record_first_probe, places, self.files.packages, entry, finding):
+            self.reload()
 
     def _keep_finding(self, entry: SidecarEntry, finding: ProbeFinding) -> None:
         """Keep a finding, unless the entry changed during the probe."""

@@ -343,13 +343,20 @@ class TrustedRegistry:
             return EditResult(Outcome(accepted=False, why_not=edited.why_not))
         self.read()
         fields = audit_events.server_imported(offered.id, offered.digest, by=by)
-        entry = self._declared.registry.entry(offered.id)
-        same = entry is not None and entry.source is Source.PROJECT and entry.raw == offered.entry
-        accepted_pairs = ((offered.id, entry.digest),) if entry is not None and same else ()
-        return EditResult(
-            Outcome(accepted=True),
-            ((audit_events.REGISTRY_EDITED, fields), *self._trust(accepted_pairs, now, by)),
-        )
+        written = self.trust_written(offered.id, offered.entry, now, by)
+        return EditResult(Outcome(accepted=True), ((audit_events.REGISTRY_EDITED, fields), *written))
+
+    def trust_written(self, sidecar: str, raw: JsonObject, now: float, by: str) -> LogLines:
+        """Trust the project's entry that was just written, if it still is what the person saw: `raw`. Its
+        programs are accepted as they are at this moment."""
+        entry = self._declared.registry.entry(sidecar)
+        if entry is None or entry.raw != raw or entry.source not in (Source.PROJECT, Source.USER):
+            return ()
+        lines: LogLines = ()
+        if entry.source is Source.PROJECT:
+            lines = self._trust(((sidecar, entry.digest),), now, by)
+        self._accept_programs(((sidecar, entry.digest),))
+        return lines
 
     def _trust(self, pairs: AcceptedEntries, now: float, by: str) -> LogLines:
         self._store_trust(pairs, now)

@@ -6,8 +6,8 @@ from flycore.model.base import Value
 from flycore.model.enums import ProgramAuthor, QuestionKind
 from flycore.model.repository import TrustedElsewhere
 
-ABOUT_PROGRAMS = (QuestionKind.LOOP, QuestionKind.NESTED, QuestionKind.POLICY)
-"""Kinds of questions that a program causes while it works. A console shows them at once."""
+ABOUT_PROGRAMS = (QuestionKind.LOOP, QuestionKind.NESTED, QuestionKind.POLICY, QuestionKind.PACKAGE)
+"""Kinds of questions that a program or a command causes. A console shows them at once."""
 
 
 class Option(Value, frozen=True, kw_only=True):

@@ -15,7 +15,7 @@ import msgspec
 
 import flycore
 from flycore.catalog.builtin import KNOWN
-from flycore.model.enums import PackageResult, UpgradeState
+from flycore.model.enums import PackageAction, PackageResult, UpgradeState
 from flycore.model.json import JsonObject
 from flycore.model.package import PackageOutcome, PackageView
 from flycore.packages.area import OpenArea, PackageArea, PackageRefused, open_area
@@ -42,7 +42,7 @@ def stage(area: PackageArea, source: Path, now: float) -> PackageEnd:
 
     def act(opened: OpenArea) -> PackageEnd:
         record = stage_in(opened, source, core=flycore.__version__, known=frozenset(KNOWN), now=now)
-        message = f"staged {record.id} {record.staged.version if record.staged else ''}"
+        message = record.staged.version if record.staged is not None else ""
         return PackageEnd(_outcome(area, record.id, record, PackageResult.COMMITTED, message))
 
     return _act(area, source.name, act)
@@ -56,6 +56,26 @@ def apply(area: PackageArea, package: str, shown: str) -> PackageEnd:
         plan = plan_apply(opened, record, shown)
         outcome, left = carry_out(opened, record, *plan)
         return _ended(outcome, left, value_of(plan[0].after))
+
+    return _act(area, package, act)
+
+
+def announce(area: PackageArea, package: str, action: PackageAction, shown: str) -> PackageEnd:
+    """Check a change and record that it begins, so that its sidecar takes no more calls. Nothing is moved
+    yet; the action itself, or the next recovery, goes on from here."""
+
+    def act(opened: OpenArea) -> PackageEnd:
+        record = _known(area, package)
+        if action is PackageAction.APPLY:
+            change = plan_apply(opened, record, shown)[0]
+        elif record.change is not None:
+            return PackageEnd(_outcome(area, package, record, PackageResult.COMMITTED, ""))
+        else:
+            plan = plan_rollback if action is PackageAction.ROLLBACK else plan_remove
+            change = plan(opened, record)[0]
+        begun = msgspec.structs.replace(record, state=UpgradeState.APPLYING, change=change)
+        write_record(area, begun)
+        return PackageEnd(_outcome(area, package, begun, PackageResult.COMMITTED, ""))
 
     return _act(area, package, act)
 
@@ -126,7 +146,8 @@ def record_probe(area: PackageArea, package: str, why_not: str) -> PackageEnd:
         write_record(area, left)
         return PackageEnd(_outcome(area, package, left, PackageResult.COMMITTED, why_not))
 
-    return _act(area, package, act)
+    # The answer comes once. Whoever changes packages at this moment has soon ended.
+    return _act(area, package, act, patient=True)
 
 
 def find(area: PackageArea, package: str) -> PackageView | None:
@@ -134,9 +155,11 @@ def find(area: PackageArea, package: str) -> PackageView | None:
     return next((view for view in list_area(area) if view.id == package), None)
 
 
-def _act(area: PackageArea, package: str, act: Callable[[OpenArea], PackageEnd]) -> PackageEnd:
+def _act(
+    area: PackageArea, package: str, act: Callable[[OpenArea], PackageEnd], *, patient: bool = False
+) -> PackageEnd:
     try:
-        with open_area(area) as opened:
+        with open_area(area, patient=patient) as opened:
             recover(opened)
             return act(opened)
     except PackageRefused as error:

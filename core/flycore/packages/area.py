@@ -127,8 +127,9 @@ class OpenArea:
 
 
 @contextmanager
-def open_area(area: PackageArea) -> Iterator[OpenArea]:
+def open_area(area: PackageArea, *, patient: bool = False) -> Iterator[OpenArea]:
     """Open the folders of an area, which are created where they are missing, and lock them for the block.
+    With `patient` this waits until another process has unlocked them.
 
     Raises PackageRefused (`busy`) where another process changes packages there, (`links`) where one of the
     folders is a link, (`devices`) where they are on different file systems, and OSError.
@@ -137,7 +138,7 @@ def open_area(area: PackageArea) -> Iterator[OpenArea]:
         base = _anchor(stack, area.base)
         packages = _made(stack, base, area.folder)
         try:
-            fcntl.flock(packages, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(packages, fcntl.LOCK_EX | (0 if patient else fcntl.LOCK_NB))
         except BlockingIOError as error:
             message = (
                 f"another command or kernel changes packages in {area.base / area.folder} at this moment"

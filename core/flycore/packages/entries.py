@@ -77,6 +77,23 @@ def review_of(record: PackageRecord, scope: PackageScope, current: JsonObject | 
     )
 
 
+def review_lines(review: PackageReview) -> tuple[str, ...]:
+    """Return a review in lines, for a card and for a terminal."""
+    lines = [
+        f"version  {review.before or 'none'} → {review.after}",
+        f"from     {review.source}",
+        f"command  {review.command}",
+    ]
+    lines += [f"needs    {review.runtime}"] if review.runtime else []
+    lines += [f"reach    {line}" for line in review.permissions or ("no change",)]
+    lines += [f"risk     {line}" for line in review.risk]
+    lines += [f"+ tool   {name}" for name in review.tools_added]
+    lines += [f"- tool   {name}" for name in review.tools_removed]
+    lines += [f"note     {line}" for line in review.notes]
+    lines += [f"entry    {line}" for line in review.difference]
+    return (*lines, f"files    sha256 {review.checksum}", f"review   {review.digest}")
+
+
 def review_digest(
     record: PackageRecord, staged: StagedVersion, scope: PackageScope, current: JsonObject | None
 ) -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from flycore.model.enums import PackageScope, Source, UpgradeState
+from flycore.model.enums import PackageScope, UpgradeState
 from flycore.model.json import JsonObject
 from flycore.model.package import PackageCheck, PackageView
 from flycore.packages.area import (
@@ -39,8 +39,8 @@ def list_packages(places: RootPaths) -> tuple[PackageView, ...]:
 
 def list_area(area: PackageArea) -> tuple[PackageView, ...]:
     """Return the packages of one area, also folders that nobody installed with flytui."""
-    entries = _entries(area)
     records = {record.id: record for record in read_records(area)}
+    entries = _entries(area) if any(record.staged for record in records.values()) else {}
     found = [_view(area, record, entries) for record in records.values()]
     found += [
         PackageView(id=name, sidecar=name, scope=area.scope, state=UpgradeState.IDLE, why=BY_HAND)
@@ -90,16 +90,6 @@ def _folders(area: PackageArea) -> Iterator[str]:
         for item in os.scandir(area.base / area.folder):
             if PACKAGE_ID.fullmatch(item.name) and item.is_dir(follow_symlinks=False):
                 yield item.name
-
-
-def upgrade_states(places: RootPaths) -> dict[tuple[Source, str], UpgradeState]:
-    """Return the states that are not `idle`, by the source and the id of the sidecar's entry."""
-    return {
-        (area.source, record.sidecar): record.state
-        for area in areas(places)
-        for record in read_records(area)
-        if record.state is not UpgradeState.IDLE
-    }
 
 
 def verify_area(area: PackageArea) -> tuple[PackageCheck, ...]:

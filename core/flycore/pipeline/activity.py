@@ -117,6 +117,14 @@ class ActivityLog:
             self._scopes[call_id].cancel()
         return tuple(stopped)
 
+    def under_way(self, sidecar: str) -> tuple[Activity, ...]:
+        """Return the calls whose program may run, of one sidecar."""
+        return tuple(
+            call
+            for call in self._running.values()
+            if call.sidecar == sidecar and call.running_since is not None
+        )
+
     def stopped_by_panic(self, call_id: str) -> bool:
         """Whether the call ends because of a panic."""
         return call_id in self._panicked

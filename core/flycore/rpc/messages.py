@@ -23,9 +23,10 @@ from flycore.model.call import Activity, Picture, UndoResult
 from flycore.model.catalog import Catalog
 from flycore.model.described import Described
 from flycore.model.diagnostics import Check
-from flycore.model.enums import RootPermission
+from flycore.model.enums import PackageAction, PackageScope, RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
+from flycore.model.package import PackageView
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status as KernelStatus
@@ -363,6 +364,38 @@ class ServerImport(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     digest: str
 
 
+class PackageAsk(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`package.ask`: put a change of a package before a person."""
+
+    action: PackageAction
+    package: str
+    scope: PackageScope
+
+
+class PackageStage(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`package.stage`: stage the version in a folder or an archive of the kernel's machine."""
+
+    source: str
+    scope: PackageScope
+
+
+class PackageChange(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`package.change`: apply, roll back or remove a package. `digest` is that of the review that was shown,
+    and empty but for an apply."""
+
+    action: PackageAction
+    package: str
+    scope: PackageScope
+    digest: str
+
+
+class PackageDiscard(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`package.discard`: discard the staged version of a package."""
+
+    package: str
+    scope: PackageScope
+
+
 class RefusePairing(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`console.refuse`: make the pairing codes of this process invalid."""
 
@@ -409,7 +442,8 @@ class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     paired: bool | UnsetType = UNSET
     """Answer to `console.pair`: true."""
     outcome: Outcome | UnsetType = UNSET
-    """Answer to a decision of a paired console, and to `tool.create`: whether the tool waits for review."""
+    """Answer to a decision of a paired console, to `tool.create`: whether the tool waits for review, and to
+    `package.ask`: whether a person is asked."""
     permission: RootPermission | UnsetType = UNSET
     """Answer to `root.nested`."""
     client_id: str | UnsetType = UNSET
@@ -530,6 +564,12 @@ class TrustSnapshot(Value, frozen=True, kw_only=True):
     """`trust.snapshot`: the registry entries that wait for trust."""
 
     items: tuple[TrustItem, ...]
+
+
+class PackageSnapshot(Value, frozen=True, kw_only=True):
+    """`package.snapshot`: the packages that are installed or staged."""
+
+    packages: tuple[PackageView, ...]
 
 
 class QuestionSnapshot(Value, frozen=True, kw_only=True):

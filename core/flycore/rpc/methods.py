@@ -25,9 +25,10 @@ from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Picture, Progress, ToolResult, UndoResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
-from flycore.model.enums import RootPermission
+from flycore.model.enums import PackageAction, PackageScope, RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
+from flycore.model.package import PackageView
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status
@@ -392,6 +393,28 @@ class Client(Protocol):
         """
         raise UnimplementedError
 
+    @wire_method("package.list", "package.snapshot", m.PackageSnapshot, key="packages")
+    async def packages(self) -> tuple[PackageView, ...]:
+        """Return the packages that are installed or staged, with what each staged version would change.
+
+        Agents get none.
+        """
+        raise UnimplementedError
+
+    @wire_method(
+        "package.ask",
+        "ack",
+        m.Ack,
+        key="outcome",
+        payload=m.PackageAsk,
+        who=Who.VIEWER,
+        kind=Kind.ACT,
+        refusal="only a viewer may ask for a change of a package",
+    )
+    async def ask_package(self, action: PackageAction, package: str, scope: PackageScope) -> Outcome:
+        """Put a change of a package before a person, as a question in the console. Nothing changes by it."""
+        raise UnimplementedError
+
     @wire_method("event.subscribe", "ack", m.Ack, payload=m.Subscribe, kind=Kind.CONNECTION)
     def events(
         self, classes: frozenset[EventClass] | None = None
@@ -480,6 +503,31 @@ class Approver(Protocol):
         `path` and `name` are as the catalog shows them, `digest` is that of the entry that the person was
         shown. Where the file gives another entry now, nothing is written. Existing entries stay as they are.
         """
+        raise UnimplementedError
+
+    @decision("package.stage", m.PackageStage)
+    async def stage_package(self, source: str, scope: PackageScope) -> Outcome:
+        """Stage the version in a folder or an archive of the kernel's machine. What runs does not change.
+
+        Where it was accepted, `why_not` may hold a note, as for `change_package`.
+        """
+        raise UnimplementedError
+
+    @decision("package.change", m.PackageChange)
+    async def change_package(
+        self, action: PackageAction, package: str, scope: PackageScope, digest: str
+    ) -> Outcome:
+        """Apply, roll back or remove a package, and trust its entry, because the person was shown it.
+
+        `digest` is that of the review, for an apply; another one is refused. Running calls of the sidecar are
+        waited for, and then ended. An outcome that was accepted has in `why_not` what the person should know:
+        that it may not outlive a loss of power, or that the version does not answer its probe.
+        """
+        raise UnimplementedError
+
+    @decision("package.discard", m.PackageDiscard)
+    async def discard_package(self, package: str, scope: PackageScope) -> Outcome:
+        """Discard the staged version of a package. What is installed stays."""
         raise UnimplementedError
 
     @decision("console.refuse", m.RefusePairing)

@@ -16,9 +16,10 @@ from flycore.model.audit import Metrics
 from flycore.model.call import Activity, Caller, Picture, UndoResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import nearest
-from flycore.model.enums import RootPermission
+from flycore.model.enums import PackageAction, PackageScope, RootPermission
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.question import TrustItem
+from flycore.model.package import PackageView
 from flycore.rpc import flyflor
 from flycore.rpc.messages import ToolSchema
 from flycore.rpc.methods import EVERYTHING, NARROWED, Method
@@ -127,6 +128,14 @@ class Queries:
         possible."""
         undo = self._kernel.undo_actions
         return await (undo.look(call_id) if look else undo.undo(call_id, str(self._caller)))
+
+    async def packages(self) -> tuple[PackageView, ...]:
+        """Return the packages; none for an agent."""
+        return self._kernel.packages() if self._viewer else ()
+
+    async def ask_package(self, action: PackageAction, package: str, scope: PackageScope) -> Outcome:
+        """Put a change of a package before a person."""
+        return await self._kernel.ask_package(action, package, scope)
 
     async def nested_root(self, root: str) -> RootPermission:
         """Return whether programs may work on that root. Raises msgspec.ValidationError where it is none."""

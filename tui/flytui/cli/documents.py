@@ -20,6 +20,7 @@ from flycore.model.enums import Decision, Effective, Level, Risk
 from flycore.model.executable import ExecutableTrial
 from flycore.model.json import Json, JsonObject
 from flycore.model.migration import MigratedFile, MigrationLine
+from flycore.model.package import PackageCheck, PackageOutcome, PackageView
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.stability import Reason, SandboxExplanation, Stability
 from flycore.model.status import Status
@@ -573,6 +574,18 @@ class MetricsDocument(Document, frozen=True, kw_only=True, tag="flytui.metrics/1
 
     metrics: Metrics
     approvals: ApprovalReport
+
+
+class PackagesDocument(Document, frozen=True, kw_only=True, tag="flytui.packages/1"):
+    """The packages of the project and of the user, and how the command ended."""
+
+    app_root: str
+    packages: tuple[PackageView, ...]
+    outcome: PackageOutcome | None = None
+    """How a change ended; None where nothing was to be changed."""
+    checks: tuple[PackageCheck, ...] = ()
+    """Of `verify`: whether the files are those that were installed."""
+    message: str = ""
 
 
 class ServeDocument(Document, frozen=True, kw_only=True, tag="flytui.serve/1"):

@@ -26,6 +26,7 @@ KIND_LABELS: dict[QuestionKind, tuple[str, Tone]] = {
     QuestionKind.TRUST: ("± new", Tone.WARN),
     QuestionKind.DRIFT: ("± changed", Tone.WARN),
     QuestionKind.POLICY: ("± policy", Tone.WARN),
+    QuestionKind.PACKAGE: ("± package", Tone.WARN),
 }
 
 
