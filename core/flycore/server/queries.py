@@ -18,8 +18,8 @@ from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import PackageAction, PackageScope, RootPermission
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.question import TrustItem
 from flycore.model.package import PackageView
+from flycore.model.question import TrustItem
 from flycore.rpc import flyflor
 from flycore.rpc.messages import ToolSchema
 from flycore.rpc.methods import EVERYTHING, NARROWED, Method
