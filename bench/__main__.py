@@ -24,7 +24,7 @@ def main(arguments: Sequence[str]) -> int:
     if options - {"--quick"}:
         print(__doc__)
         return 0 if options <= {"--help", "-h", "--quick"} else 2
-    sys.path.insert(0, str(HERE))
+    sys.path.append(str(HERE))  # last: `profile` is a module of the standard library as well
     from common import Row, table
 
     size = "quick" if "--quick" in arguments else "full"

@@ -30,7 +30,7 @@ from unittest import mock
 
 import anyio
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parent))  # last: `profile` is a module of the standard library as well
 from kernels import calling, no_sync, running, unconfined
 from p01_kernel import TOOL, echo_root
 
