@@ -10,7 +10,8 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller, CallRequest, ToolResult
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.rpc.methods import Method, OnProgress
+from flycore.rpc.method_row import Method
+from flycore.rpc.methods import OnProgress
 from flycore.rpc.proxies import ClientProxy
 from flycore.server.queries import Queries
 

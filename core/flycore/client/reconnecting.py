@@ -23,7 +23,8 @@ from flycore.model.errors import ConnectionLost, KernelUnreachable, RootBusy, si
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.registry.paths import RootPaths
-from flycore.rpc.methods import Client, Kind, Method, OnProgress
+from flycore.rpc.method_row import Kind, Method
+from flycore.rpc.methods import Client, OnProgress
 from flycore.rpc.proxies import ForwardingClient
 from flycore.server.unix import UNIX_DOOR, serve_unix
 

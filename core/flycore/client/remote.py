@@ -32,7 +32,8 @@ from flycore.model.stability import Stability
 from flycore.model.status import Status
 from flycore.registry.paths import RootPaths
 from flycore.rpc.messages import EVENT_PROTOCOL, envelope
-from flycore.rpc.methods import Method, OnProgress
+from flycore.rpc.method_row import Method
+from flycore.rpc.methods import OnProgress
 from flycore.rpc.proxies import ApproverProxy, ClientProxy
 from flycore.rpc.wire import MAX_ANSWER_BYTES, call_payload, hello_payload
 

@@ -5,8 +5,9 @@ message that carries it over a connection, the message that answers it, and who 
 (`proxies.py`, `flycore.client`), the dispatch of the server, the schemas and the table in docs/protocol.md
 are made from these rows.
 
-To add a read or a decision: declare it here, add its payloads to `messages.py`, and give `Kernel` (for a
-decision `KernelApprover`) a method of the same name and parameters.
+To add a read or a decision: declare it here, add its payloads to `messages.py` or, for a decision, to
+`console_messages.py`, and give `Kernel` (for a decision `KernelApprover`) a method of the same name and
+parameters.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Protocol, TypeVar, get_type_hints
 
 import msgspec
@@ -32,105 +31,13 @@ from flycore.model.package import PackageView
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status
+from flycore.rpc import console_messages as c
 from flycore.rpc import messages as m
 from flycore.rpc.flyflor import EMPTY_READS
+from flycore.rpc.method_row import EVERYTHING, Kind, Method, UnimplementedError, Who
 
 OnProgress = Callable[[Progress], None]
 F = TypeVar("F", bound=Callable[..., Any])
-
-EVERYTHING = "everything"
-NARROWED = "narrowed"
-_NO_PARAMETERS = inspect.Signature()
-
-
-class Who(Enum):
-    """Who may send a message."""
-
-    TOKEN = "every client, also over TCP"  # noqa: S105 - a kind of client, no secret
-    PROGRAM = "a program of this user, over the Unix socket"
-    VIEWER = "a viewer, over the Unix socket"
-    CONSOLE = "a paired console"
-
-
-class Kind(Enum):
-    """The purpose of a message."""
-
-    CONNECTION = "manages the connection"
-    READ = "reads"
-    ACT = "acts"
-    DECISION = "decides"
-
-
-class UnimplementedError(Exception):
-    """A method of an interface was called on a class that neither defines nor generates it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    """One row of the table."""
-
-    message: str
-    """Type of the request message."""
-    answer: str
-    """Type of the answer message."""
-    shape: type[msgspec.Struct]
-    """Payload of `answer`."""
-    key: str = ""
-    """Field of `shape` that is the result. Empty where the whole payload is the result, or nothing is."""
-    payload: type[msgspec.Struct] = m.Query
-    """Payload of `message`. Its first fields are the parameters, in their order. Only where every client may
-    read with the message, or manage its connection, does the payload ignore unknown keys."""
-    who: Who = Who.TOKEN
-    kind: Kind = Kind.READ
-    agents_see: str = NARROWED
-    """What a client that is not a viewer gets. EVERYTHING: the whole result. A path of attributes such as
-    `caller.key`: the items of a list in which that attribute is the key of this caller. NARROWED: what the
-    method of this name of `Queries` returns. This is the default, so that a read that forgets to choose fails
-    instead of showing everything."""
-    refusal: str = ""
-    """The error message for clients that are not viewers, for Who.VIEWER."""
-    data: Any = None
-    """The `data` of every answer, for a read of Flyflor that flytui has nothing for."""
-    for_agents: str = ""
-    """The error message for viewers, where only clients that call tools may send it; else empty."""
-    interface: str = ""
-    """`Client` or `Approver`; empty where neither has this method."""
-    name: str = ""
-    """Name of the method in the interface or in `Queries`. Empty where the session answers itself."""
-    signature: inspect.Signature = _NO_PARAMETERS
-    """Signature of the method, without `self`."""
-    result: Any = None
-    """Type of the method's result."""
-
-    def bind(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the value of each parameter, in their order. Raises TypeError as a call does."""
-        bound = self.signature.bind(*arguments, **named)
-        bound.apply_defaults()
-        return tuple(bound.arguments.values())
-
-    def payload_of(self, arguments: tuple[Any, ...]) -> JsonObject:
-        """Return the request payload that carries these values."""
-        fields = msgspec.structs.fields(self.payload)
-        return {
-            field.encode_name: msgspec.to_builtins(value)
-            for field, value in zip(fields, arguments, strict=False)  # a payload may have more than is passed
-        }
-
-    def arguments_in(self, payload: msgspec.Struct) -> tuple[Any, ...]:
-        """Return the values of the parameters from a request payload."""
-        return tuple(
-            getattr(payload, name) for name in payload.__struct_fields__[: len(self.signature.parameters)]
-        )
-
-    def answer_of(self, result: Any) -> JsonObject:
-        """Return the answer payload that carries a result."""
-        value: Any = msgspec.to_builtins(result)
-        return {self.key: value} if self.key else value or {}
-
-    def result_in(self, payload: JsonObject) -> Any:
-        """Return the result from an answer payload. Raises msgspec.ValidationError, KeyError."""
-        return msgspec.convert(payload[self.key], self.result) if self.key else None
-
 
 _WIRE_METHODS: list[Method] = []
 
@@ -356,7 +263,7 @@ class Client(Protocol):
         "starter.plan.snapshot",
         m.StarterPlanSnapshot,
         key="plan",
-        payload=m.StarterPlanGet,
+        payload=c.StarterPlanGet,
         who=Who.VIEWER,
         agents_see=EVERYTHING,
         refusal="only a viewer may read the starter registry",
@@ -406,7 +313,7 @@ class Client(Protocol):
         "ack",
         m.Ack,
         key="outcome",
-        payload=m.PackageAsk,
+        payload=c.PackageAsk,
         who=Who.VIEWER,
         kind=Kind.ACT,
         refusal="only a viewer may ask for a change of a package",
@@ -426,12 +333,12 @@ class Client(Protocol):
 class Approver(Protocol):
     """The decisions of a person. Each paired console has one."""
 
-    @decision("ask.decide", m.AskDecide)
+    @decision("ask.decide", c.AskDecide)
     async def decide(self, request_id: str, subject_digest: str, answer: Answer) -> Outcome:
         """Answer a request. Has no effect where `subject_digest`, of the card that was shown, is outdated."""
         raise UnimplementedError
 
-    @decision("ask.edit", m.AskEdit)
+    @decision("ask.edit", c.AskEdit)
     async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
         """Replace the input of a waiting request. This decides nothing.
 
@@ -440,17 +347,17 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("ask.hold", m.AskHold)
+    @decision("ask.hold", c.AskHold)
     async def hold(self, request_id: str, held: bool) -> bool:
         """Stop the time limit of a waiting request, or let it run again. False where there is no request."""
         raise UnimplementedError
 
-    @decision("lease.revoke", m.LeaseRevoke)
+    @decision("lease.revoke", c.LeaseRevoke)
     async def revoke(self, lease_id: str) -> bool:
         """End a lease. Return False where it was not in force any more."""
         raise UnimplementedError
 
-    @decision("rule.remove", m.RuleRemove)
+    @decision("rule.remove", c.RuleRemove)
     async def remove_rule(self, where: str, digest: str) -> Outcome:
         """Remove a rule from the person's own policy file.
 
@@ -459,7 +366,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("block.remove", m.BlockRemove)
+    @decision("block.remove", c.BlockRemove)
     async def unblock(self, tool: str) -> bool:
         """Allow calls of a blocked tool again. Return False where it was not blocked."""
         raise UnimplementedError
@@ -469,17 +376,17 @@ class Approver(Protocol):
         """Undo the last `revoke`, `remove_rule` or `unblock` of this session."""
         raise UnimplementedError
 
-    @decision("question.answer", m.QuestionAnswer)
+    @decision("question.answer", c.QuestionAnswer)
     async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
         """Answer a question that is not about one call."""
         raise UnimplementedError
 
-    @decision("trust.accept", m.TrustAccept)
+    @decision("trust.accept", c.TrustAccept)
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
         """Trust entries, each as (sidecar id, digest shown). An entry that has changed is not trusted."""
         raise UnimplementedError
 
-    @decision("sidecar.enable", m.SidecarEnable)
+    @decision("sidecar.enable", c.SidecarEnable)
     async def enable(self, sidecar: str, enabled: bool, reason: str) -> Outcome:
         """Enable or disable an entry by an edit of its registry file that changes nothing else.
 
@@ -488,7 +395,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("sidecar.permit", m.SidecarPermit)
+    @decision("sidecar.permit", c.SidecarPermit)
     async def permit(self, sidecar: str, digest: str) -> Outcome:
         """Add the permissions that a call of the sidecar lacked to its entry, as a fix in the catalog shows.
 
@@ -496,7 +403,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("server.import", m.ServerImport)
+    @decision("server.import", c.ServerImport)
     async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         """Import an MCP server from the file of another client into the project's registry, and trust it.
 
@@ -505,7 +412,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("package.stage", m.PackageStage)
+    @decision("package.stage", c.PackageStage)
     async def stage_package(self, source: str, scope: PackageScope) -> Outcome:
         """Stage the version in a folder or an archive of the kernel's machine. What runs does not change.
 
@@ -513,7 +420,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("package.change", m.PackageChange)
+    @decision("package.change", c.PackageChange)
     async def change_package(
         self, action: PackageAction, package: str, scope: PackageScope, digest: str
     ) -> Outcome:
@@ -525,17 +432,17 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("package.discard", m.PackageDiscard)
+    @decision("package.discard", c.PackageDiscard)
     async def discard_package(self, package: str, scope: PackageScope) -> Outcome:
         """Discard the staged version of a package. What is installed stays."""
         raise UnimplementedError
 
-    @decision("console.refuse", m.RefusePairing)
+    @decision("console.refuse", c.RefusePairing)
     async def refuse_pairing(self, pid: int) -> bool:
         """Make the pairing codes of that process invalid. Return False where it had none."""
         raise UnimplementedError
 
-    @decision("starter.write", m.StarterWrite)
+    @decision("starter.write", c.StarterWrite)
     async def write_starter(self, sidecars: tuple[str, ...], digest: str) -> Outcome:
         """Write these entries of the starter registry into the project's registry, and trust them.
 
@@ -592,11 +499,11 @@ METHODS: tuple[Method, ...] = (
         "console.attach",
         "console.pairing",
         m.EmptyPayload,
-        payload=m.Attach,
+        payload=c.Attach,
         who=Who.VIEWER,
         refusal=_NOT_A_VIEWER,
     ),
-    _row("console.pair", "ack", m.Ack, payload=m.Pair, who=Who.VIEWER, refusal=_NOT_A_VIEWER),
+    _row("console.pair", "ack", m.Ack, payload=c.Pair, who=Who.VIEWER, refusal=_NOT_A_VIEWER),
     _row("kernel.yield", "ack", m.Ack, payload=m.EmptyPayload, who=Who.PROGRAM, kind=Kind.ACT),
     _row(
         "trust.revoke",

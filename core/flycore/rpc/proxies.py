@@ -10,7 +10,8 @@ from typing import Any
 from flycore.model.call import ToolResult
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.rpc.methods import Approver, Client, Method, OnProgress, methods_of
+from flycore.rpc.method_row import Method
+from flycore.rpc.methods import Approver, Client, OnProgress, methods_of
 
 
 class ClientProxy(Client):

@@ -17,8 +17,9 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Outcome
 from flycore.model.call import Caller
 from flycore.pipeline.targets.window import ProtectedWindows
+from flycore.rpc import console_messages as c
 from flycore.rpc import messages as m
-from flycore.rpc.methods import Method
+from flycore.rpc.method_row import Method
 
 SendError = Callable[[m.Envelope | None, m.ErrorCode, str], Awaitable[None]]
 
@@ -63,9 +64,9 @@ class ConsoleSession:
         elif self._approver is not None:
             await self._refuse(message, m.ErrorCode.UNAUTHORIZED, "this console is paired already")
         elif message.type == "console.attach":
-            await self._attach(message, msgspec.convert(message.payload, m.Attach), caller)
+            await self._attach(message, msgspec.convert(message.payload, c.Attach), caller)
         else:
-            await self._pair(message, msgspec.convert(message.payload, m.Pair), caller)
+            await self._pair(message, msgspec.convert(message.payload, c.Pair), caller)
 
     async def decide(self, message: m.Envelope, method: Method) -> None:
         """Carry out the decision that `method` names. Raises msgspec.ValidationError for a wrong payload."""
@@ -88,7 +89,7 @@ class ConsoleSession:
         approver, self._approver = self._approver, None
         self._kernel.pairing.disconnected(self, approver, caller, self._pid)
 
-    async def _attach(self, message: m.Envelope, wanted: m.Attach, caller: Caller) -> None:
+    async def _attach(self, message: m.Envelope, wanted: c.Attach, caller: Caller) -> None:
         self._windows = ProtectedWindows(window_ids=wanted.window_ids, pids=wanted.pids)
         why_not = "" if self._handed_over else self._kernel.pairing.request_code(self, caller, self._pid)
         if why_not:
@@ -96,7 +97,7 @@ class ConsoleSession:
         else:
             await self._send("console.pairing", {}, message)
 
-    async def _pair(self, message: m.Envelope, wanted: m.Pair, caller: Caller) -> None:
+    async def _pair(self, message: m.Envelope, wanted: c.Pair, caller: Caller) -> None:
         pairing = self._kernel.pairing
         paired: KernelApprover | str
         if self._handed_over:

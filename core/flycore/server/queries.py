@@ -22,7 +22,7 @@ from flycore.model.package import PackageView
 from flycore.model.question import TrustItem
 from flycore.rpc import flyflor
 from flycore.rpc.messages import ToolSchema
-from flycore.rpc.methods import EVERYTHING, NARROWED, Method
+from flycore.rpc.method_row import EVERYTHING, NARROWED, Method
 
 
 class Queries:

@@ -31,7 +31,8 @@ from flycore.model.json import JsonObject, StrictJsonError, indented_json, read_
 from flycore.model.large_values import is_large_text, run_aside
 from flycore.rpc import flyflor
 from flycore.rpc import messages as m
-from flycore.rpc.methods import BY_MESSAGE, METHODS, Kind, Method, Who
+from flycore.rpc.method_row import Kind, Method, Who
+from flycore.rpc.methods import BY_MESSAGE, METHODS
 from flycore.server.calls import ConnectionCalls
 from flycore.server.console_session import ConsoleSession
 from flycore.server.queries import Queries

@@ -22,18 +22,8 @@ from flycore.model.call import Caller
 from flycore.model.enums import Choice
 from flycore.model.errors import ConnectionLost, ProtocolError
 from flycore.rpc.flyflor import EMPTY_READS
-from flycore.rpc.methods import (
-    BY_MESSAGE,
-    EVERYTHING,
-    METHODS,
-    NARROWED,
-    Approver,
-    Client,
-    Kind,
-    Method,
-    Who,
-    methods_of,
-)
+from flycore.rpc.method_row import EVERYTHING, NARROWED, Kind, Method, Who
+from flycore.rpc.methods import BY_MESSAGE, METHODS, Approver, Client, methods_of
 from flycore.server.queries import Queries
 from flycore.server.session import Session
 

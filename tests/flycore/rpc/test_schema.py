@@ -12,7 +12,8 @@ import jsonschema
 import pytest
 from websockets.asyncio.client import unix_connect
 
-from flycore.rpc.methods import BY_MESSAGE, METHODS, Kind, Method, Who
+from flycore.rpc.method_row import Kind, Method, Who
+from flycore.rpc.methods import BY_MESSAGE, METHODS
 from flycore.rpc.schema import PAYLOADS, protocol_schema
 from kits.kernel import Root
 from kits.unix_socket import served

@@ -18,7 +18,8 @@ from flycore.client.connect import open_served_kernel
 from flycore.kernel.console_pairing import ALPHABET, LENGTH, TRIES
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
-from flycore.rpc.methods import METHODS, Kind
+from flycore.rpc.method_row import Kind
+from flycore.rpc.methods import METHODS
 from kits.attach import codes_of, shown_code
 from kits.kernel import ECHO, Root, approver_of, close_console, open_console, tool, until, waiting_ask
 from kits.unix_socket import plain, say, served
