@@ -30,7 +30,7 @@ request = json.loads(sys.stdin.readline())
 if request["input"].get("probe"):
     print(json.dumps({"ok": True, "status": "healthy"}))
 else:
-    print(json.dumps({"ok": True, "result": greeting(request["input"].get("name", "you"))}))
+    print(json.dumps({"ok": True, **greeting(request["input"].get("name", "you"))}))
 """
 PYTHON_WORDS = """def greeting(name):
     return {{"text": f"{words}, {{name}}"}}
@@ -39,7 +39,7 @@ SHELL_MAIN = """#!/bin/sh
 read -r request
 case "$request" in
   *'"probe"'*) printf '{{"ok": true, "status": "healthy"}}\\n' ;;
-  *) printf '{{"ok": true, "result": {{"text": "{words}"}}}}\\n' ;;
+  *) printf '{{"ok": true, "text": "{words}"}}\\n' ;;
 esac
 """
 BROKEN_MAIN = """#!/bin/sh

@@ -120,6 +120,7 @@ async def open_kernel(
             group.start_soon(record_unfinished, call_history, audit, session, bus, clock)
             group.start_soon(parts.background.watch, bus)
             group.start_soon(_note_changes, bus, context.admission.loops)
+            group.start_soon(_ask_about_packages, bus, parts.package_questions)
             # `start` waits until the MCP servers have subscribed: a catalog event before that would be lost.
             await group.start(parts.background.mcp_servers.run, bus)
             if holder.role in LASTING_ROLES:
@@ -221,7 +222,7 @@ def _build_parts(
     nested_roots = NestedRoots(places.nested_roots_file, places.app_root, clock, events.publish_asked)
     rules = PolicyQuestion(clock, lambda: refresher.waiting_rules, refresher.accept_rules, controlled)
     packages = PackageActions(environment, recorder, refresher, activity, pool, controlled)
-    package_questions = PackageQuestions(packages, clock.now)
+    package_questions = PackageQuestions(packages, clock.now, events)
     sources = (panic, rules, loops, package_questions, trust, nested_roots)
     questions = QuestionRegistry(recorder.audit, events, sources)
     approver_deps = ApproverDeps(
@@ -369,6 +370,14 @@ async def _note_changes(bus: Bus, loops: LoopGuard) -> None:
             names = event.payload.get("names")
             if isinstance(names, list):
                 loops.note_change(name for name in names if isinstance(name, str))
+
+
+async def _ask_about_packages(bus: Bus, questions: PackageQuestions) -> None:
+    """Publish the questions about packages as they arise."""
+    with bus.subscribe(frozenset((EventClass.PACKAGE,))) as events:
+        questions.publish_new()
+        async for _ in events:
+            questions.publish_new()
 
 
 async def _group_sync(audit: AuditLog) -> None:

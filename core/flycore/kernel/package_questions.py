@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from flycore.kernel.packages import DISCARD, KEEP, PackageActions
+from flycore.kernel.questions import QuestionEvents
 from flycore.model.approval import Outcome
 from flycore.model.enums import PackageAction, PackageScope, QuestionKind, UpgradeState
 from flycore.model.package import PackageReview, PackageView
@@ -20,8 +21,10 @@ class PackageQuestions:
     """The questions about packages: one for each staged version, for each that has to be rolled back, and for
     each change that a command asked for."""
 
-    def __init__(self, packages: PackageActions, now: Callable[[], float]) -> None:
+    def __init__(self, packages: PackageActions, now: Callable[[], float], events: QuestionEvents) -> None:
         self._packages = packages
+        self._events = events
+        self._published: dict[str, Question] = {}
         self._now = now
         self._since: dict[str, float] = {}
         self._put_off: frozenset[str] = frozenset()
@@ -37,6 +40,7 @@ class PackageQuestions:
         if action is not PackageAction.APPLY:
             self._wanted[scope, package] = action
         self._put_off -= {question.id for question in self._all()}
+        self.publish_new()
         return Outcome(accepted=True)
 
     def questions(self) -> tuple[Question, ...]:
@@ -46,6 +50,17 @@ class PackageQuestions:
         self._since = {key: since for key, since in self._since.items() if key in ids}
         self._put_off &= ids
         return tuple(question for question in found if question.id not in self._put_off)
+
+    def publish_new(self) -> None:
+        """Publish and log the questions that are new since the last time."""
+        found = self.questions()
+        for question in found:
+            if question.id not in self._published:
+                self._events.publish_asked(question)
+        for question in self._published.values():
+            if question.id not in {other.id for other in found}:
+                self._events.publish_ended(question)
+        self._published = {question.id: question for question in found}
 
     def _all(self) -> list[Question]:
         found: list[Question] = []

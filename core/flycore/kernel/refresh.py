@@ -426,6 +426,8 @@ class StateRefresher:
         self._pending = pending
         self._replace(state)
         self._publisher.publish_policy(before.policy, self.files.policy)
+        if before.packages != self.files.packages:
+            self._recorder.publish(EventClass.PACKAGE, "packages.changed", {})
         self._note_policy()
 
     def _replace(self, new: RootState) -> None:

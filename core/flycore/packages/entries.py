@@ -12,7 +12,7 @@ from flycore.model.json_diff import json_difference
 from flycore.model.package import PackageReview
 from flycore.packages.records import PackageRecord, StagedVersion
 
-_THE_PACKAGES = frozenset(("command", "cwd", "kind", "packageId", "packageVersion"))
+_THE_PACKAGES = frozenset(("command", "kind", "packageId", "packageVersion"))
 """Keys that are the package's alone: an upgrade always writes them."""
 _REACH = ("permissions", "delegates", "env", "passEnv")
 """Keys of an entry that say what its program may reach."""

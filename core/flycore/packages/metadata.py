@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from flycore.catalog.build import PROTOCOLS
 from flycore.model.base import Value
 from flycore.model.diagnostics import Severity
+from flycore.model.enums import Anchor, Source
 from flycore.model.json import Json, JsonObject
 from flycore.packages.area import PACKAGE_ID, VERSION, PackageArea, PackageRefused
 from flycore.packages.tree import TreeFile, checksum, read_tree
@@ -159,9 +160,9 @@ def _inside(command: object) -> str:
 
 
 def _entry(value: dict[str, Any], package: str, version: str, command: str, area: PackageArea) -> JsonObject:
-    entry: JsonObject = {"command": command}
-    if area.source.value == "user":
-        entry["cwd"] = "data"
+    # In an empty folder its seal is complete: nothing decides what runs but the files of the package.
+    cwd = Anchor.DATA.value if area.source is Source.USER else value.get("cwd", Anchor.EMPTY.value)
+    entry: JsonObject = {"command": command, "cwd": cwd}
     entry |= {"kind": KIND, "packageId": package, "packageVersion": version}
     entry |= {key: value[key] for key in ("protocolVersion", "compatibleCore") if key in value}
     return entry | {key: value[key] for key in ENTRY_KEYS if key in value}
