@@ -37,6 +37,8 @@ MUST_PASS = (
     "tools-call-image",
     "tools-call-error",
     "tools-call-with-progress",
+    "resources-list",
+    "prompts-list",
     "json-schema-2020-12",
     "server-sse-multiple-streams",
 )
