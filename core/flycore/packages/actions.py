@@ -172,7 +172,7 @@ def _act(
 
 
 def _record(area: PackageArea, package: str) -> PackageRecord | None:
-    with suppress(ValueError):
+    with suppress(OSError):
         return read_record(area, package)
     return None
 

@@ -17,7 +17,7 @@ from flycore.packages.area import (
     areas,
 )
 from flycore.packages.entries import review_of
-from flycore.packages.records import PackageRecord, read_records
+from flycore.packages.records import PackageRecord, readable_records
 from flycore.packages.tree import checksum, read_tree
 from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.paths import RootPaths
@@ -39,7 +39,7 @@ def list_packages(places: RootPaths) -> tuple[PackageView, ...]:
 
 def list_area(area: PackageArea) -> tuple[PackageView, ...]:
     """Return the packages of one area, also folders that nobody installed with flytui."""
-    records = {record.id: record for record in read_records(area)}
+    records = {record.id: record for record in readable_records(area)}
     entries = _entries(area) if any(record.staged for record in records.values()) else {}
     found = [_view(area, record, entries) for record in records.values()]
     found += [
@@ -94,7 +94,7 @@ def _folders(area: PackageArea) -> Iterator[str]:
 
 def verify_area(area: PackageArea) -> tuple[PackageCheck, ...]:
     """Compare the files of each installed package with those that were installed."""
-    return tuple(_check(area, record) for record in read_records(area) if record.installed is not None)
+    return tuple(_check(area, record) for record in readable_records(area) if record.installed is not None)
 
 
 def _check(area: PackageArea, record: PackageRecord) -> PackageCheck:

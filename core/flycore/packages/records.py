@@ -105,28 +105,43 @@ class PackageRecord(Value, frozen=True, kw_only=True):
 
 
 def read_record(area: PackageArea, package: str) -> PackageRecord | None:
-    """Return the record of a package; None where there is none, or none that can be read."""
+    """Return the record of a package; None where there is none, or none that flytui has written.
+
+    Raises OSError where it cannot be read: a record that is only out of reach must not count as absent.
+    """
     if not PACKAGE_ID.fullmatch(package):
         return None
     try:
         data = read_beneath(area.records, f"{package}{ENDING}", LARGEST)
         record = msgspec.json.decode(data, type=PackageRecord)
-    except (OSError, msgspec.DecodeError, msgspec.ValidationError, UnicodeError):
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeError):
         return None
     return record if record.id == package and _is_sound(record) else None
 
 
 def read_records(area: PackageArea) -> tuple[PackageRecord, ...]:
-    """Return all records of an area, in the order of their ids."""
+    """Return all records of an area, in the order of their ids. Raises OSError, as `read_record` does."""
     return tuple(_records(area))
 
 
 def _records(area: PackageArea) -> Iterator[PackageRecord]:
+    try:
+        names = sorted(os.listdir(area.records))[:MOST_PACKAGES]
+    except FileNotFoundError:
+        return
+    for name in names:
+        record = read_record(area, name.removesuffix(ENDING)) if name.endswith(ENDING) else None
+        if record is not None:
+            yield record
+
+
+def readable_records(area: PackageArea) -> tuple[PackageRecord, ...]:
+    """Return the records of an area for a list; none where they cannot be read. Raises nothing."""
     with suppress(OSError):
-        for name in sorted(os.listdir(area.records))[:MOST_PACKAGES]:
-            record = read_record(area, name.removesuffix(ENDING)) if name.endswith(ENDING) else None
-            if record is not None:
-                yield record
+        return read_records(area)
+    return ()
 
 
 def _is_sound(record: PackageRecord) -> bool:

@@ -23,7 +23,7 @@ from flycore.packages.area import (
     remove_tree,
     version_folder,
 )
-from flycore.packages.records import PackageRecord, read_records, write_record
+from flycore.packages.records import PackageRecord, read_records, readable_records, write_record
 from flycore.packages.registry_file import (
     commit_next,
     read_registry_text,
@@ -45,7 +45,7 @@ UNDECIDED = "a change was cut off, and the files show neither the old nor the ne
 
 def needs_recovery(area: PackageArea) -> bool:
     """Return whether a record of the area names a change that has not ended."""
-    return any(record.state is UpgradeState.APPLYING for record in read_records(area))
+    return any(record.state is UpgradeState.APPLYING for record in readable_records(area))
 
 
 def recover_area(area: PackageArea) -> tuple[PackageOutcome, ...]:
@@ -59,8 +59,8 @@ def recover_area(area: PackageArea) -> tuple[PackageOutcome, ...]:
 
 
 def recover(opened: OpenArea) -> tuple[PackageOutcome, ...]:
-    """Finish or undo what was cut off, in an area that is open, and remove what no record names. Raises
-    nothing."""
+    """Finish or undo what was cut off, in an area that is open, and remove what is left of it. Raises OSError
+    where the records cannot be read; then nothing has changed."""
     records = read_records(opened.area)
     outcomes = tuple(
         _recover_one(opened, record) for record in records if record.state is UpgradeState.APPLYING
@@ -146,7 +146,7 @@ def _drop_missing(opened: OpenArea) -> None:
 
 
 def _remove_unfinished(opened: OpenArea) -> None:
-    """Remove folders below `.staging` that no record names: unpacked in part, or to be removed."""
+    """Remove folders below `.staging` that are unpacked in part, or were to be removed."""
     named = set()
     for record in read_records(opened.area):
         if record.staged is not None:
@@ -154,5 +154,6 @@ def _remove_unfinished(opened: OpenArea) -> None:
         if record.change is not None:
             named |= {record.change.source, record.change.displaced}
     for name in os.listdir(opened.staging):
-        if name not in named:
+        # A version that was staged has a name without a dot in front. It stays, whatever the records say.
+        if name.startswith(".") and name not in named:
             remove_tree(opened.staging, name)
