@@ -24,12 +24,15 @@ from flycore.model.diagnostics import Check
 from flycore.model.enums import (
     Choice,
     Decision,
+    PackageAction,
+    PackageScope,
     Phase,
     RequestState,
     Status,
 )
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject, canonical_json
+from flycore.model.package import PackageCheck, PackageView
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status as KernelStatus
@@ -56,6 +59,12 @@ class World:
     metrics_value: Metrics = NO_METRICS
     trust_value: tuple[TrustItem, ...] = ()
     questions_value: tuple[Question, ...] = ()
+    packages_value: tuple[PackageView, ...] = ()
+    package_checks: tuple[PackageCheck, ...] = ()
+    package_note: str = ""
+    staged: list[tuple[str, PackageScope]] = field(default_factory=list)
+    package_changes: list[tuple[PackageAction, str, PackageScope, str]] = field(default_factory=list)
+    discarded: list[tuple[str, PackageScope]] = field(default_factory=list)
     stopped: bool = False
     answered: list[tuple[str, str, str]] = field(default_factory=list)
     leases_value: tuple[Lease, ...] = ()
@@ -211,6 +220,26 @@ class World:
     async def write_starter(self, sidecars: tuple[str, ...], digest: str) -> Outcome:
         self.started += 1
         self.written.append((sidecars, digest))
+        return Outcome(accepted=not self.refuse, why_not=self.refuse)
+
+    async def packages(self) -> tuple[PackageView, ...]:
+        return self.packages_value
+
+    async def verify_packages(self) -> tuple[PackageCheck, ...]:
+        return self.package_checks
+
+    async def stage_package(self, source: str, scope: PackageScope) -> Outcome:
+        self.staged.append((source, scope))
+        return Outcome(accepted=not self.refuse, why_not=self.refuse or "1.1.0")
+
+    async def change_package(
+        self, action: PackageAction, package: str, scope: PackageScope, digest: str
+    ) -> Outcome:
+        self.package_changes.append((action, package, scope, digest))
+        return Outcome(accepted=not self.refuse, why_not=self.refuse or self.package_note)
+
+    async def discard_package(self, package: str, scope: PackageScope) -> Outcome:
+        self.discarded.append((package, scope))
         return Outcome(accepted=not self.refuse, why_not=self.refuse)
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:

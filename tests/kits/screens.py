@@ -17,14 +17,17 @@ from flycore.model.enums import (
     Choice,
     Effective,
     Level,
+    PackageScope,
     ProgramAuthor,
     ProgramComparison,
     ReasonCode,
     RequestState,
     Risk,
     Status,
+    UpgradeState,
 )
 from flycore.model.json import JsonObject, canonical_json
+from flycore.model.package import PackageReview, PackageView
 from flycore.model.question import Block, TrustFacts, TrustItem
 from flycore.model.repository import TrustedElsewhere
 from flycore.model.starter import StarterEntry, StarterOffer, StarterTool
@@ -381,6 +384,71 @@ def activity_world() -> World:
     return waiting(HIGH, activity_value=calls)()
 
 
+REVIEW = PackageReview(
+    id="search-web",
+    sidecar="search-web",
+    scope=PackageScope.PROJECT,
+    before="1.4.0",
+    after="2.0.0",
+    source="/srv/downloads/search-web-2.0.0.tar.gz",
+    command="./tools/packages/search-web/bin/search-web --fast",
+    runtime="python3",
+    permissions=(
+        '+ /permissions/network/hosts/1: "tracker.example.net"',
+        '- /permissions/fs/read/0: "notes"',
+    ),
+    risk=(
+        "web.search: medium risk, known to flytui, before low risk, class read, changes nothing",
+        "search-web.post: new, high risk, class network, may change things",
+    ),
+    tools_added=("search-web.post",),
+    tools_removed=("search-web.cached",),
+    difference=('- /packageVersion: "1.4.0"', '+ /packageVersion: "2.0.0"'),
+    notes=("the package states no checksum, so that nothing shows whether it is whole",),
+    needs_person=True,
+    checksum="c5" * 32,
+    digest="d9" * 32,
+)
+PACKAGES = (
+    PackageView(
+        id="greet",
+        sidecar="greet",
+        scope=PackageScope.PROJECT,
+        state=UpgradeState.ROLLBACK_REQUIRED,
+        version="2.0.0",
+        previous="1.0.0",
+        probed=False,
+        why="it does not answer its probe (probe-failed)",
+    ),
+    PackageView(
+        id="search-web",
+        sidecar="search-web",
+        scope=PackageScope.PROJECT,
+        state=UpgradeState.STAGED,
+        version="1.4.0",
+        staged="2.0.0",
+        previous="1.3.2",
+        review=REVIEW,
+    ),
+    PackageView(
+        id="notes", sidecar="notes.local", scope=PackageScope.USER, state=UpgradeState.IDLE, version="0.3.0"
+    ),
+    PackageView(
+        id="voice",
+        sidecar="voice",
+        scope=PackageScope.USER,
+        state=UpgradeState.FAILED,
+        version="1.0.0",
+        why="you keep it disabled",
+    ),
+)
+
+
+def packages_world(**more: object) -> World:
+    """A world with a package in each state that stays."""
+    return world(packages_value=PACKAGES, **more)
+
+
 # --- The ways to the screens -------------------------------------------------------------------------------
 
 
@@ -545,6 +613,11 @@ SCENES = (
     Scene("call", activity_world, call_page("down", "down", "enter")),
     Scene("grants", grants_world, keys("4")),
     Scene("audit", world, keys("5")),
+    Scene("packages", packages_world, keys("6")),
+    Scene("packages-none", world, keys("6")),
+    Scene("package-review", packages_world, keys("6", "down", "enter")),
+    Scene("package-apply", packages_world, keys("6", "down", "a")),
+    Scene("package-rollback", packages_world, keys("6", "b")),
     Scene("doctor", lambda: world(checks_value=CHECKS), keys("7")),
     Scene("help", world, keys("question_mark")),
     Scene("help-search", world, keys("question_mark", "question_mark", *"deny")),

@@ -45,7 +45,7 @@ from flycore.model.diagnostics import Check
 from flycore.model.enums import KernelRole, PackageAction, PackageScope, RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.model.package import PackageView
+from flycore.model.package import PackageCheck, PackageView
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status
@@ -223,6 +223,10 @@ class Kernel:
     def packages(self) -> tuple[PackageView, ...]:
         """Return the packages that are installed or staged, and what a staged version would change."""
         return self._packages.views()
+
+    async def verify_packages(self) -> tuple[PackageCheck, ...]:
+        """Compare the files of the packages with those that were installed."""
+        return await self._packages.verify()
 
     async def ask_package(self, action: PackageAction, package: str, scope: PackageScope) -> Outcome:
         """Put a change of a package before a person."""

@@ -25,10 +25,11 @@ from flycore.model.enums import (
 )
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
-from flycore.model.package import PackageOutcome, PackageView
+from flycore.model.package import PackageCheck, PackageOutcome, PackageView
 from flycore.packages import actions
 from flycore.packages.actions import PackageEnd
 from flycore.packages.area import PackageArea, areas
+from flycore.packages.listing import verify_area
 from flycore.packages.recovery import recover_area
 from flycore.pipeline.activity import ActivityLog
 from flycore.runners.pool import ProcessPool
@@ -69,6 +70,14 @@ class PackageActions:
     def view(self, package: str, scope: PackageScope) -> PackageView | None:
         """Return one package; None where there is none of that id."""
         return next((view for view in self.views() if (view.id, view.scope) == (package, scope)), None)
+
+    async def verify(self) -> tuple[PackageCheck, ...]:
+        """Compare the files of each installed package with those that were installed."""
+
+        def compare() -> tuple[PackageCheck, ...]:
+            return tuple(check for area in areas(self._environment.places) for check in verify_area(area))
+
+        return await anyio.to_thread.run_sync(compare)
 
     async def stage(self, source: str, scope: PackageScope, by: str) -> PackageOutcome:
         """Stage the version in a folder or an archive of this machine."""

@@ -27,7 +27,7 @@ from flycore.model.diagnostics import Check
 from flycore.model.enums import RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.model.package import PackageView
+from flycore.model.package import PackageCheck, PackageView
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status as KernelStatus
@@ -416,6 +416,12 @@ class PackageSnapshot(Value, frozen=True, kw_only=True):
     """`package.snapshot`: the packages that are installed or staged."""
 
     packages: tuple[PackageView, ...]
+
+
+class PackageChecks(Value, frozen=True, kw_only=True):
+    """`package.checks`: whether the files of the installed packages are those that were installed."""
+
+    checks: tuple[PackageCheck, ...]
 
 
 class QuestionSnapshot(Value, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ from flycore.model.diagnostics import Check
 from flycore.model.enums import PackageAction, PackageScope, RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.model.package import PackageView
+from flycore.model.package import PackageCheck, PackageView
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status
@@ -306,6 +306,20 @@ class Client(Protocol):
 
         Agents get none.
         """
+        raise UnimplementedError
+
+    @wire_method(
+        "package.verify",
+        "package.checks",
+        m.PackageChecks,
+        key="checks",
+        payload=m.EmptyPayload,
+        who=Who.VIEWER,
+        agents_see=EVERYTHING,
+        refusal="only a viewer may verify the packages of the root",
+    )
+    async def verify_packages(self) -> tuple[PackageCheck, ...]:
+        """Compare the files of each installed package with those that were installed. Only viewers may."""
         raise UnimplementedError
 
     @wire_method(

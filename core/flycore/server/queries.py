@@ -18,7 +18,7 @@ from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import PackageAction, PackageScope, RootPermission
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.package import PackageView
+from flycore.model.package import PackageCheck, PackageView
 from flycore.model.question import TrustItem
 from flycore.rpc import flyflor
 from flycore.rpc.messages import ToolSchema
@@ -132,6 +132,10 @@ class Queries:
     async def packages(self) -> tuple[PackageView, ...]:
         """Return the packages; none for an agent."""
         return self._kernel.packages() if self._viewer else ()
+
+    async def verify_packages(self) -> tuple[PackageCheck, ...]:
+        """Compare the files of the packages with those that were installed."""
+        return await self._kernel.verify_packages()
 
     async def ask_package(self, action: PackageAction, package: str, scope: PackageScope) -> Outcome:
         """Put a change of a package before a person."""

@@ -30,6 +30,7 @@ PLACES = {
     "call": ("3", "down", "enter"),
     "grants": ("4",),
     "audit": ("5",),
+    "packages": ("6",),
     "doctor": ("7",),
     "help": ("question_mark",),
 }

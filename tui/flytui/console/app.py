@@ -112,6 +112,7 @@ class FlytuiApp(App[None]):
         Binding("3", "view('activity')", "Activity", show=False, id="main.activity"),
         Binding("4", "view('grants')", "Grants", show=False, id="main.grants"),
         Binding("5", "view('audit')", "Audit", show=False, id="main.audit"),
+        Binding("6", "view('packages')", "Packages", show=False, id="main.packages"),
         Binding("7", "view('doctor')", "Doctor", show=False, id="main.doctor"),
         Binding("slash", "filter", "Filter", show=False, id="catalog.filter"),
         Binding("colon", "jump", "Jump", show=False, id="catalog.jump"),

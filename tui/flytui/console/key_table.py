@@ -82,6 +82,7 @@ SECTIONS: tuple[KeySection, ...] = (
             KeyAction("main.activity", "3", "Activity", "calls running and finished"),
             KeyAction("main.grants", "4", "Grants", "leases, rules and blocks in force"),
             KeyAction("main.audit", "5", "Audit", "the log of all that happened"),
+            KeyAction("main.packages", "6", "Packages", "packages of sidecars: stage, review, apply, back"),
             KeyAction("main.doctor", "7", "Doctor", "checks of everything flytui needs, with what to do"),
             KeyAction("main.leave", "q", "", "quit; asks first and says what would end"),
             KeyAction("main.note", "n", "", "dismiss a note of the first start"),
@@ -424,6 +425,48 @@ SECTIONS: tuple[KeySection, ...] = (
             KeyAction("audit.verify", "v", "Check the log again", "whether anyone changed the log"),
             KeyAction(
                 "audit.copy", "y", "Copy the line as JSON", "send the line to the terminal's clipboard"
+            ),
+        ),
+    ),
+    KeySection(
+        "packages",
+        "Packages",
+        (
+            KeyAction(
+                "packages.stage",
+                "s",
+                "Stage a package",
+                "check and unpack a version for this project; what runs does not change",
+            ),
+            KeyAction(
+                "packages.stage-user", "S", "Stage a package of yours", "the same, for you in every project"
+            ),
+            KeyAction(
+                "packages.apply",
+                "a",
+                "Apply the staged version",
+                "what it changes is shown whole, then one armed key applies it",
+            ),
+            KeyAction(
+                "packages.rollback",
+                "b",
+                "Roll back",
+                "back to the version before: shown exactly, then done by one armed key",
+            ),
+            KeyAction(
+                "packages.remove",
+                "x",
+                "Remove the package",
+                "its files and its entry: shown exactly, then done by one armed key",
+            ),
+            KeyAction(
+                "packages.discard", "d", "Discard the staged version", "what is installed stays as it is"
+            ),
+            KeyAction(
+                "packages.verify", "v", "Verify the packages", "whether their files are those installed"
+            ),
+            KeyAction(
+                "packages.copy", "y", "Copy the package as JSON", "send it to the terminal's clipboard"
             ),
         ),
     ),

@@ -24,6 +24,7 @@ from flycore.model.enums import Effective, RequestState, Risk
 from flycore.model.errors import NotConnected
 from flycore.model.events import MISSED, Event
 from flycore.model.json import JsonObject
+from flycore.model.package import PackageView
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
 from flycore.rpc.methods import Approver, Client
@@ -54,13 +55,16 @@ class Topic(Enum):
     TRUST = auto()
     GRANTS = auto()
     QUESTIONS = auto()
+    PACKAGES = auto()
 
 
 ALL_TOPICS = frozenset(Topic) - {Topic.METRICS}
 """All topics but metrics: the kernel has to read its whole log for those, so only views that show them
 ask."""
 _BY_EVENT: dict[str, frozenset[Topic]] = {
-    "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.QUESTIONS, Topic.STATUS}),
+    "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.QUESTIONS, Topic.STATUS, Topic.PACKAGES}),
+    "package.changed": frozenset({Topic.PACKAGES, Topic.CATALOG, Topic.QUESTIONS, Topic.STATUS}),
+    "packages.changed": frozenset({Topic.PACKAGES, Topic.CATALOG, Topic.QUESTIONS, Topic.STATUS}),
     "evidence.changed": frozenset({Topic.CATALOG}),
     "call.started": frozenset({Topic.ACTIVITY, Topic.STATUS}),
     "call.progress": frozenset({Topic.ACTIVITY}),
@@ -147,6 +151,8 @@ class ConsoleState:
     """The rules of the person's own policy file."""
     blocks: tuple[Block, ...] = ()
     questions: tuple[Question, ...] = ()
+    packages: tuple[PackageView, ...] = ()
+    """The packages that are installed or staged."""
     panic_requested: bool = False
     """Whether the person has stopped everything and the kernel has not confirmed it yet."""
     desktop_controlled: bool = False
@@ -323,6 +329,8 @@ class ConsoleState:
             self.trust = await self.client.pending_trust()
         if Topic.QUESTIONS in topics:
             self.questions = await self.client.questions()
+        if Topic.PACKAGES in topics:
+            self.packages = await self.client.packages()
         if Topic.CATALOG in topics:
             self.catalog = await self.client.catalog()
         if Topic.ACTIVITY in topics:

@@ -95,7 +95,7 @@ LineView, VirtualList {
 #alert { background: $surface; }
 #keys, #card-keys { background: $surface; }
 ContentSwitcher { height: 1fr; }
-CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, DoctorView { height: 1fr; }
+CatalogView, ApprovalsView, ActivityView, GrantsView, AuditView, PackagesView, DoctorView { height: 1fr; }
 #list-side { width: 1fr; }
 #ladder { border-left: vkey $panel; }
 #call-below { height: 50%; border-top: hkey $panel; }

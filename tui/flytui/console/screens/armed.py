@@ -35,7 +35,7 @@ from flytui.text.lines import StyledLine, StyledText, keys_line, line, wrap
 GO_ACTIONS = {
     **{
         f"main.{name}": f"view('{name}')"
-        for name in ("catalog", "approvals", "activity", "grants", "audit", "doctor")
+        for name in ("catalog", "approvals", "activity", "grants", "audit", "packages", "doctor")
     },
     "catalog.filter": "filter",
     "catalog.jump": "jump",

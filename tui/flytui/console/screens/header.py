@@ -21,6 +21,7 @@ SCREENS = (
     ("3", "Activity"),
     ("4", "Grants"),
     ("5", "Audit"),
+    ("6", "Packages"),
     ("7", "Doctor"),
 )
 TAB_LETTERS = (20, 3, 2, 0)
@@ -74,7 +75,7 @@ def _layout(
 def _fitting_tabs(state: ConsoleState, screen: str, width: int, facts: int) -> StyledLine:
     """The names of the screens that fit beside facts of so many cells: shortened names in a narrow window,
     else whole ones, which the facts have to leave the room."""
-    whole = [_tabs(state, screen, TAB_LETTERS[0], gap) for gap in (" ", "")]
+    whole = [_tabs(state, screen, TAB_LETTERS[0], gap) for gap in (" ", "", None)]
     if width >= WHOLE_TABS_WIDTH:
         return next((row for row in whole if width_of(row) <= width), truncated(whole[-1], width))
     drawn = [*whole, *(_tabs(state, screen, letters) for letters in TAB_LETTERS[1:])]
@@ -200,8 +201,9 @@ def _waiting_tone(state: ConsoleState) -> Tone:
     return Tone.WARN if state.waiting else Tone.DIM
 
 
-def _tabs(state: ConsoleState, screen: str, letters: int, gap: str = " ") -> StyledLine:
-    """The screens with their badges, with `letters` letters of the names of all but the present one."""
+def _tabs(state: ConsoleState, screen: str, letters: int, gap: str | None = " ") -> StyledLine:
+    """The screens with their badges, with `letters` letters of the names of all but the present one. `gap`
+    stands between two screens; where it is None, one blank does in all."""
     running = sum(call.phase is Phase.RUNNING for call in state.activity)
     badges = {"Approvals": len(state.waiting) + len(state.questions), "Activity": running}
     spans: list[StyledText] = [StyledText(" ")]
@@ -209,7 +211,8 @@ def _tabs(state: ConsoleState, screen: str, letters: int, gap: str = " ") -> Sty
         here = name == screen
         badge = f" ●{badges[name]}" if badges.get(name) else ""
         shown = f" {name}" if here else f" {name[:letters]}".rstrip()
-        spans.append(span(f" {key}{shown}{badge} ", Tone.HEAD if here else Tone.DIM))
+        end = "" if gap is None and not here else " "
+        spans.append(span(f" {key}{shown}{badge}{end}", Tone.HEAD if here else Tone.DIM))
         spans += [StyledText(gap)] if letters and gap else []
     if screen not in {name for _, name in SCREENS}:
         spans.append(span(f" {screen} ", Tone.HEAD))

@@ -44,6 +44,7 @@ _GROUPS = (
             "call",
             "grants",
             "audit",
+            "packages",
             "doctor",
         ),
     ),

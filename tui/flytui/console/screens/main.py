@@ -1,4 +1,4 @@
-"""The main screen: the header, one of six views, the alerts and the key line."""
+"""The main screen: the header, one of seven views, the alerts and the key line."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from flytui.console.audit.audit_view import AuditView
 from flytui.console.catalog.catalog_view import CatalogView
 from flytui.console.doctor.doctor_view import DoctorView
 from flytui.console.grants.grants_view import GrantsView
+from flytui.console.packages.packages_view import PackagesView
 from flytui.console.screens.base import more_keys
 from flytui.console.screens.header import alert_lines, header_lines, tab_at
 from flytui.console.state import ConsoleState, Topic
@@ -30,9 +31,10 @@ _VIEW_TITLES = {
     "activity": "Activity",
     "grants": "Grants",
     "audit": "Audit",
+    "packages": "Packages",
     "doctor": "Doctor",
 }
-MainView = CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView | DoctorView
+MainView = CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView | PackagesView | DoctorView
 
 
 class MainScreen(Screen[None]):
@@ -57,6 +59,7 @@ class MainScreen(Screen[None]):
             "activity": ActivityView(state, id="activity"),
             "grants": GrantsView(state, id="grants"),
             "audit": AuditView(state, id="audit"),
+            "packages": PackagesView(state, id="packages"),
             "doctor": DoctorView(state, id="doctor"),
         }
 
@@ -70,7 +73,7 @@ class MainScreen(Screen[None]):
 
     async def mount_views(self) -> None:
         """Mount the views that the first frame does not need, and show the one that was chosen meanwhile."""
-        # Mounting all six takes longer than the first frame may take.
+        # Mounting all seven takes longer than the first frame may take.
         others = [view for name, view in self._views.items() if name != "catalog"]
         for view in others:
             view.display = False

@@ -32,12 +32,24 @@ class TextPromptScreen(TypeaheadScreen[str | None]):
         Binding("escape", "back", "Back", show=False, priority=True, id="words.back")
     ]
 
-    def __init__(self, title: str, note: str, enter: str, escape: str, *, may_be_empty: bool = False) -> None:
-        """Build the box. `note` explains what the text is for; `enter` and `escape` say what those keys
-        do."""
+    def __init__(
+        self,
+        title: str,
+        note: str,
+        enter: str,
+        escape: str,
+        *,
+        may_be_empty: bool = False,
+        wanted: str = "a reason",
+        verbatim: bool = False,
+    ) -> None:
+        """Build the box. `note` explains what the text is for; `enter` and `escape` say what those keys do.
+        `wanted` names what has to be written. With `verbatim`, spaces within the text stay as they are."""
         self._line = TextLineInput(id="reason", max_length=MAX_CHARACTERS, select_on_focus=False)
         super().__init__(self._line)
         self._may_be_empty = may_be_empty
+        self._wanted = wanted
+        self._verbatim = verbatim
         self._heading = title
         self._note = note
         self._key_hints = (("Enter", enter), ("Esc", escape))
@@ -54,7 +66,7 @@ class TextPromptScreen(TypeaheadScreen[str | None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Give the text on Enter, and an empty one only where `may_be_empty`."""
         event.stop()
-        reason = " ".join(event.value.split())
+        reason = event.value.strip() if self._verbatim else " ".join(event.value.split())
         if reason or self._may_be_empty:
             self.dismiss(reason)
         else:
@@ -75,7 +87,7 @@ class TextPromptScreen(TypeaheadScreen[str | None]):
     def _keys(self, width: int) -> Sequence[StyledLine]:
         rows = [keys_line(self._key_hints)]
         if self._empty:
-            rows.insert(0, line(span(" write a reason, or press Esc", Tone.WARN)))
+            rows.insert(0, line(span(f" write {self._wanted}, or press Esc", Tone.WARN)))
         return wrapped(rows, width)
 
 
