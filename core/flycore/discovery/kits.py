@@ -22,7 +22,8 @@ from flycore.discovery.search_folder import SearchFolder
 from flycore.model.described import Binding, Described, DescribedState, Origin, SourceKind
 from flycore.model.diagnostics import nearest
 from flycore.model.events import EventClass
-from flycore.model.json import Json, JsonObject, pointer_join
+from flycore.model.json import Json, JsonObject, indented_json, pointer_join
+from flycore.registry.bundles import read_applied
 from flycore.registry.source_text import SourceText
 
 BUILTIN_FILE = "kits.jsonc"
@@ -44,10 +45,15 @@ _BINDING = re.compile(r"\*|[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*(?:\.\*)?")
 
 
 def read_kits(project: SearchFolder, config: SearchFolder) -> list[Described]:
-    """Return all kits: those of flytui, of the project, of the person. The first with an id is used."""
+    """Return all kits: those of flytui, of the project, of the person, of applied bundles. The first with an
+    id is used."""
     found = list(builtin_kits())
     for anchor, relative in (*((project, file) for file in PROJECT_FILES), (config, USER_FILE)):
         found += _kits_of(anchor, relative)
+    for bundle in read_applied(config.path).bundles:
+        part = bundle.part("kits")
+        if part is not None:
+            found += parse_kits(indented_json(part), bundle.shown, Origin.BUNDLE)
     return found
 
 

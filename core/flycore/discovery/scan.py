@@ -17,7 +17,7 @@ from flycore.discovery.servers import read_servers
 from flycore.discovery.skills import read_skills
 from flycore.model.described import Described, DescribedState, Origin
 from flycore.model.diagnostics import Diagnostic, Severity
-from flycore.registry.paths import RootPaths
+from flycore.registry.paths import BUNDLES_FILE, RootPaths
 
 SHADOWED_RULE = "shadowed"
 Stamps = tuple[tuple[str, int, int, int, int] | None, ...]
@@ -80,6 +80,7 @@ def watched_files(grounds: SearchRoots) -> Iterator[tuple[SearchFolder, str]]:
     for file in (*kits.PROJECT_FILES, *servers.PROJECT_FILES, plugins.MANIFEST):
         yield project, file
     yield grounds.config, kits.USER_FILE
+    yield grounds.config, BUNDLES_FILE
     yield from _below(project, skills.PROJECT_FOLDERS, skills.SKILL_FILE)
     yield from _below(project, (plugins.PROJECT_FOLDER,), plugins.MANIFEST)
     if home is not None:

@@ -1,7 +1,8 @@
-"""The user's policy that counts in one kernel. What its file holds beyond that and lets more through, waits.
+"""The user's policy that counts in one kernel, with that of the bundles that the user applied. What the files
+hold beyond that and lets more through, waits.
 
-Any program of the user can write the file. So a looser rule counts only if a console of this kernel wrote it,
-if a person accepts it, or from the next start of a kernel, which logs it.
+Any program of the user can write these files. So a looser rule counts only if a console of this kernel wrote
+it, if a person accepts it, or from the next start of a kernel, which logs it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import msgspec
 
 from flycore.approval.state_file import read_state, write_state
 from flycore.audit import events as audit_events
+from flycore.model.enums import Decision
 from flycore.model.json import JsonObject
 from flycore.policy.evaluate import Policy
 from flycore.policy.files import PolicyFile
@@ -35,7 +37,8 @@ class AcceptedPolicy:
         """The rules in the file at `path`, once this object keeps it."""
         layer = _user_layer(policy)
         self._usable = layer is not None and layer.ok
-        self._accepted = keyed(layer.rules) if layer is not None and layer.ok else {}
+        own = (*layer.rules, *_bundle_rules(policy)) if layer is not None and layer.ok else ()
+        self._accepted = keyed(own)
         self.waiting = LooserRules()
         self._lines: list[tuple[str, JsonObject]] = []
         self._logged: frozenset[str] = frozenset()
@@ -94,13 +97,14 @@ class AcceptedPolicy:
         layer = _user_layer(read)
         if layer is None:
             return read
-        self.waiting = self._find(layer)
+        bundles = _bundle_rules(read)
+        self.waiting = self._find((*layer.rules, *bundles))
         waits = keyed(self.waiting.added)
         rules = (
             *(rule for rule in layer.rules if rule_key(rule) not in waits),
             *self.waiting.removed,
         )
-        self._remember(layer, rules)
+        self._remember(layer, (*rules, *bundles))
         self._log_waiting()
         held = msgspec.structs.replace(layer, rules=rules)
         layers = tuple(held if item is layer else item for item in read.layers)
@@ -109,18 +113,19 @@ class AcceptedPolicy:
     def accept(self, read: Policy, shown: str, by: str) -> bool:
         """Accept the changes with that key, if they are what waits in the files now."""
         layer = _user_layer(read)
-        found = self._find(layer) if layer is not None else LooserRules()
+        own = (*layer.rules, *_bundle_rules(read)) if layer is not None else ()
+        found = self._find(own) if layer is not None else LooserRules()
         if layer is None or not shown or found.key != shown:
             return False
         self._log(found, "accepted", "removal accepted", by)
-        self._accepted = keyed(layer.rules)
+        self._accepted = keyed(own)
         self._store()
         return True
 
-    def _find(self, layer: PolicyFile) -> LooserRules:
+    def _find(self, rules: tuple[Rule, ...]) -> LooserRules:
         with self._lock:
             written, removed = frozenset(self._written), frozenset(self._removed)
-        found = find_looser_rules(self._accepted, layer.rules)
+        found = find_looser_rules(self._accepted, rules)
         return LooserRules(
             added=tuple(rule for rule in found.added if rule_key(rule) not in written),
             removed=tuple(rule for rule in found.removed if rule_key(rule) not in removed),
@@ -129,9 +134,11 @@ class AcceptedPolicy:
     def _remember(self, layer: PolicyFile, rules: tuple[Rule, ...]) -> None:
         # The rules of a file that cannot be used, or that is gone for a moment while an editor replaces it,
         # say nothing of what the person wants.
-        if layer.ok and layer.present:
-            self._accepted = keyed(rules)
+        if layer.ok:
+            allows = {key: rule for key, rule in self._accepted.items() if rule.decision is Decision.ALLOW}
+            self._accepted = {**({} if layer.present else allows), **keyed(rules)}
             self._store()
+        if layer.ok and layer.present:
             with self._lock:
                 self._written = {key: at for key, at in self._written.items() if at >= self._reads}
                 self._removed = {key: at for key, at in self._removed.items() if at >= self._reads}
@@ -174,6 +181,11 @@ def forget_rule(path: Path, key: str) -> None:
 
 def _user_layer(policy: Policy) -> PolicyFile | None:
     return next((layer for layer in policy.layers if layer.source is RuleLayer.USER), None)
+
+
+def _bundle_rules(policy: Policy) -> tuple[Rule, ...]:
+    layers = (layer for layer in policy.layers if layer.source is RuleLayer.BUNDLE)
+    return tuple(rule for layer in layers for rule in layer.rules)
 
 
 def _read_stored(path: Path) -> KeyedRules:

@@ -34,6 +34,7 @@ def settle_entries(registry: Registry, running: frozenset[str]) -> Registry:
     """
     users = tuple(entry for entry in registry.entries if entry.source is Source.USER)
     discovered = tuple(entry for entry in registry.entries if entry.source.discovered)
+    bundled = tuple(entry for entry in registry.entries if entry.source is Source.BUNDLE)
     if not users and not registry.replaced:
         return registry
     restored = tuple(entry for entry in registry.replaced if entry.id not in running)
@@ -54,8 +55,9 @@ def settle_entries(registry: Registry, running: frozenset[str]) -> Registry:
             notes[entry.id] = _kept_note(entry, taken)
             entry = msgspec.structs.replace(entry, tools=kept)
         entries.append(entry)
-    # Discovered entries come last, and so replace nothing of a registry.
-    marked = mark_conflicts((*entries, *in_file_order((*users, *restored)), *discovered))
+    # Discovered entries come last, and so replace nothing of a registry, as those of bundles nothing of the
+    # user's.
+    marked = mark_conflicts((*entries, *in_file_order((*users, *restored)), *bundled, *discovered))
     return msgspec.structs.replace(
         registry,
         entries=tuple(_with_note(entry, notes) for entry in marked),
@@ -150,7 +152,7 @@ def replacement_lines(entry: SidecarEntry, registry: Registry, policy: Policy) -
     user would allow its tools. `registry` is the one of the files."""
     if entry.source is Source.USER:
         return ()
-    if entry.source.discovered:
+    if entry.source.discovered or entry.source is Source.BUNDLE:
         return tuple(_rule_lines(entry, policy, {}))
     users = tuple(one for one in registry.entries if one.source is Source.USER)
     owners = _tool_owners((*users, *registry.replaced))

@@ -25,6 +25,7 @@ class Origin(StrEnum):
     BUILTIN = "builtin"
     PROJECT = "project"
     USER = "user"
+    BUNDLE = "bundle"
 
 
 class DescribedState(StrEnum):

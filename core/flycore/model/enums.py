@@ -37,6 +37,8 @@ class Source(StrEnum):
 
     PROJECT = "project"
     USER = "user"
+    BUNDLE = "bundle"
+    """A team bundle that the user applied."""
     EXECUTABLE = "executable"
     """An executable in a folder of tools."""
     MANIFEST = "manifest"

@@ -11,6 +11,7 @@ FlyError
 ├── ProtocolError       the peer speaks something else, or refuses
 ├── AuditUnwritable     the log cannot take a line
 ├── StateUnwritable     the folder of the root's state cannot be written
+├── BundleRefused       a team bundle cannot be made, verified or applied
 └── TokenRefused        no token can be made or taken away like that
 """
 
@@ -98,6 +99,10 @@ class StateUnwritable(FlyError):
     def __init__(self, path: str, cause: str, remedy: str) -> None:
         self.path, self.cause, self.remedy = path, cause, remedy
         super().__init__(f"{Code.STATE_UNWRITABLE}: {path}: {cause}; {remedy}")
+
+
+class BundleRefused(FlyError):
+    """A team bundle, or its key, cannot be used. The message is a sentence with what a person can do."""
 
 
 class TokenRefused(FlyError):

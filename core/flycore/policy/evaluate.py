@@ -26,7 +26,14 @@ from flycore.model.json import JsonObject, digest
 from flycore.model.sidecar import SidecarEntry
 from flycore.policy.conditions import Match, PolicyCall
 from flycore.policy.default_decision import CallFacts, default_rule
-from flycore.policy.files import PolicyFile, SystemFile, load_files, load_system, with_last_good
+from flycore.policy.files import (
+    PolicyFile,
+    SystemFile,
+    load_bundles,
+    load_files,
+    load_system,
+    with_last_good,
+)
 from flycore.policy.rules import Rule
 
 if TYPE_CHECKING:
@@ -57,7 +64,7 @@ class Policy(Value, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def rules(self) -> tuple[Rule, ...]:
-        """Every rule in force: the system's, then the user's, then the project's."""
+        """Every rule in force: the system's, then the user's, the project's and those of bundles."""
         return tuple(rule for layer in self.layers for rule in layer.rules)
 
     @cached_property
@@ -93,9 +100,13 @@ def load_policy(
     """
     loaded = load_files(paths, names)
     read = (load_system(system, names), *loaded) if system is not None else loaded
-    before = {layer.source: layer for layer in last_good.layers} if last_good is not None else {}
+    before = (
+        {(layer.source, layer.file): layer for layer in last_good.layers} if last_good is not None else {}
+    )
+    bundles = load_bundles(paths.config_dir, names, last_good.layers if last_good is not None else ())
+    read = (*read, *bundles)
     return Policy(
-        layers=tuple(with_last_good(layer, before.get(layer.source)) for layer, _ in read),
+        layers=tuple(with_last_good(layer, before.get((layer.source, layer.file))) for layer, _ in read),
         diagnostics=tuple(item for _, found in read for item in found),
     )
 
@@ -277,7 +288,8 @@ def _mention_other_entries(
 ) -> MatchedRule:
     """Return the default with the rules named that would have decided, but were made for other entries."""
     owner = "your own registry" if entry.source is Source.USER else "the project's registry"
-    owner = f"the file {json.dumps(entry.position.file)}" if entry.source.discovered else owner
+    elsewhere_declared = entry.source.discovered or entry.source is Source.BUNDLE
+    owner = f"the file {json.dumps(entry.position.file)}" if elsewhere_declared else owner
     reasons = [
         f"the allow at {item.rule.place} was made for another entry {json.dumps(item.rule.entry_id)}, and the"
         f" tool comes from {json.dumps(entry.id)} of {owner} now"

@@ -1,4 +1,4 @@
-"""The policy files of the system, the user and the project, each read as one layer of rules.
+"""The policy files of the system, the user, the project and team bundles, each read as one layer of rules.
 
 A file that does not parse keeps its last good rules. Where there never were any, every call is asked.
 """
@@ -16,10 +16,11 @@ import msgspec
 from flycore.model.base import Value
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision
-from flycore.model.json import JsonObject, may_hold_more
+from flycore.model.json import JsonObject, indented_json, may_hold_more
 from flycore.policy.rules import Rule, RuleLayer, RuleSource, parse_rules
+from flycore.registry.bundles import read_applied
 from flycore.registry.jsonc.parse import read_jsonc
-from flycore.registry.paths import POLICY_FILE, PROJECT_POLICY_FILE, SYSTEM_CONFIG_DIR
+from flycore.registry.paths import BUNDLES_FILE, POLICY_FILE, PROJECT_POLICY_FILE, SYSTEM_CONFIG_DIR
 from flysafe.beneath import open_anchor, open_beneath, read_beneath
 
 if TYPE_CHECKING:
@@ -90,6 +91,27 @@ def load_files(paths: RootPaths, names: frozenset[str]) -> tuple[Loaded, Loaded]
     )
 
 
+def load_bundles(
+    config_dir: Path, names: frozenset[str], before: tuple[PolicyFile, ...]
+) -> tuple[Loaded, ...]:
+    """Read the policies of the applied bundles. If their file cannot be used, those of `before` stay."""
+    applied = read_applied(config_dir)
+    if applied.problem is not None:
+        file = str(config_dir / BUNDLES_FILE)
+        failed = PolicyFile(source=RuleLayer.BUNDLE, file=file, ok=False), (applied.problem,)
+        kept = tuple(
+            (layer, ()) for layer in before if layer.source is RuleLayer.BUNDLE and layer.file != file
+        )
+        # With the last rules in force, the file itself is only a fault; without, it asks for everything.
+        return (*kept, (msgspec.structs.replace(failed[0], present=not kept), failed[1]))
+    parts = ((bundle, bundle.part("policy")) for bundle in applied.bundles)
+    return tuple(
+        read_policy(indented_json(part).encode("ascii"), RuleLayer.BUNDLE, bundle.shown, names)
+        for bundle, part in parts
+        if part is not None
+    )
+
+
 def load_draft(path: Path, layer: RuleLayer, names: frozenset[str]) -> Loaded:
     """Read a draft as if it were the file of that layer. Raises FileNotFoundError where there is none."""
     loaded = _load(layer, path.parent, path.name, names)
@@ -117,7 +139,7 @@ def read_policy(data: bytes, layer: RuleLayer, file: str, names: frozenset[str])
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         return ask_for_everything(layer, file, f"cannot be read: byte {error.start} is not UTF-8")
-    if layer is RuleLayer.PROJECT and may_hold_more(text, MOST_VALUES):
+    if layer.only_tightens and may_hold_more(text, MOST_VALUES):
         what = f"holds more than {MOST_VALUES:,} values, which a project's file may not"
         return ask_for_everything(layer, file, what)
     value, index, problems = read_jsonc(text, file)
@@ -175,7 +197,7 @@ def _read_document(value: JsonObject, origin: RuleSource) -> Loaded:
         )
     if not isinstance(rules, list):
         return ask_for_everything(origin.layer, origin.file, "needs `rules`, a list", origin.locate)
-    if origin.layer is RuleLayer.PROJECT and len(rules) > MOST_RULES:
+    if origin.layer.only_tightens and len(rules) > MOST_RULES:
         what = f"has {len(rules):,} rules, and a project's file may have {MOST_RULES:,}"
         return ask_for_everything(origin.layer, origin.file, what, origin.locate)
     if unknown:

@@ -48,6 +48,13 @@ class RuleLayer(StrEnum):
     USER = "user"
     PROJECT = "project"
     """The project's own file. It came with a clone, so it may only make the policy stricter."""
+    BUNDLE = "bundle"
+    """A team bundle that the user applied. It may only make the policy stricter, too."""
+
+    @property
+    def only_tightens(self) -> bool:
+        """Whether an allow of that layer has no effect."""
+        return self in (RuleLayer.PROJECT, RuleLayer.BUNDLE)
 
 
 class Rule(Value, frozen=True, kw_only=True):
@@ -146,7 +153,7 @@ def _parse_rule(item: Json, pointer: str, origin: RuleSource) -> tuple[Rule | No
         _diagnostic(origin, fault, Severity.WARNING) for fault in _rule_warnings(rule, pointer, origin)
     ]
     # The project's file came with a clone: an allow in it would let the clone permit its own programs.
-    ignored = origin.layer is RuleLayer.PROJECT and rule.decision is Decision.ALLOW
+    ignored = origin.layer.only_tightens and rule.decision is Decision.ALLOW
     return (None if ignored else rule), warnings
 
 
@@ -182,8 +189,8 @@ def _rule_warnings(rule: Rule, pointer: str, origin: RuleSource) -> Iterator[Fau
         yield Fault(f"{pointer}/tool", f"{rule.tool!r} matches no known tool", remedy)
     if rule.decision is not Decision.ALLOW:
         return
-    if origin.layer is RuleLayer.PROJECT:
-        sentence = "a project's policy may only make things stricter, so this allow is ignored"
+    if origin.layer.only_tightens:
+        sentence = f"a {origin.layer.value}'s policy may only make things stricter, so this allow is ignored"
         yield Fault(f"{pointer}/decision", sentence, "move the rule to your own policy.jsonc")
     absent = optional_fields(rule.when or {})
     if absent:

@@ -35,6 +35,8 @@ def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[s
             check(raw[key], findings)
     if findings.file.source is Source.USER and raw.get("cwd") in ("app", "project"):
         _check_own_commands(raw, findings)
+    if findings.file.source is Source.BUNDLE:
+        _check_bundle_commands(raw, findings)
     if raw.get("kind") == Kind.MCP:
         check_mcp_server(raw, findings)
         return
@@ -117,7 +119,7 @@ def _unknown_keys(value: dict[str, Any], below: str, keys: frozenset[str], findi
 
 def _check_cwd(cwd: Json, findings: EntryFindings) -> None:
     source = findings.file.source
-    if source is Source.PROJECT and cwd in ("config", "data"):
+    if source in (Source.PROJECT, Source.BUNDLE) and cwd in ("config", "data"):
         remedy = 'write "app" or "workspace"'
         what = "config is the folder of the user's own registry"
         what = what if cwd == "config" else "data is the user's own data folder"
@@ -130,13 +132,26 @@ def _check_own_commands(raw: dict[str, Any], findings: EntryFindings) -> None:
     The user's own entries are trusted in every root, and so would be the programs of any folder that was just
     cloned.
     """
+    for below in _paths_of_commands(raw):
+        message = "is below the open project, whose programs your own entries would trust"
+        remedy = 'write a bare name that is found on PATH, or "cwd": "config" and a path below this file'
+        findings.add(below, "anchor", message, remedy)
+
+
+def _check_bundle_commands(raw: dict[str, Any], findings: EntryFindings) -> None:
+    """Refuse paths as programs in an entry of a team bundle, which has no folder of its own."""
+    for below in _paths_of_commands(raw):
+        message = "is a path, and a bundle is the same for every project"
+        findings.add(below, "anchor", message, "write a bare name that is found on PATH")
+
+
+def _paths_of_commands(raw: dict[str, Any]) -> Iterator[str]:
+    """Yield the pointers of the commands that are paths."""
     delegates = raw.get("delegates")
     named = {f"/delegates/{escape_key(name)}/command": value for name, value in _commands_of(delegates)}
     for below, command in {"/command": raw.get("command"), **named}.items():
         if isinstance(command, str) and "/" in command:
-            message = "is below the open project, whose programs your own entries would trust"
-            remedy = 'write a bare name that is found on PATH, or "cwd": "config" and a path below this file'
-            findings.add(below, "anchor", message, remedy)
+            yield below
 
 
 def _commands_of(delegates: Json) -> Iterator[tuple[str, Json]]:

@@ -279,6 +279,9 @@ def permit_entry(places: RootPaths, entry: SidecarEntry, after: JsonObject) -> E
 
 def _edit_file(places: RootPaths, source: Source, shown: str, edit: Callable[[str], EntryEdit]) -> EntryEdit:
     """Edit the registry file of that source."""
+    if source is Source.BUNDLE:
+        why = f"the entry is part of the {shown}, which is signed"
+        return EntryEdit(why_not=f"{why}: write an entry of that id into your own registry")
     if source.discovered:
         why = f"{shown} is no registry: move the file to another folder, or change it yourself"
         return EntryEdit(why_not=why)

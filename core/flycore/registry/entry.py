@@ -110,7 +110,9 @@ def parse_entry(
     source = findings.file.source
     # Nearly every entry is good, and one strict validation costs much less than the checks that find and
     # describe each problem. So those run only where the strict validation fails.
-    clean = isinstance(raw, dict) and not findings.problems and strict_validator(known, source).is_valid(raw)
+    # A bundle's entries have rules of their own, which are checked one by one.
+    quick = isinstance(raw, dict) and not findings.problems and source is not Source.BUNDLE
+    clean = quick and strict_validator(known, source).is_valid(raw)
     if clean and isinstance(raw, dict) and not invisible_character_faults(raw):
         return _build_entry(raw, findings, written)
     if isinstance(raw, dict) and entry_validator().is_valid(raw):

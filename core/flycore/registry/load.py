@@ -16,12 +16,13 @@ import msgspec
 
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
-from flycore.model.json import Json, digest, pointer_join
+from flycore.model.json import Json, digest, indented_json, pointer_join
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.registry.bundles import read_applied
 from flycore.registry.entry import entry_digest, sorted_json
 from flycore.registry.names import LONGEST_ID
 from flycore.registry.parse_registry import parse_registry
-from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
+from flycore.registry.paths import BUNDLES_FILE, LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths
 from flycore.registry.read_file import read_text
 from flycore.registry.source_text import key_position
 
@@ -91,9 +92,8 @@ def load_registry(
     and a diagnostic says so; without `previous` there are none. Positions show project files relative to the
     app root, and the user's file with `~` where it is below `environ["HOME"]`.
     """
-    layers = [
-        layer for layer in (_project(places, known), _user(places, known, environ)) if layer is not None
-    ]
+    own = (_project(places, known), _user(places, known, environ))
+    layers = [layer for layer in own if layer is not None] + _bundles(places, known)
     diagnostics = tuple(found for layer in layers for found in _add_file_findings(layer, previous))
     entries, replaced = _merged(layers, previous)
     app_root = str(places.app_root)
@@ -163,6 +163,22 @@ def _user(places: RootPaths, known: frozenset[str], environ: Mapping[str, str]) 
     return _read(places.config_dir, REGISTRY_FILE, shown, Source.USER, known)
 
 
+def _bundles(places: RootPaths, known: frozenset[str]) -> list[_RegistryLayer]:
+    """Return one layer for each applied bundle with entries, or one for the file if it cannot be used."""
+    applied = read_applied(places.config_dir)
+    path = str(places.config_dir / BUNDLES_FILE)
+    if applied.problem is not None:
+        return [_RegistryLayer(Source.BUNDLE, path, applied.data, None, (applied.problem,))]
+    found: list[_RegistryLayer] = []
+    for bundle in applied.bundles:
+        part = bundle.part("registry")
+        if part is not None:
+            text = indented_json(part)
+            entries, diagnostics = parse_registry(text, bundle.shown, Source.BUNDLE, known)
+            found.append(_RegistryLayer(Source.BUNDLE, path, text.encode(), entries, diagnostics))
+    return found
+
+
 def _read(
     anchor: Path, relative: str, shown: str, source: Source, known: frozenset[str]
 ) -> _RegistryLayer | None:
@@ -195,8 +211,8 @@ def in_file_order(entries: tuple[SidecarEntry, ...]) -> tuple[SidecarEntry, ...]
 def _merged(
     layers: list[_RegistryLayer], previous: Registry | None
 ) -> tuple[tuple[SidecarEntry, ...], tuple[SidecarEntry, ...]]:
-    """Return the project's entries, then those of the user whose ids the project does not have; and the
-    other ones of the user."""
+    """Return the project's entries, then those of the user and of bundles whose ids no layer before has; and
+    the other ones of the user."""
     merged: dict[str, SidecarEntry] = {}
     replaced: list[SidecarEntry] = []
     for layer in layers:
@@ -204,7 +220,9 @@ def _merged(
         if entries is None:
             kept = (*previous.entries, *previous.replaced) if previous is not None else ()
             entries = in_file_order(tuple(entry for entry in kept if entry.source is layer.source))
-        replaced += [entry for entry in entries if merged.setdefault(entry.id, entry) is not entry]
+        taken = [entry for entry in entries if merged.setdefault(entry.id, entry) is not entry]
+        # A bundle never stands in for an entry that is written in the project or by the user.
+        replaced += [entry for entry in taken if entry.source is not Source.BUNDLE]
     return tuple(merged.values()), tuple(replaced)
 
 

@@ -11,6 +11,7 @@ import anyio
 import anyio.to_thread
 
 from flycore.registry.paths import (
+    BUNDLES_FILE,
     LEGACY_REGISTRY_FILE,
     POLICY_FILE,
     PROJECT_POLICY_FILE,
@@ -48,6 +49,7 @@ def watched_files(places: RootPaths) -> tuple[tuple[Path, str], ...]:
         (config, REGISTRY_FILE),
         (config, POLICY_FILE),
         (config, SETTINGS_FILE),
+        (config, BUNDLES_FILE),
         (SYSTEM_CONFIG_DIR, POLICY_FILE),
     )
 

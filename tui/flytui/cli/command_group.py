@@ -13,8 +13,8 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Set up",
         (
-            *("connect", "tools", "packages", "upstream", "enable", "disable", "secrets", "migrate", "lint"),
-            *("sidecar", "completion"),
+            *("connect", "tools", "packages", "upstream", "enable", "disable", "secrets", "bundle", "migrate"),
+            *("lint", "sidecar", "completion"),
         ),
     ),
     ("For programs", ("mcp", "hook", "serve", "preflight", "token", "schema")),

@@ -26,6 +26,8 @@ from flycore.model.status import Status
 from flycore.policy.conditions import Match
 from flycore.policy.replay import Replayed
 from flycore.policy.rules import RuleLayer
+from flytui.cli.bundle_documents import BundleDocument as BundleDocument
+from flytui.cli.bundle_documents import BundlesDocument as BundlesDocument
 from flytui.cli.credential_documents import ListedSecret as ListedSecret
 from flytui.cli.credential_documents import ListedToken as ListedToken
 from flytui.cli.credential_documents import ListedUpstream as ListedUpstream

@@ -70,6 +70,7 @@ def path(invocation: Invocation) -> int:
 
 def _places(places: RootPaths) -> tuple[tuple[str, str], ...]:
     from flycore.registry.paths import (
+        BUNDLES_FILE,
         POLICY_FILE,
         PROJECT_POLICY_FILE,
         REGISTRY_FILE,
@@ -86,6 +87,7 @@ def _places(places: RootPaths) -> tuple[tuple[str, str], ...]:
         ("policy", str(places.policy_file)),
         ("project policy", str(places.app_root / PROJECT_POLICY_FILE)),
         ("system policy", str(SYSTEM_CONFIG_DIR / POLICY_FILE)),
+        ("team bundles", str(places.config_dir / BUNDLES_FILE)),
         ("state", str(places.state_dir)),
         ("audit log", str(places.audit_dir)),
         ("data", str(places.data_dir)),
