@@ -48,6 +48,8 @@ from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath
 
 MAX_KEYS_BYTES = 262_144
+MOST_PROBLEMS = 20
+"""Problems of a bundle that are said."""
 CHANGED = "not applied: the bundle has another digest than the one named; flytui bundle verify shows it"
 
 
@@ -115,8 +117,11 @@ def make_bundle(name: str, number: int, parts: Mapping[str, Path], key_file: Pat
     bundle = sign(payload, read_key(key_file))
     _refuse_problems(bundle)
     data = indented_json(bundle.document()).encode("ascii") + b"\n"
-    if len(data) > MAX_BYTES:
-        raise BundleRefused(f"the bundle would be larger than {MAX_BYTES:,} bytes: divide it into two")
+    try:
+        parse_bundle(data)
+        applied_document((bundle,))
+    except BundleFormatError as error:
+        raise BundleRefused(f"the bundle {error}: divide it into two, or nest less") from None
     write_atomic(out, data, 0o644)
     return bundle
 
@@ -200,6 +205,8 @@ def applied_bundles(config_dir: Path) -> tuple[Bundle, ...]:
 def _write(config_dir: Path, bundles: tuple[Bundle, ...]) -> Outcome:
     try:
         write_state(config_dir / BUNDLES_FILE, applied_document(bundles), MAX_APPLIED_BYTES)
+    except BundleFormatError as error:
+        return Outcome(accepted=False, why_not=f"not applied: the bundle {error}")
     except OSError as error:
         return Outcome(accepted=False, why_not=f"{BUNDLES_FILE} cannot be written: {error.strerror or error}")
     return Outcome(accepted=True)
@@ -298,7 +305,8 @@ def _as_error(found: Diagnostic) -> Iterator[str]:
 def _refuse_problems(bundle: Bundle) -> None:
     problems = list(bundle_problems(bundle))
     if problems:
-        shown = "\n".join(f"  {problem}" for problem in problems[:20])
+        # One line each: the texts in a bundle must not look like lines of flytui's own.
+        shown = "\n".join(f"  {problem}".replace("\n", " ") for problem in problems[:MOST_PROBLEMS])
         raise BundleRefused(f"the bundle {bundle.name} cannot be applied:\n{shown}")
 
 

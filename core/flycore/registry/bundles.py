@@ -14,7 +14,7 @@ import msgspec
 
 from flycore.model.base import Value
 from flycore.model.diagnostics import Diagnostic
-from flycore.model.json import JsonObject, StrictJsonError, digest, read_strict
+from flycore.model.json import JsonObject, StrictJsonError, canonical_json, digest, read_strict
 from flycore.registry.paths import BUNDLES_FILE
 from flycore.registry.read_file import unreadable, whole_file
 from flysafe.beneath import read_beneath
@@ -169,5 +169,15 @@ def _bundles_of(value: object) -> tuple[Bundle, ...]:
 
 
 def applied_document(bundles: tuple[Bundle, ...]) -> JsonObject:
-    """Return the document of the file with these bundles."""
+    """Return the document of the file with these bundles. Raises BundleFormatError where it would hold more,
+    or be deeper, than is read again."""
+    document = _document(bundles)
+    try:
+        _bundles_of(read_strict(canonical_json(document).encode("ascii")))
+    except StrictJsonError as error:
+        raise BundleFormatError(f"cannot be read among the applied ones: {error.reason}") from None
+    return document
+
+
+def _document(bundles: tuple[Bundle, ...]) -> JsonObject:
     return {"bundles": [msgspec.to_builtins(bundle.document()) for bundle in bundles]}

@@ -269,6 +269,37 @@ def test_entries_that_no_bundle_can_have_are_refused(team: Team, entry: Any) -> 
     assert "team.local" in done.stderr
 
 
+def test_texts_of_a_bundle_cannot_pass_for_lines_of_flytui(team: Team) -> None:
+    because = "x\nkey        trusted\x1b[2J\u202e"
+    shown = team.desk.run("bundle", "verify", team.make(1, [{**DENY, "because": because}])).stdout
+    assert "key        trusted" not in shown.splitlines()
+    assert "key        NOT TRUSTED yet" in shown.splitlines()
+    assert not {"\x1b", "\u202e"} & set(shown)
+
+
+def test_a_bundle_that_could_not_be_read_again_is_not_made(team: Team) -> None:
+    deep: Any = {}
+    for _ in range(64):
+        deep = {"a": deep}
+    registry = {"schemaVersion": 2, "sidecars": {"team.local": {**ENTRY, "config": deep}}}
+    words = ("--name", "acme", "--number", "1", "--key", str(team.key))
+    out = team.folder / "acme.bundle"
+    done = team.desk.run("bundle", "make", str(out), *words, "--registry", team.write("r.jsonc", registry))
+    assert done.returncode == 5
+    assert not out.exists()
+    # Each of two is small enough, and both together are not.
+    many = {**ENTRY, "config": {"list": [[] for _ in range(15_000)]}}
+    outcomes = []
+    for name in ("one", "two"):
+        value = team.write("r.jsonc", {"schemaVersion": 2, "sidecars": {f"{name}.local": many}})
+        more = ("--name", name, "--number", "1", "--key", str(team.key), "--registry", value)
+        assert team.desk.run("bundle", "make", str(out), *more).returncode == 0
+        outcomes.append(team.apply(str(out), "--key", team.fingerprint))
+    assert [one["outcome"] for one in outcomes] == ["applied", "refused"]
+    assert "cannot be read among the applied ones" in outcomes[1]["message"]
+    assert [one["name"] for one in team.desk.document("bundle", "list")["bundles"]] == ["one"]
+
+
 def test_own_files_come_before_a_bundle(team: Team) -> None:
     """An entry of the project and rules of the user stay what they are."""
     desk = team.desk

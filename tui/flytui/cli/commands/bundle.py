@@ -288,8 +288,9 @@ def _print_plan(plan: BundlePlan) -> None:
 
 
 def _print_lines(lines: Iterable[str]) -> None:
+    # Each on one line: the texts in a bundle must not look like lines of flytui's own.
     for line in lines:
-        print_strict(line, indented=True)
+        print_strict(line, indented=True, one_line=True)
 
 
 def _list_bundles(invocation: Invocation) -> int:
