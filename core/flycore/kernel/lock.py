@@ -35,6 +35,9 @@ class LockHolder(Value, frozen=True, kw_only=True):
     """Start of the process in clock ticks since boot, as /proc tells it; with `pid` it names one process."""
     socket: str = ""
     """Path of the socket on which the holder serves, or will serve; empty for a command that serves none."""
+    app_root: str = ""
+    """The root's path. Whoever reads it compares its key with the folder's; empty where the path has bytes
+    that are not UTF-8."""
 
 
 def lock_path(places: RootPaths) -> Path:
@@ -117,6 +120,7 @@ class RootLock:
                 role=role,
                 started=None if process is None else process.started,
                 socket=str(places.socket),
+                app_root=_as_text(places.app_root),
             )
             os.ftruncate(fd, 0)
             os.pwrite(fd, msgspec.json.encode(holder), 0)
@@ -157,6 +161,15 @@ def _is_reserved(places: RootPaths) -> bool:
         return not _try_lock(fd)
     finally:
         os.close(fd)
+
+
+def _as_text(path: Path) -> str:
+    """The path as it can stand in JSON; empty where it cannot."""
+    try:
+        str(path).encode("utf-8")
+    except UnicodeEncodeError:
+        return ""
+    return str(path)
 
 
 def _open(path: Path) -> int:

@@ -3,6 +3,7 @@
 FlyError
 ├── RootBusy            another kernel holds the root
 ├── KernelUnreachable   nobody answers on the socket
+├── KernelFailed        no kernel can run on the root
 ├── ConnectionLost      the kernel went away during a request
 ├── NotConnected        no connection to a kernel is open yet
 ├── UnsafeSocket        whatever listens there need not be this user's kernel
@@ -41,6 +42,10 @@ class KernelUnreachable(FlyError):
     def __init__(self, path: str) -> None:
         self.path = path
         super().__init__(f"no kernel answers on {path}")
+
+
+class KernelFailed(FlyError):
+    """A kernel ended because it cannot run on the root; its text says why."""
 
 
 class ConnectionLost(FlyError):

@@ -10,7 +10,8 @@ import stat
 
 from flycore.registry.paths import MAX_SOCKET_PATH
 
-MAX_RECORD_BYTES = 4096
+MAX_RECORD_BYTES = 64 * 1024
+"""More than a record may have: a path has at most 4,096 bytes, and in JSON six times as many."""
 
 
 def read_lock_record(path: str | os.PathLike[str]) -> bytes | None:

@@ -43,6 +43,7 @@ SESSIONS_FILE = "sessions"
 CLIENTS_FILE = "clients.json"
 MCP_TOOLS_FILE = "mcp_tools.json"
 """File of the process groups that kernels of this root started; a later kernel ends those that remain."""
+ROOTS_DIR = "roots"
 KERNEL_LOCK = "kernel.lock"
 CONSOLE_LOCK = "console.next"
 PROBES_FILE = "probes.json"
@@ -197,6 +198,11 @@ def root_key(app_root: Path) -> str:
     return hashlib.sha256(os.fsencode(os.path.realpath(app_root))).hexdigest()[:16]
 
 
+def roots_folder(environ: Mapping[str, str]) -> Path:
+    """Return the folder that has the state folder of each root, named by the root's key."""
+    return _user_folder("state", environ) / ROOTS_DIR
+
+
 def find_paths(root: str | None, workspace: str | None, environ: Mapping[str, str], cwd: Path) -> RootPaths:
     """Find the app root, and return all paths that follow from it.
 
@@ -211,7 +217,7 @@ def find_paths(root: str | None, workspace: str | None, environ: Mapping[str, st
         app_root=app_root,
         workspace=Path(os.path.realpath(cwd / workspace)) if workspace else app_root,
         config_dir=_user_folder("config", environ),
-        state_dir=_user_folder("state", environ) / "roots" / key,
+        state_dir=roots_folder(environ) / key,
         data_dir=_user_folder("data", environ),
         cache_dir=_user_folder("cache", environ),
         socket=_socket(key, environ),
