@@ -312,7 +312,7 @@ def main() -> None:
 
     from flytui.cli.interrupts import SignalInterrupt, run_async
     from flytui.console.app import FlytuiApp
-    from flytui.console.run import ConsoleFailed, ConsoleParts, run_console
+    from flytui.console.run import ConsoleFailed, ConsoleParts, RootParts, run_console
     from kits.console import at_once
     from kits.values import NOW
 
@@ -326,7 +326,8 @@ def main() -> None:
 
     FlytuiApp.on_mount = on_mount  # type: ignore[method-assign]  # the test's hook into its own process
     try:
-        run_async(lambda: run_console(at_once(control.place), "~/shop", ConsoleParts(now=lambda: NOW)))
+        root = RootParts(title="~/shop", open_kernel=at_once(control.place))
+        run_async(lambda: run_console([root], ConsoleParts(now=lambda: NOW)))
     except SignalInterrupt as ended:
         sys.exit(ended.exit_code)
     except ConsoleFailed as failed:

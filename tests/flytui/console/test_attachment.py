@@ -22,7 +22,7 @@ from flytui.console.kernel_connection import (
     grouped_code,
     normalise_code,
 )
-from flytui.console.run import ConsoleParts, run_console
+from flytui.console.run import ConsoleParts, RootParts, run_console
 from flytui.console.screens.main import MainScreen
 from flytui.console.screens.pairing import EnterCodeScreen, PairingRequestScreen
 from flytui.console.screens.trust import TrustScreen
@@ -102,11 +102,8 @@ def sit(monkeypatch: pytest.MonkeyPatch) -> Sit:
 
         monkeypatch.setattr(FlytuiApp, "run_async", run_async)
         with anyio.fail_after(120):
-            await run_console(
-                opening,
-                "~/shop",
-                ConsoleParts(open_attachment=far.joining, clock=clock, now=lambda: NOW),
-            )
+            root = RootParts(title="~/shop", open_kernel=opening, open_attachment=far.joining)
+            await run_console([root], ConsoleParts(clock=clock, now=lambda: NOW))
 
     return run
 
@@ -231,7 +228,7 @@ async def test_a_viewer_sees_what_waits_and_decides_nothing(sit: Sit, size: tupl
         await press(pilot, "end", "a")
         assert "viewer" in drawn(app, "#card-keys")
         await press(pilot, "escape", "1", "X")
-        assert "viewer" in app.state.notice
+        assert "viewer" in app.state.shared.notice
         await press(pilot, "P")
         assert isinstance(app.screen, EnterCodeScreen)
 
@@ -316,7 +313,7 @@ async def test_after_thirty_seconds_the_root_is_taken_by_one_key_and_not_before(
     async def person(app: FlytuiApp, pilot: Pilot[None]) -> None:
         await pair(app, pilot)
         await press(pilot, "O")
-        assert "nothing to take" in app.state.notice
+        assert "nothing to take" in app.state.shared.notice
         far.there = False
         far.place.end()
         await until(pilot, lambda: app.state.lost)

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from flycore.model.errors import NotConnected, RootBusy
 from flytui.console.app import FlytuiApp
 from flytui.console.kernel_connection import OpenConnection, OpeningConnection, OpenKernel
-from flytui.console.run import run_console
+from flytui.console.run import RootParts, run_console
 from flytui.console.screens.trust import TrustScreen
 from kits.console import at_once, drawn, press, rows_drawn, until
 from kits.fake_kernel import World, world
@@ -58,7 +58,7 @@ def sit(monkeypatch: pytest.MonkeyPatch) -> Callable[[OpenKernel, Script], Await
                 await script(app, pilot)
 
         monkeypatch.setattr(FlytuiApp, "run_async", run_async)
-        await run_console(opening, "~/shop")
+        await run_console([RootParts(title="~/shop", open_kernel=opening)])
 
     return run
 
@@ -102,7 +102,7 @@ async def test_what_is_typed_too_early_approves_nothing(sit: Sit) -> None:
             with pytest.raises(NotConnected, match="still being opened"):
                 getattr(app.state, role)
         await press(pilot, "E")
-        assert "still being opened" in app.state.notice
+        assert "still being opened" in app.state.shared.notice
         gate.may.set()
         await until(pilot, lambda: app.state.waiting and app.state.trust)
         assert not isinstance(app.screen, TrustScreen)
@@ -135,7 +135,7 @@ async def test_the_checks_are_made_as_soon_as_there_is_a_kernel_to_check(sit: Si
         await press(pilot, "7")
         gate.may.set()
         await until(pilot, lambda: place.looked == 1 and "checked" in drawn(app, "#check-titles"))
-        assert app.state.notice == ""
+        assert app.state.shared.notice == ""
 
     await sit(gate.opening, person)
 

@@ -21,9 +21,9 @@ CHILD = """
 import anyio
 from test_console_hostile import BIDI, C0, C1, HIDDEN, hostile_world
 from kits.console import at_once
-from flytui.console.run import run_console
+from flytui.console.run import RootParts, run_console
 place = hostile_world(C0 + C1 + BIDI + HIDDEN + "the end")
-anyio.run(lambda: run_console(at_once(place), C0 + "\\x1bshop"))
+anyio.run(lambda: run_console([RootParts(title=C0 + "\\x1bshop", open_kernel=at_once(place))]))
 """
 DEADLINE_S = 60
 FORBIDDEN = [

@@ -33,7 +33,7 @@ from pathlib import Path
 from flycore.model.call import Activity, Artifact, Picture, ToolResult
 from flycore.model.enums import Level, Phase, Status
 from flytui.cli.interrupts import run_async
-from flytui.console.run import ConsoleParts, run_console
+from flytui.console.run import ConsoleParts, RootParts, run_console
 from flytui.console.user_settings import ConsoleSettings
 from kits.console import at_once
 from kits.fake_kernel import world
@@ -59,7 +59,7 @@ parts = ConsoleParts(
     settings=ConsoleSettings(pictures=pictures),
     on_first_values=lambda: Path(ready).touch(),
 )
-run_async(lambda: run_console(at_once(place), "~/shop", parts))
+run_async(lambda: run_console([RootParts(title="~/shop", open_kernel=at_once(place))], parts))
 """
 SEQUENCE = re.compile(r"\x1b_G([^;\x1b]*);?([^\x1b]*)\x1b\\")
 

@@ -96,8 +96,8 @@ async def test_no_key_approves_while_a_program_has_the_terminal_open_and_refusin
             asked.append(pid)
             return "evil (pid 7), a program that flytui started, has this terminal open"
 
-        app.state.key_risk = KeyRisk(root=True, tiocsti=True)
-        app.state.find_intruder = find
+        app.state.shared.key_risk = KeyRisk(root=True, tiocsti=True)
+        app.state.shared.find_intruder = find
         place.ask_for(request_of())
         await until(pilot, lambda: isinstance(app.screen, RequestScreen) and app.screen._arming.shown_at)
         assert drawn(app, "#header").splitlines()[0].endswith("· root")

@@ -69,9 +69,9 @@ async def test_key_line_help_and_palette_name_the_key_in_force() -> None:
         app.set_keymap(app.state.keys.keymap())
         await press(pilot, "R", "question_mark")
         assert not isinstance(app.screen, PageScreen)
-        assert app.state.notice == ""
+        assert app.state.shared.notice == ""
         await press(pilot, "f5")
-        assert "prob" in app.state.notice or "asking" in app.state.notice
+        assert "prob" in app.state.shared.notice or "asking" in app.state.shared.notice
         assert "F6 test call" in drawn(app, "#keys")
         assert "F1 more" in drawn(app, "#keys")
         help_of = {command.title: command.help for command in app.get_system_commands(app.screen)}

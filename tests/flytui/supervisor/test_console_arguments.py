@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flytui.supervisor.console_arguments import console_arguments
+from flytui.supervisor.console_arguments import MAX_ROOTS, console_arguments
 
 LOADED = """
 import json, sys
@@ -23,13 +23,28 @@ print(json.dumps(sorted(set(sys.modules) - before)))
 def test_only_words_that_are_right_in_every_respect_are_taken(tmp_path: Path) -> None:
     folder, file = str(tmp_path), tmp_path / "file"
     file.touch()
-    assert console_arguments([]) == (None, None)
-    assert console_arguments(["--plain"]) == (None, None)
-    assert console_arguments(["--root", folder]) == (folder, None)
-    assert console_arguments([f"--root={folder}", "--workspace", folder]) == (folder, folder)
+    assert console_arguments([]) == ((), None)
+    assert console_arguments(["--plain"]) == ((), None)
+    assert console_arguments(["--root", folder]) == ((folder,), None)
+    assert console_arguments([f"--root={folder}", "--workspace", folder]) == ((folder,), folder)
     assert console_arguments(["--root", "/nowhere", "--root", folder]) is None
     for words in (["--root"], ["--root", str(file)], ["--root="], ["--json"], ["-h"], ["status"], ["--"]):
         assert console_arguments(words) is None
+
+
+def test_several_roots_are_opened_each_folder_once(tmp_path: Path) -> None:
+    first, second, link = tmp_path / "first", tmp_path / "second", tmp_path / "link"
+    for folder in (first, second):
+        folder.mkdir()
+    link.symlink_to(first)
+    words = ["--root", str(first), f"--root={second}", "--root", str(link)]
+    assert console_arguments(words) == ((str(first), str(second)), None)
+    assert console_arguments([*words, "--workspace", str(first)]) is None
+    many = [tmp_path / f"root{n}" for n in range(MAX_ROOTS + 1)]
+    for folder in many:
+        folder.mkdir()
+    assert console_arguments([f"--root={folder}" for folder in many]) is None
+    assert console_arguments([f"--root={folder}" for folder in many[1:]]) is not None
 
 
 @pytest.mark.parametrize("word", ["--plain=yes", "--ro", "--rootx", ""])

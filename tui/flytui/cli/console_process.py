@@ -1,4 +1,4 @@
-"""The process of the console on this terminal, connected with the kernel that its supervisor names."""
+"""The process of the console on this terminal, connected with the kernels that its supervisor names."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 import select
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from flysafe.unix_sockets import receive_descriptor
 from flytui.cli.attach import attach_to_kernel
@@ -26,9 +27,12 @@ from flytui.supervisor.crash_report import CONSOLE_REPORT, report_text, tracebac
 from flytui.supervisor.memory_limit import limit_memory
 
 if TYPE_CHECKING:
+    import anyio
+
     from flycore.registry.paths import RootPaths
     from flytui.console.doctor.terminal_checks import TerminalFacts
     from flytui.console.kernel_connection import OpenConnection
+    from flytui.console.run import RootParts
     from flytui.console.user_settings import ConsoleSettings
     from flytui.supervisor.programs import ConsolePlace
 
@@ -36,36 +40,35 @@ MAX_WORKERS = 8
 """Threads for reads of files and programs: each takes address space, which is limited."""
 
 
-def run_console_process(place: ConsolePlace, ends: ConsoleEnds, notice: str) -> int:
-    """Show the console until the person leaves, and return the exit status of the command. `notice` says why
-    the console before this one ended."""
+def run_console_process(places: Sequence[ConsolePlace], ends: ConsoleEnds, notice: str) -> int:
+    """Show the console of these places until the person leaves, and return the exit status of the command.
+    `notice` says why the console before this one ended."""
     # Nothing that is imported before the first frame is garbage, and collections would delay that frame.
     # `_collect_garbage` switches the collector on again.
     gc.disable()
     limit_memory()
     from flycore.registry.paths import find_paths
 
-    places = find_paths(place.root, place.workspace, os.environ, Path.cwd())
-    link = SupervisorLink(places, ends)
+    roots = [find_paths(place.root, place.workspace, os.environ, Path.cwd()) for place in places]
+    link = SupervisorLink(ends, len(roots))
     try:
-        return explain(lambda: _show(place, places, link, notice))
+        return explain(lambda: _show(places[0], roots, link, notice))
     except BaseException as error:
         # The edge of the process: whatever ended the console, its report is written and the next one opens.
         from flytui.console.run import ConsoleFailed
 
         defect = error.defect if isinstance(error, ConsoleFailed) else error
         text = report_text("The console of flytui died of a defect", traceback_text(defect))
-        link.report(f"report {write_report(str(places.state_dir), CONSOLE_REPORT, text)}")
+        link.report(f"report {write_report(str(roots[0].state_dir), CONSOLE_REPORT, text)}")
         if not isinstance(error, Exception | BaseExceptionGroup):
             raise
         return CRASHED
 
 
-def _show(place: ConsolePlace, places: RootPaths, link: SupervisorLink, notice: str) -> int:
+def _show(place: ConsolePlace, roots: Sequence[RootPaths], link: SupervisorLink, notice: str) -> int:
     async def run() -> None:
         import anyio.to_thread
 
-        from flycore.client.audit_reader import AuditReader
         from flytui.console.console_memory import ConsoleMemory
         from flytui.console.job_control import stop_job
         from flytui.console.run import ConsoleParts, run_console
@@ -73,23 +76,36 @@ def _show(place: ConsolePlace, places: RootPaths, link: SupervisorLink, notice: 
         anyio.to_thread.current_default_thread_limiter().total_tokens = MAX_WORKERS
         at_home, supervisor = place.environ is None, os.getppid()
         parts = ConsoleParts(
-            open_attachment=(lambda: attach_to_kernel(places, find_console_windows)) if at_home else None,
-            audit_reader=AuditReader.of(places),
             play_demo=link.run_demo if at_home else None,
-            terminal_programs=find_terminal_programs(places, os.environ, link.lend) if at_home else None,
             find_terminal=terminal_check(),
-            settings=read_console_settings(places),
-            leave_kernel=link.leave_kernel if at_home else None,
-            memory=ConsoleMemory(places.console_file if at_home else None),
+            settings=read_console_settings(roots[0]),
+            memory=ConsoleMemory(roots[0].console_file if at_home else None),
             stop_job=(lambda: stop_job(supervisor)) if at_home else None,
             on_first_values=_collect_garbage,
             notice=notice,
         )
-        async with until_closed(sys.stdin.fileno(), link.descriptor):
-            await run_console(link.open_kernel, place.title or str(places.app_root), parts)
+        own = [_root_parts(RootLink(link, at, paths), place) for at, paths in enumerate(roots)]
+        async with until_closed(sys.stdin.fileno(), link.descriptor), link.reading():
+            await run_console(own, parts)
 
     run_async(run)
     return 0
+
+
+def _root_parts(root: RootLink, place: ConsolePlace) -> RootParts:
+    """What the console uses for one root. A place with an environment of its own has only its kernel."""
+    from flycore.client.audit_reader import AuditReader
+    from flytui.console.run import RootParts
+
+    paths, at_home = root.paths, place.environ is None
+    return RootParts(
+        title=place.title or str(paths.app_root),
+        open_kernel=root.open_kernel,
+        open_attachment=(lambda: attach_to_kernel(paths, find_console_windows)) if at_home else None,
+        audit_reader=AuditReader.of(paths),
+        terminal_programs=find_terminal_programs(paths, os.environ, root.link.lend) if at_home else None,
+        leave_kernel=root.leave_kernel if at_home else None,
+    )
 
 
 def _collect_garbage() -> None:
@@ -98,13 +114,15 @@ def _collect_garbage() -> None:
 
 
 class SupervisorLink:
-    """The console's connection with its supervisor."""
+    """The console's connection with its supervisor, which carries messages about every root."""
 
-    def __init__(self, places: RootPaths, ends: ConsoleEnds) -> None:
-        self._places = places
+    def __init__(self, ends: ConsoleEnds, roots: int) -> None:
         self._messages = ends.messages
         self._messages.setblocking(False)
         self._reports = ends.reports
+        self._unread: list[deque[Message]] = [deque() for _ in range(roots)]
+        """The messages about each root that nobody has taken yet."""
+        self._came: list[anyio.Event] = []
 
     @property
     def descriptor(self) -> int:
@@ -115,10 +133,6 @@ class SupervisorLink:
         """Send a line to the supervisor."""
         with suppress(OSError):
             os.write(self._reports, line.encode("utf-8", "replace").replace(b"\n", b" ") + b"\n")
-
-    def leave_kernel(self) -> None:
-        """Have the kernel go on as `flytui serve` when this console has left."""
-        self.report("serve")
 
     def lend(self, pid: int) -> None:
         """Report the program that has the terminal now; 0 when it is the console's again."""
@@ -131,42 +145,99 @@ class SupervisorLink:
         await run_program((sys.executable, "-m", "flytui", "demo"), self.lend)
 
     @asynccontextmanager
+    async def reading(self) -> AsyncIterator[None]:
+        """Read what the supervisor sends while the block runs."""
+        import anyio
+
+        self._came = [anyio.Event() for _ in self._unread]
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._read)
+            yield
+            group.cancel_scope.cancel()
+
+    async def next_message(self, place: int) -> Message:
+        """Wait for the next message about the root at that place."""
+        import anyio
+
+        while not self._unread[place]:
+            await self._came[place].wait()
+            self._came[place] = anyio.Event()
+        return self._unread[place].popleft()
+
+    async def _read(self) -> None:
+        import anyio
+
+        while True:
+            await anyio.wait_readable(self._messages)
+            try:
+                data, descriptor = receive_descriptor(self._messages)
+            except BlockingIOError:
+                continue
+            kind, _, rest = data.decode("utf-8", "replace").partition(" ")
+            if not kind:
+                await anyio.sleep_forever()  # the supervisor is gone: `until_closed` cancels
+            at, _, text = rest.partition(" ")
+            self._unread[int(at)].append(Message(kind, text, descriptor))
+            self._came[int(at)].set()
+
+
+class Message(NamedTuple):
+    """A message of the supervisor about one root."""
+
+    kind: str
+    text: str
+    connection: int | None
+    """The descriptor of a connection to the kernel."""
+
+
+class RootLink:
+    """The connection with the supervisor, as far as it is about one root."""
+
+    def __init__(self, link: SupervisorLink, place: int, paths: RootPaths) -> None:
+        self.link = link
+        self.paths = paths
+        self._place = place
+        self._asked = False
+        """Whether this console has asked for a kernel before. The first one was started without that."""
+
+    def leave_kernel(self) -> None:
+        """Have the kernel go on as `flytui serve` when this console has left."""
+        self.link.report(f"serve {self._place}")
+
+    @asynccontextmanager
     async def open_kernel(self, on_wait: Callable[[str], None]) -> AsyncIterator[OpenConnection]:
         """Connect to the kernel that the supervisor started, or starts now, as its paired console. `on_wait`
         is called with the process that has the root while the kernel waits for it. Raises RootBusy where
-        another kernel holds the root, and KernelUnreachable where the kernel ended before it answered."""
+        another kernel holds the root, KernelUnreachable where the kernel ended before it answered, and
+        KernelFailed where no kernel can run there."""
         from anyio import to_thread
 
         from flycore.client.attach import open_own_console
         from flytui.console.kernel_connection import OpenConnection
 
-        self.report("kernel")
+        if self._asked:
+            self.link.report(f"kernel {self._place}")
+        self._asked = True
         windows = await to_thread.run_sync(find_console_windows)
-        async with open_own_console(self._places, await self._connection(on_wait), windows) as kernel:
+        async with open_own_console(self.paths, await self._connection(on_wait), windows) as kernel:
             yield OpenConnection(*kernel)
 
     async def _connection(self, on_wait: Callable[[str], None]) -> socket.socket:
-        """Wait for the next connection to a kernel. Raises RootBusy."""
-        import anyio
-
+        """Wait for the next connection to a kernel. Raises RootBusy and KernelFailed."""
         from flycore.model.enums import KernelRole
-        from flycore.model.errors import RootBusy
+        from flycore.model.errors import KernelFailed, RootBusy
 
         while True:
-            await anyio.wait_readable(self._messages)
-            try:
-                message, descriptor = receive_descriptor(self._messages)
-            except BlockingIOError:
-                continue
-            kind, *words = message.decode("utf-8", "replace").split(" ")
-            if descriptor is not None:
-                return socket.socket(fileno=descriptor)
-            if not kind:
-                await anyio.sleep_forever()  # the supervisor is gone: `until_closed` cancels
-            elif kind == "waiting" and len(words) == 3:
+            message = await self.link.next_message(self._place)
+            words = message.text.split(" ")
+            if message.connection is not None:
+                return socket.socket(fileno=message.connection)
+            if message.kind == "waiting" and len(words) == 3:
                 on_wait(holder_text(int(words[0]), float(words[1]), words[2]))
-            elif kind == "busy" and len(words) == 3:
+            elif message.kind == "busy" and len(words) == 3:
                 raise RootBusy(int(words[0]), float(words[1]), KernelRole(words[2]))
+            elif message.kind == "failed":
+                raise KernelFailed(message.text)
 
 
 @asynccontextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from flycore.model.errors import RootBusy
 
 EXIT_USAGE = 2
+EXIT_NOTHING_FOUND = 3
 EXIT_CONFIGURATION = 5
 EXIT_LOST = 7
 EXIT_BROKEN_PIPE = 1
@@ -29,15 +32,24 @@ EXIT_BROKEN_PIPE = 1
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option("--list-tools", is_flag=True, help="The same as `flytui tools list`.")
+@click.option(
+    "--all",
+    "every_root",
+    is_flag=True,
+    help="Open the console on every root where a kernel runs or a request waits.",
+)
 @click.option("--version", is_flag=True, help="Print the version.")
 @common
-def flytui(invocation: Invocation, list_tools: bool, version: bool) -> int:
+def flytui(invocation: Invocation, list_tools: bool, every_root: bool, version: bool) -> int:
     """See, understand and approve what AI agents do with external tools.
 
     Without a command: the console; without a terminal: the catalog. The console runs beside its kernel in
-    a process of its own. If it dies, calls go on and a new console opens.
+    a process of its own. If it dies, calls go on and a new console opens. With several --root, or with --all,
+    one console shows what waits at all of these roots in one queue.
     """
     if click.get_current_context().invoked_subcommand is not None:
+        if every_root:
+            raise click.UsageError("--all before a command means nothing: it opens the console")
         return 0
     if version:
         from flycore import __version__
@@ -51,15 +63,36 @@ def flytui(invocation: Invocation, list_tools: bool, version: bool) -> int:
     from flytui.cli.output import print_error
     from flytui.supervisor.console_arguments import at_terminal, is_dumb_terminal
 
+    several = every_root or len(invocation.roots) > 1
+    if several and (invocation.as_json or not at_terminal()):
+        raise click.UsageError("several roots open in a console, and a console needs a terminal")
     if invocation.as_json or not at_terminal():
         from flytui.cli.commands.catalog import show_catalog
 
         if is_dumb_terminal() and sys.stdout.isatty():
             print_error("TERM=dumb: no console can be drawn here, so this is the catalog")
         return show_catalog(invocation, words=(), everything=False)
+    return _open_console(invocation, every_root)
+
+
+def _open_console(invocation: Invocation, every_root: bool) -> int:
+    from flytui.supervisor.console_arguments import MAX_ROOTS, distinct_roots
     from flytui.supervisor.programs import open_console
 
-    return open_console(invocation.root, invocation.workspace)
+    roots = invocation.roots
+    if every_root:
+        from flycore.offline.active_roots import active_roots
+
+        roots = distinct_roots((*roots, *active_roots(os.environ)))
+        if not roots:
+            none = "no kernel runs on any root, and no request waits: name a root, as flytui --root DIR"
+            return print_failure(none, EXIT_NOTHING_FOUND)
+    if len(roots) > 1 and invocation.workspace is not None:
+        raise click.UsageError("--workspace is the folder of one root: leave it out, or name one --root")
+    if len(roots) > MAX_ROOTS:
+        names = ", ".join(map(shlex.quote, roots))
+        raise click.UsageError(f"a console opens at most {MAX_ROOTS} roots, and these are more: {names}")
+    return open_console(roots, invocation.workspace)
 
 
 def run() -> int:

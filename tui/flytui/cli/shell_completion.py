@@ -63,6 +63,8 @@ def _option_value(context: click.Context, name: str) -> str | None:
     at: click.Context | None = context
     while at is not None:
         value = at.params.get(name)
+        if isinstance(value, tuple) and value:
+            value = value[-1]  # the last --root counts
         if isinstance(value, str):
             return value
         at = at.parent

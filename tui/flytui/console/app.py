@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from rich.color import ColorSystem
@@ -58,16 +59,20 @@ TICK_S = 0.5
 """Seconds between two drawings of the times that pass in header and alerts."""
 
 
-def quit_question(state: ConsoleState) -> list[str]:
+def quit_question(roots: Sequence[ConsoleState]) -> list[str]:
     """The lines of the question before the console is left, most important line first; none where leaving
-    ends nothing. An attached console only detaches: all but its own test calls goes on at the other
-    kernel."""
-    if state.attachment is not None:
-        return _detach_question(state)
-    waiting = len(state.waiting)
-    running = max(0, (state.status.running if state.status else 0) - waiting)
-    agents = state.status.agents if state.status else 0
-    leases = sum(not lease.expires_at or lease.expires_at > state.now() for lease in state.leases)
+    ends nothing. From the kernel of another console it only detaches: there all but its own test calls goes
+    on."""
+    own = [root for root in roots if root.attachment is None]
+    if not own:
+        return _detach_question(roots)
+    waiting = sum(len(root.waiting) for root in own)
+    statuses = [root.status for root in own if root.status is not None]
+    running = max(0, sum(status.running for status in statuses) - waiting)
+    agents = sum(status.agents for status in statuses)
+    leases = sum(
+        not lease.expires_at or lease.expires_at > root.now() for root in own for lease in root.leases
+    )
     if not waiting and not running and not agents and not leases:
         return []
     question = ["Quit flytui?"]
@@ -83,20 +88,28 @@ def quit_question(state: ConsoleState) -> list[str]:
     return [*question, "Without a console, whatever needs a person is refused."]
 
 
-def _detach_question(state: ConsoleState) -> list[str]:
-    if not state.test_calls:
+def _detach_question(roots: Sequence[ConsoleState]) -> list[str]:
+    test_calls = sum(root.test_calls for root in roots)
+    if not test_calls:
         return []
-    what = plural(state.test_calls, "test call", "test calls")
+    what = plural(test_calls, "test call", "test calls")
     return ["Detach this console?", f"{what} made from here: ended. All else waits and runs on."]
 
 
+def _mode_of(root: ConsoleState) -> str:
+    """The name of the mode of Textual's in which the root is shown."""
+    return f"root-{root.place}"
+
+
 class FlytuiApp(App[None]):
-    """The console as a Textual application. `state` holds the connection, the clocks and the last known
-    values."""
+    """The console as a Textual application, for all roots of the `SharedState`. Each root's state holds its
+    connection, the clocks and the last known values."""
 
     CSS = CSS
     TITLE = "flytui"
     ENABLE_COMMAND_PALETTE = True
+    DEFAULT_MODE = "root-0"
+    """The mode in which the application begins: that of the first root."""
     COMMANDS = App.COMMANDS | {NamesProvider}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+x", "stop", "Stop everything", show=False, priority=True, id="app.panic"),
@@ -107,6 +120,7 @@ class FlytuiApp(App[None]):
         Binding("T", "trust", "Trust", show=False, id="app.trust"),
         Binding("P", "pair", "Pair", show=False, id="app.pair"),
         Binding("O", "take", "Take the root", show=False, id="app.take"),
+        Binding("ctrl+r", "next_root", "Next root", show=False, id="app.root"),
         Binding("1", "view('catalog')", "Catalog", show=False, id="main.catalog"),
         Binding("2", "view('approvals')", "Approvals", show=False, id="main.approvals"),
         Binding("3", "view('activity')", "Activity", show=False, id="main.activity"),
@@ -121,10 +135,10 @@ class FlytuiApp(App[None]):
 
     def __init__(self, state: ConsoleState) -> None:
         super().__init__()
-        self.state = state
+        self.shared = state.shared
         self.depth = colour_depth(os.environ, state.settings.colours)
         """How many colours are drawn."""
-        state.coloured_pictures = not self.no_color and self.depth is not ColourDepth.ANSI
+        state.shared.coloured_pictures = not self.no_color and self.depth is not ColourDepth.ANSI
         self._monochrome = MonochromeFilter()
         self._depth_filter = DepthFilter(self.depth, usual_palettes(os.environ))
         # The filter has chosen the terminal's colours already, also where a setting asks for others than the
@@ -136,15 +150,34 @@ class FlytuiApp(App[None]):
         self._pressed_at = 0.0
         """When the latest key was pressed, on the console's clock."""
         self._guard = ControlCharacterFilter()
-        self._sync = StateSync(state, self._on_changed, self._on_hands, self._on_console_event)
         self._overlay = PictureOverlay(
             self, lambda text: write_to_terminal(self, text), lambda: cell_size_of(self)
         )
-        self._notices = Notifications(self, state)
-        self._emergency_stop = EmergencyStop(self, state, self._notices)
-        self._decisions = DecisionScreens(self, state, self._notices)
-        self._pairing = AttachController(self, state, self._notices, self._decisions, self._sync)
-        self.connection = KernelConnection(self, state, self._notices, self._sync)
+        self._notices = Notifications(self, self.shared)
+        self._emergency_stop = EmergencyStop(self, self.shared, self._notices)
+        self._decisions = DecisionScreens(self, self.shared, self._notices)
+        self._pairing = AttachController(self, self.shared, self._notices, self._decisions)
+        self.connections = tuple(self._connection_of(root) for root in self.shared.roots)
+        """The connection of each root, in the order of the roots."""
+        self._mains: dict[int, MainScreen] = {}
+        """The main screens that were made, by the place of their root."""
+
+    def _connection_of(self, root: ConsoleState) -> KernelConnection:
+        sync = StateSync(
+            root, self._on_changed, partial(self._on_hands, root), partial(self._on_console_event, root)
+        )
+        root.refetch = sync.refetch
+        return KernelConnection(self, root, self._notices, sync)
+
+    @property
+    def state(self) -> ConsoleState:
+        """The state of the root that is shown."""
+        return self.shared.shown
+
+    @property
+    def connection(self) -> KernelConnection:
+        """The connection of the root that is shown."""
+        return self.connections[self.shared.chosen]
 
     def get_line_filters(self) -> Sequence[LineFilter]:
         """The filters on every line that is drawn. The last one removes what a terminal would act upon."""
@@ -164,8 +197,14 @@ class FlytuiApp(App[None]):
         return {"dim": f"{self.current_theme.to_color_system().generate()['foreground']} 62%"}
 
     def get_default_screen(self) -> Screen[None]:
-        """The main screen."""
-        return MainScreen(self.state)
+        """The main screen of the root that is shown."""
+        return self._main_of(self.state)
+
+    def _main_of(self, root: ConsoleState) -> MainScreen:
+        """The main screen of that root, which keeps its views while another root is shown."""
+        if root.place not in self._mains:
+            self._mains[root.place] = MainScreen(root)
+        return self._mains[root.place]
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The commands of the palette for this screen. No name from outside is among them."""
@@ -188,6 +227,8 @@ class FlytuiApp(App[None]):
         self.theme = self._first_theme()
         self.theme_changed_signal.subscribe(self, self._on_theme_changed)
         self.set_keymap(self.state.keys.keymap())
+        for root in self.shared.roots:
+            self.add_mode(_mode_of(root), partial(self._main_of, root))
         self.call_after_refresh(self._start)
 
     def _first_theme(self) -> str:
@@ -207,12 +248,14 @@ class FlytuiApp(App[None]):
             self._notices.show(why_not)
 
     async def _start(self) -> None:
-        self.connection.drawn.set()
+        for connection in self.connections:
+            connection.drawn.set()
         for screen in self.screen_stack:
             if isinstance(screen, MainScreen):
                 await screen.mount_views()
-        self.set_interval(TICK_S, self.connection.tick)
-        self.connection.start()
+        for connection in self.connections:
+            self.set_interval(TICK_S, connection.tick)
+            connection.start()
 
     def _find_graphics(self) -> None:
         """Draw pictures as the setting says; without one, ask the terminal."""
@@ -226,13 +269,13 @@ class FlytuiApp(App[None]):
 
     def _use_graphics(self, graphics: Graphics) -> None:
         set_farewell(self, KITTY_REMOVE_ALL if graphics.protocol is GraphicsProtocol.KITTY else "")
-        self.state.graphics = graphics.protocol
+        self.shared.graphics = graphics.protocol
         self._overlay.use(graphics)
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         # Textual has no other place to learn which cells were just drawn again.
         super()._display(screen, renderable)
-        if self.is_running and not self.state.suspended and not self._batch_count:
+        if self.is_running and not self.shared.suspended and not self._batch_count:
             self._overlay.displayed(screen, renderable)
 
     async def on_event(self, event: events.Event) -> None:
@@ -243,7 +286,7 @@ class FlytuiApp(App[None]):
             self._pressed_at = pressed
             await super().on_event(event)
             # After the handling: an arming that this key starts must not count the key as one before it.
-            self.state.last_key = max(self.state.last_key, pressed)
+            self.shared.last_key = max(self.shared.last_key, pressed)
         else:
             await super().on_event(event)
 
@@ -281,12 +324,12 @@ class FlytuiApp(App[None]):
 
     def bell(self) -> None:
         """Ring the terminal's bell, unless another program has the terminal."""
-        if not self.state.suspended:
+        if not self.shared.suspended:
             super().bell()
 
     async def _on_changed(self, topics: frozenset[Topic]) -> None:
         """Draw fresh values, and call the person where something new waits."""
-        if self.state.catalog is not None and not self._has_values:
+        if not self._has_values and any(root.catalog is not None for root in self.shared.roots):
             self._has_values = True
             self.state.on_first_values()
         update_screens(self, topics)
@@ -294,30 +337,31 @@ class FlytuiApp(App[None]):
         self._pairing.offer_pairing()
         self._decisions.open_new(topics)
 
-    def _on_hands(self, on: bool) -> None:
-        """Disarm every screen that decides, before anything is fetched."""
-        self.state.desktop_controlled = on
+    def _on_hands(self, root: ConsoleState, on: bool) -> None:
+        """Disarm every screen that decides, before anything is fetched: a tool of any root could press its
+        keys."""
+        root.desktop_controlled = on
         for screen in self.screen_stack:
             if isinstance(screen, ArmedScreen):
-                screen.set_desktop_controlled(on)
+                screen.set_desktop_controlled(self.shared.desktop_controlled)
 
-    def _on_console_event(self, event: Event) -> None:
+    def _on_console_event(self, root: ConsoleState, event: Event) -> None:
         """Show what an event holds and no fetch returns."""
         if event.type == "token.changed":
             self._notices.show_token_change(event)
         elif event.type == "login.changed":
             self._notices.show_login_change(event)
         else:
-            self._pairing.on_event(event)
+            self._pairing.on_event(root, event)
         update_screens(self, frozenset())
 
     @on(ApprovalsView.OpenCard)
     def _open_request(self, event: ApprovalsView.OpenCard) -> None:
-        self._decisions.open_request(event.ask)
+        self._decisions.open_request(event.queued)
 
     @on(ApprovalsView.OpenQuestion)
     def _open_question(self, event: ApprovalsView.OpenQuestion) -> None:
-        self._decisions.open_question(event.question)
+        self._decisions.open_question(event.queued)
 
     def action_stop(self) -> None:
         """Take one press of the emergency stop's key, wherever the focus is."""
@@ -348,6 +392,9 @@ class FlytuiApp(App[None]):
 
     def open_found(self, kind: str, name: str) -> None:
         """Show the tool, the sidecar or the call that was chosen in the palette."""
+        if kind == "root":
+            self.show_root(next(root.place for root in self.shared.roots if root.name == name))
+            return
         call = next((call for call in self.state.activity if call.call_id == name), None)
 
         def act(main: MainScreen) -> None:
@@ -368,8 +415,36 @@ class FlytuiApp(App[None]):
         self._pairing.pair()
 
     def action_take(self) -> None:
-        """Open a kernel here, where the previous one has gone."""
-        self.connection.take_root()
+        """Open a kernel here, where the previous one has gone. The root that is shown comes before the
+        others."""
+        shown_first = (self.connection, *self.connections)
+        next((it for it in shown_first if it.can_be_taken), self.connection).take_root()
+
+    def action_next_root(self) -> None:
+        """Show the next root, from any screen but a form."""
+        top = self.screen
+        if not (isinstance(top, ScreenTraits) and top.has_fields):
+            self.show_root((self.shared.chosen + 1) % len(self.shared.roots))
+
+    def show_root(self, place: int) -> None:
+        """Show the catalog, activity, grants, log and checks of the root at that place. Nothing is decided,
+        and what waits is in the same queue as before."""
+
+        def act(before: MainScreen) -> None:
+            if place != self.shared.chosen:
+                self.shared.chosen = place
+                self.run_worker(self._show_main(before), group="root", exclusive=True)
+
+        show_main(self, act, self._notices.show)
+
+    async def _show_main(self, before: MainScreen) -> None:
+        root = self.state
+        # Each root has a mode of Textual's, which keeps the main screen with its cursors while others show.
+        await self.switch_mode(_mode_of(root))
+        main = self._main_of(root)
+        await main.mount_views()
+        main.show_view_of(before)
+        self._notices.redraw_bars()
 
     def action_command_palette(self) -> None:
         """Open the list of all commands, where it is not open already."""
@@ -386,9 +461,12 @@ class FlytuiApp(App[None]):
             self.push_screen(help_screen(self.state, active_sections(self.screen)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave ctrl+z to a text of several lines, where it takes back what was written."""
+        """Leave ctrl+z to a text of several lines, where it takes back what was written. There is no next
+        root where there is only one."""
         if action == "suspend_job" and isinstance(self.focused, TextArea):
             return False
+        if action == "next_root":
+            return self.shared.several
         return super().check_action(action, parameters)
 
     def action_suspend_job(self) -> None:
@@ -405,7 +483,7 @@ class FlytuiApp(App[None]):
 
     def action_leave(self) -> None:
         """Quit, but ask first where requests or calls would end with the console."""
-        question = quit_question(self.state)
+        question = quit_question(self.shared.roots)
         if isinstance(self.screen, PressAgainScreen):
             return
         if not question:
@@ -420,13 +498,21 @@ class FlytuiApp(App[None]):
         self.push_screen(PressAgainScreen(keys, question, "quits", "stays", self._serving()), answered)
 
     def _serving(self) -> Alternative | None:
-        """The offer to leave the kernel to the agents that are connected."""
-        leave_kernel, status = self.state.leave_kernel, self.state.status
-        if leave_kernel is None or self.state.attachment is not None or status is None or not status.agents:
+        """The offer to leave the kernels to the agents that are connected."""
+        leave = [
+            root.leave_kernel
+            for root in self.shared.roots
+            if root.leave_kernel is not None
+            and root.attachment is None
+            and root.status is not None
+            and root.status.agents
+        ]
+        if not leave:
             return None
 
         def serve() -> None:
-            leave_kernel()
+            for leave_kernel in leave:
+                leave_kernel()
             self.exit()
 
         return Alternative("s", "quits and leaves the kernel serving them", serve)
@@ -435,21 +521,21 @@ class FlytuiApp(App[None]):
         """Lend the terminal to the demo, which is another console on a folder of its own."""
         if self.state.play_demo is None:
             self._notices.show("run  flytui demo  in another terminal: an approval without any risk")
-        elif not self.state.suspended:
+        elif not self.shared.suspended:
             self.run_worker(
                 suspend_for(self, self.state, self.state.play_demo, self._on_changed), group="demo"
             )
 
     def _probe_all(self) -> None:
-        catalog = self.state.catalog
-        if catalog is not None:
+        root = self.state
+        if root.catalog is not None:
             self._notices.show("asking every sidecar again")
-            self.run_worker(self._probe([view.id for view in catalog.sidecars]), group="probe")
+            self.run_worker(self._probe(root, [view.id for view in root.catalog.sidecars]), group="probe")
 
-    async def _probe(self, sidecars: Sequence[str]) -> None:
+    async def _probe(self, root: ConsoleState, sidecars: Sequence[str]) -> None:
         try:
             for sidecar in sidecars:
-                await self.state.client.probe(sidecar)
+                await root.client.probe(sidecar)
         except FlyError as error:
             self._notices.show(f"not probed: {error}")
-        self._sync.refetch(ALL_TOPICS)
+        root.refetch(ALL_TOPICS)

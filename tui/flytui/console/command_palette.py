@@ -1,5 +1,5 @@
 """The command palette: a command for everything that a key can do on the present screen; and the tools,
-sidecars and calls whose names contain what is written.
+sidecars, calls and roots whose names contain what is written.
 
 A name from outside is drawn as plain text, never as markup. The palette has no command that decides a
 request, because it runs a command on Enter.
@@ -51,13 +51,17 @@ class Palette(ScreenTraits, CommandPalette):
 
 
 class NamesProvider(Provider):
-    """Finds tools, sidecars and calls. Before anything is written it offers none of them."""
+    """Finds tools, sidecars and calls of the root that is shown, and the other roots. Before anything is
+    written it offers none of them."""
 
     async def search(self, query: str) -> Hits:
         """Yield the hits for what is written, tools first."""
         state = cast("PaletteApp", self.app).state
         words = query.casefold().split()
         catalog = state.catalog
+        others = ((root.name, "") for root in state.shared.roots if root is not state)
+        for hit in self._hits(words, "root", others) if words else ():
+            yield hit
         if not words or catalog is None:
             return
         found = [
@@ -86,10 +90,13 @@ class NamesProvider(Provider):
 class PaletteApp(Protocol):
     """What the palette needs of the application."""
 
-    state: ConsoleState
+    @property
+    def state(self) -> ConsoleState:
+        """The state of the root that is shown."""
+        ...
 
     def open_found(self, kind: str, name: str) -> None:
-        """Show a tool, a sidecar or a call."""
+        """Show a tool, a sidecar, a call or a root."""
         ...
 
 

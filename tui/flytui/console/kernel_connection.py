@@ -1,8 +1,10 @@
 """Values about the console's connection with its kernel, and about consoles that ask to pair with this one.
 
-The connection is one value of three kinds:
+The connection is one value of four kinds:
 
     opening ──▶ open ◀──▶ lost
+       │
+       └─▶ failed     only where the console has other roots, too
 
 Nothing here does input or output but the `PairingConnection` and the clients that are handed in.
 """
@@ -108,7 +110,14 @@ class LostConnection:
         return max(0, int(SEARCH_S - (now - self.since) + 0.999))
 
 
-Connection = OpeningConnection | OpenConnection | LostConnection
+@dataclass(frozen=True, slots=True)
+class FailedConnection:
+    """The root could not be opened. The console's other roots are not held up by it."""
+
+    reason: str
+
+
+Connection = OpeningConnection | OpenConnection | LostConnection | FailedConnection
 OpenKernel = Callable[[Callable[[str], None]], AbstractAsyncContextManager[OpenConnection]]
 """Connects to the kernel beside this console, as its paired console. Its argument is called with the name of
 the process that the kernel waits for. Raises RootBusy where another process holds the root, KernelUnreachable

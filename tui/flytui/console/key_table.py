@@ -64,6 +64,12 @@ SECTIONS: tuple[KeySection, ...] = (
                 "Take the root",
                 "the other console's kernel is gone: open one here, with its requests that wait",
             ),
+            KeyAction(
+                "app.root",
+                "ctrl+r",
+                "Next root",
+                "with several roots: show the catalog, calls, grants, log and checks of the next one",
+            ),
             KeyAction("", "ctrl+p", "", "command palette"),
             KeyAction("app.help", "?", "Help", "this page: the keys of this screen first, then all others"),
             KeyAction("app.leave", "ctrl+q", "Quit", "quit; asks first and says what would end"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 import anyio
@@ -18,9 +18,10 @@ from flytui.console.controllers.terminal_title import restored_title
 from flytui.console.doctor.terminal_checks import TerminalFacts
 from flytui.console.fix.terminal_programs import TerminalPrograms
 from flytui.console.kernel_connection import OpenAttachment, OpeningConnection, OpenKernel
-from flytui.console.state import ConsoleState
+from flytui.console.state import ConsoleState, SharedState
 from flytui.console.terminal import restore_terminal
 from flytui.console.user_settings import ConsoleSettings
+from flytui.text.root_names import short_names
 
 
 class ConsoleFailed(Exception):
@@ -33,23 +34,33 @@ class ConsoleFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleParts:
-    """What a console uses beside its kernel."""
+class RootParts:
+    """What a console uses for one of its roots."""
 
+    title: str
+    """The app root's path, or another name of it for the header."""
+    open_kernel: OpenKernel
+    """Connects the console to the kernel of the root."""
     open_attachment: OpenAttachment | None = None
     """Attaches the console to the kernel of another process that holds the root."""
     audit_reader: AuditReader | None = None
     """Reads the log for the Audit view."""
+    terminal_programs: TerminalPrograms | None = None
+    """The programs for fixes."""
+    leave_kernel: Callable[[], None] | None = None
+    """Lets the kernel go on as `flytui serve` when the console has left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsoleParts:
+    """What a console uses whatever its roots are."""
+
     settings: ConsoleSettings = field(default_factory=ConsoleSettings)
     """The person's own settings for the console."""
     play_demo: Callable[[], Awaitable[None]] | None = None
     """Runs the demo on this terminal, to its end."""
-    terminal_programs: TerminalPrograms | None = None
-    """The programs for fixes."""
     find_terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None
     """Finds out what this terminal can do."""
-    leave_kernel: Callable[[], None] | None = None
-    """Lets the kernel go on as `flytui serve` when the console has left."""
     on_first_values: Callable[[], None] = lambda: None
     """Called once, when the values of a kernel are there for the first time."""
     memory: ConsoleMemory = field(default_factory=ConsoleMemory)
@@ -64,33 +75,25 @@ class ConsoleParts:
     """Gives Unix seconds."""
 
 
-async def run_console(open_kernel: OpenKernel, title: str, parts: ConsoleParts | None = None) -> None:
-    """Draw the console at once, connect it to its kernel when that is open, and disconnect it at the end.
+async def run_console(roots: Sequence[RootParts], parts: ConsoleParts | None = None) -> None:
+    """Draw the console at once, connect it to the kernel of each root when that is open, and disconnect it at
+    the end.
 
-    Raises what `open_kernel` raises, and ConsoleFailed, after the terminal has been restored. `title` is the
-    app root's name in the header.
+    Raises ConsoleFailed, after the terminal has been restored. With one root it raises what `open_kernel`
+    raises; with several the console shows that beside the other roots.
     """
     parts = parts or ConsoleParts()
-    state = ConsoleState(
-        title=title,
-        clock=parts.clock,
-        now=parts.now,
-        audit_reader=parts.audit_reader,
-        play_demo=parts.play_demo,
-        terminal_programs=parts.terminal_programs,
-        find_terminal=parts.find_terminal,
-        settings=parts.settings,
-        leave_kernel=parts.leave_kernel,
-        memory=parts.memory,
-        stop_job=parts.stop_job,
-        on_first_values=parts.on_first_values,
-        notice=parts.notice,
-    )
-    app, over = FlytuiApp(state), anyio.Event()
-    controller = KernelConnectionController(app.connection, open_kernel, parts.open_attachment)
+    states = _states(roots, parts)
+    app, over = FlytuiApp(states[0]), anyio.Event()
+    controllers = [
+        KernelConnectionController(connection, root.open_kernel, root.open_attachment)
+        for connection, root in zip(app.connections, roots, strict=True)
+    ]
     with single_exception():
         async with anyio.create_task_group() as group:
-            group.start_soon(controller.run_until, over)
+            scopes = [anyio.CancelScope() for _ in controllers]
+            for controller, scope in zip(controllers, scopes, strict=True):
+                group.start_soon(_run_controller, controller, over, scope, len(roots) > 1)
             with restored_title(sys.__stderr__):
                 try:
                     await app.run_async()
@@ -99,8 +102,41 @@ async def run_console(open_kernel: OpenKernel, title: str, parts: ConsoleParts |
                     restore_terminal(app)
             if app.defect is not None:
                 raise ConsoleFailed(app.defect)
-            # The controller disconnects first and then returns. Where it still waits for the root to be free,
-            # there is nothing to disconnect from, and waiting for it would keep the console open.
+            # Each controller disconnects first and then returns. Where one still waits for the root to be
+            # free, there is nothing to disconnect from, and waiting for it would keep the console open.
             over.set()
-            if isinstance(state.connection, OpeningConnection):
-                group.cancel_scope.cancel()
+            for state, scope in zip(states, scopes, strict=True):
+                if isinstance(state.connection, OpeningConnection):
+                    scope.cancel()
+
+
+async def _run_controller(
+    controller: KernelConnectionController, over: anyio.Event, scope: anyio.CancelScope, several: bool
+) -> None:
+    with scope:
+        await (controller.run_beside_others(over) if several else controller.run_until(over))
+
+
+def _states(roots: Sequence[RootParts], parts: ConsoleParts) -> list[ConsoleState]:
+    """The state of each root, with what all of them share."""
+    shared = SharedState(notice=parts.notice)
+    names = short_names([root.title for root in roots]) if len(roots) > 1 else ("",)
+    return [
+        ConsoleState(
+            title=root.title,
+            name=name,
+            shared=shared,
+            clock=parts.clock,
+            now=parts.now,
+            audit_reader=root.audit_reader,
+            play_demo=parts.play_demo,
+            terminal_programs=root.terminal_programs,
+            find_terminal=parts.find_terminal,
+            settings=parts.settings,
+            leave_kernel=root.leave_kernel,
+            memory=parts.memory,
+            stop_job=parts.stop_job,
+            on_first_values=parts.on_first_values,
+        )
+        for root, name in zip(roots, names, strict=True)
+    ]

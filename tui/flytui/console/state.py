@@ -1,6 +1,8 @@
-"""The console's state: the last known values of the kernel, the clocks, and what this console itself knows.
+"""The console's state: the last known values of each root's kernel, the clocks, and what this console itself
+knows.
 
-Screens read it and never fetch. `StateSync` fetches, then every screen gets the topics that changed.
+A `ConsoleState` belongs to one root, and a `SharedState` to all roots of the console. Screens read them and
+never fetch. `StateSync` fetches, then every screen gets the topics that changed.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from textual import events
 from textual.app import App
 
 from flycore.client.audit_reader import AuditReader
-from flycore.model.approval import Ask, Lease, StandingRule
+from flycore.model.approval import Answer, Ask, Lease, Outcome, StandingRule
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
 from flycore.model.catalog import Catalog
@@ -34,6 +36,7 @@ from flytui.console.fix.terminal_programs import TerminalPrograms
 from flytui.console.kernel_connection import (
     AttachedKernel,
     Connection,
+    FailedConnection,
     LostConnection,
     OpenConnection,
     OpeningConnection,
@@ -127,11 +130,151 @@ class Decided:
     """When, in seconds on the console's clock."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
+class SharedState:
+    """What all roots of one console have in common: the terminal, the person at it, and the queue of what
+    waits for that person."""
+
+    roots: tuple[ConsoleState, ...] = ()
+    """The state of each root, in the order in which the person named them. Each adds itself when it is
+    made."""
+    chosen: int = 0
+    """The index of the root whose catalog, activity, grants, log and checks are shown."""
+    notice: str = ""
+    """A sentence for the person, until the next key; `""` for none."""
+    decided: Decided | None = None
+    """What became of the request that this person decided last."""
+    last_key: float = float("-inf")
+    """When the last key was pressed, on the console's clock."""
+    suspended: bool = False
+    """Whether another program has the terminal. The console draws nothing then, and no screen opens by
+    itself."""
+    coloured_pictures: bool = True
+    """Whether the terminal has enough colours for a picture."""
+    graphics: GraphicsProtocol = GraphicsProtocol.BLOCKS
+    """How pictures are drawn."""
+    key_risk: KeyRisk = field(default_factory=KeyRisk)
+    """Whether a program could type into this terminal."""
+    find_intruder: Callable[[int], str] | None = None
+    """Says which program of the kernel with that pid has this terminal open, and so why no key may approve;
+    None where there is no terminal. It reads /proc, so it must not be called on the event loop."""
+
+    @property
+    def shown(self) -> ConsoleState:
+        """The root whose catalog, activity, grants, log and checks are shown."""
+        return self.roots[self.chosen]
+
+    @property
+    def several(self) -> bool:
+        """Whether the console has more than one root."""
+        return len(self.roots) > 1
+
+    @property
+    def shown_first(self) -> tuple[ConsoleState, ...]:
+        """All roots, the one that is shown before the others."""
+        return (self.shown, *(root for root in self.roots if root is not self.shown))
+
+    @property
+    def requests(self) -> tuple[QueuedRequest, ...]:
+        """The requests of all roots: those that wait, oldest first, and those that ended, latest first."""
+        found = [QueuedRequest(root, ask) for root in self.roots for ask in root.asks]
+        # Each kernel hands its own over in this order.
+        return tuple(sorted(found, key=_queue_order) if self.several else found)
+
+    @property
+    def waiting(self) -> tuple[QueuedRequest, ...]:
+        """The requests of all roots that wait, oldest first."""
+        return tuple(queued for queued in self.requests if queued.ask.state is RequestState.WAITING)
+
+    @property
+    def questions(self) -> tuple[QueuedQuestion, ...]:
+        """The questions of all roots, root by root."""
+        return tuple(QueuedQuestion(root, question) for root in self.roots for question in root.questions)
+
+    @property
+    def high_waiting(self) -> bool:
+        """Whether a request of high or critical risk waits at any root."""
+        return any(root.high_waiting for root in self.roots)
+
+    @property
+    def desktop_controlled(self) -> bool:
+        """Whether a tool of any root controls the desktop, so that it could press keys here."""
+        return any(root.desktop_controlled for root in self.roots)
+
+    async def approval_obstacle(self) -> str:
+        """Why no approval may be sent now, looked up right before it is sent; `""` where it may."""
+        if self.find_intruder is None:
+            return ""
+        # A program of any root's kernel could type the key that approves a request of another root.
+        for pid in [root.status.pid for root in self.roots if root.status is not None]:
+            if found := await anyio.to_thread.run_sync(self.find_intruder, pid):
+                return found
+        return ""
+
+
+def _queue_order(queued: QueuedRequest) -> tuple[bool, float]:
+    ask = queued.ask
+    if ask.state is RequestState.WAITING:
+        return False, ask.request.asked_at
+    return True, -(ask.decided_at or ask.request.asked_at)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedRequest:
+    """A request together with the root that it belongs to. Every decision about it is made here, and goes to
+    the kernel of that root: ids of two roots may be equal, so an id alone names no request."""
+
+    root: ConsoleState
+    ask: Ask
+
+    @property
+    def key(self) -> str:
+        """What identifies the request among those of all roots."""
+        return self.root.key_of(self.ask.request.id)
+
+    async def decide(self, answer: Answer) -> Outcome:
+        """Send the answer to the request as it is here. Raises FlyError where the kernel is gone."""
+        request = self.ask.request
+        return await self.root.approver.decide(request.id, request.subject_digest, answer)
+
+    async def edit(self, input: JsonObject) -> Outcome:
+        """Have the request ask for another input. Raises FlyError where the kernel is gone."""
+        request = self.ask.request
+        return await self.root.approver.edit(request.id, request.subject_digest, input)
+
+    async def hold(self, on: bool) -> bool:
+        """Stop the request's time-out, or let it run on. Return whether the request still waited. Raises
+        FlyError where the kernel is gone."""
+        return await self.root.approver.hold(self.ask.request.id, on)
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedQuestion:
+    """A question together with the root that it belongs to. Its answer goes to the kernel of that root."""
+
+    root: ConsoleState
+    question: Question
+
+    @property
+    def key(self) -> str:
+        """What identifies the question among those of all roots."""
+        return self.root.key_of(self.question.id)
+
+    async def answer(self, option: str, words: str) -> Outcome:
+        """Send the answer. Raises FlyError where the kernel is gone."""
+        return await self.root.approver.answer(self.question.id, option, words)
+
+
+@dataclass(slots=True, eq=False)
 class ConsoleState:
-    """The values that all screens read. It decides nothing."""
+    """The values of one root that all screens read. It decides nothing."""
 
     title: str
+    """The root's path, or another name of it for the header."""
+    name: str = ""
+    """The root's short name, as safe text; `""` where the console has no other root."""
+    shared: SharedState = field(default_factory=SharedState)
+    """What this root has in common with the console's other roots."""
     connection: Connection = field(default_factory=OpeningConnection)
     """The connection with a kernel: opening, open or lost. `set_connection` changes it."""
     clock: Callable[[], float] = time.monotonic
@@ -163,11 +306,6 @@ class ConsoleState:
     find_terminal: Callable[[tuple[int, int]], TerminalFacts] | None = None
     """Finds out what the terminal can do, given its columns and rows. It may start other programs, so it must
     not be called on the event loop."""
-    key_risk: KeyRisk = field(default_factory=KeyRisk)
-    """Whether a program could type into this terminal."""
-    find_intruder: Callable[[int], str] | None = None
-    """Says which program of the kernel with that pid has this terminal open, and so why no key may approve;
-    None where there is no terminal. It reads /proc, so it must not be called on the event loop."""
     on_first_values: Callable[[], None] = lambda: None
     """Called once, when the values of a kernel are there for the first time."""
     leave_kernel: Callable[[], None] | None = None
@@ -177,29 +315,31 @@ class ConsoleState:
     stop_job: Callable[[], str] | None = None
     """Stops this console as a job of its shell, and returns why that cannot be done; None where no shell can
     have started it."""
-    coloured_pictures: bool = True
-    """Whether the terminal has enough colours for a picture."""
-    graphics: GraphicsProtocol = GraphicsProtocol.BLOCKS
-    """How pictures are drawn."""
-    suspended: bool = False
-    """Whether another program has the terminal. The console draws nothing then, and no screen opens by
-    itself."""
     pairing_requests: tuple[PairingRequest, ...] = ()
     """Consoles that ask to pair. It may hold requests whose code has expired; they are not shown."""
-    notice: str = ""
-    """A sentence for the person, until the next key; `""` for none."""
-    decided: Decided | None = None
-    """What became of the request that this person decided last."""
     inputs: dict[str, JsonObject] = field(default_factory=dict)
     """The input last written into the test-call form in this session, by tool."""
     test_calls: int = 0
     """The number of test calls from this console that have not ended."""
+    refetch: Callable[[frozenset[Topic]], None] = lambda topics: None
+    """Has the values of these topics fetched at the next turn."""
     settings: ConsoleSettings = field(default_factory=ConsoleSettings)
     """The person's own keys and theme, and the problems of their settings."""
-    last_key: float = field(default=float("-inf"))
-    """When the last key was pressed, on the console's clock."""
     _opened: anyio.Event = field(default_factory=anyio.Event, init=False)
     """Is set once the first connection is open."""
+
+    def __post_init__(self) -> None:
+        """Add this root to those of the console."""
+        self.shared.roots = (*self.shared.roots, self)
+
+    @property
+    def place(self) -> int:
+        """The place of this root among those of the console, from 0."""
+        return self.shared.roots.index(self)
+
+    def key_of(self, name: str) -> str:
+        """What identifies something of this root that has that id, among those of all roots."""
+        return f"{self.place} {name}" if self.name else name
 
     def set_connection(self, connection: Connection) -> None:
         """Record another state of the connection, and wake up whoever waits for the first one."""
@@ -229,7 +369,7 @@ class ConsoleState:
     @property
     def _last_open(self) -> OpenConnection:
         match self.connection:
-            case OpeningConnection():
+            case OpeningConnection() | FailedConnection():
                 raise NotConnected
             case LostConnection(last=last):
                 return last
@@ -240,7 +380,9 @@ class ConsoleState:
     def attachment(self) -> AttachedKernel | None:
         """The attachment to another one's kernel, also when that is lost; None where the kernel is the one
         beside this console."""
-        return None if isinstance(self.connection, OpeningConnection) else self._last_open.attachment
+        if isinstance(self.connection, OpeningConnection | FailedConnection):
+            return None
+        return self._last_open.attachment
 
     @property
     def lost(self) -> LostConnection | None:
@@ -270,6 +412,8 @@ class ConsoleState:
         match self.connection:
             case OpeningConnection():
                 return "the kernel is still being opened: nothing can be decided"
+            case FailedConnection():
+                return "this root could not be opened: nothing can be decided"
             case LostConnection(restarts=True):
                 return "the kernel is gone: nothing can be decided until the next one runs"
             case LostConnection():
@@ -304,12 +448,6 @@ class ConsoleState:
     def ask(self, request_id: str) -> Ask | None:
         """The request of that id, or None."""
         return next((ask for ask in self.asks if ask.request.id == request_id), None)
-
-    async def approval_obstacle(self) -> str:
-        """Why no approval may be sent now, looked up right before it is sent; `""` where it may."""
-        if self.find_intruder is None or self.status is None:
-            return ""
-        return await anyio.to_thread.run_sync(self.find_intruder, self.status.pid)
 
     def press_time(self, event: events.Event) -> float:
         """When the key or paste was read from the terminal, on the console's clock."""

@@ -37,6 +37,10 @@ TONES: Mapping[Tone, ToneColours] = {
     Tone.ALARM: ToneColours("background", "error", bold=True),
     Tone.KEY: ToneColours("accent", bold=True),
     Tone.HEAD: ToneColours("background", "accent", bold=True),
+    Tone.FIRST_ROOT: ToneColours("accent", bold=True),
+    Tone.SECOND_ROOT: ToneColours("success", bold=True),
+    Tone.THIRD_ROOT: ToneColours("secondary", bold=True),
+    Tone.FOURTH_ROOT: ToneColours("foreground", bold=True),
     Tone.QUOTE: ToneColours(ground="panel"),
 }
 """A table and no rules of the style sheet: Textual applies each of those to every widget, seen or not, again

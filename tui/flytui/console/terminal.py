@@ -481,8 +481,8 @@ def watch_terminal(app: App[Any], state: ConsoleState) -> None:
     """Find out who else could press keys on this terminal, and look again before each approval."""
     driver = _driver_of(app)
     if driver is not None:
-        state.key_risk = find_key_risk()
-        state.find_intruder = partial(terminal_intruder, driver.fileno)
+        state.shared.key_risk = find_key_risk()
+        state.shared.find_intruder = partial(terminal_intruder, driver.fileno)
 
 
 def write_to_terminal(app: App[Any], text: str) -> None:
@@ -518,13 +518,13 @@ async def suspend_for(
 ) -> None:
     """Lend the terminal to `run_program` until it ends, then call `on_return` with all topics. Everything but
     drawing goes on meanwhile. Raises SuspendNotSupported where the terminal cannot be lent."""
-    state.suspended = True
+    state.shared.suspended = True
     try:
         with app.batch_update(), app.suspend():
             await run_program()
     finally:
-        state.suspended = False
+        state.shared.suspended = False
         # The person's last keys went to the other program, so nothing may open or be approved by the next
         # ones.
-        state.last_key = state.clock()
+        state.shared.last_key = state.clock()
     await on_return(ALL_TOPICS)

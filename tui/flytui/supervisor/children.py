@@ -1,4 +1,5 @@
-"""The two processes that the supervisor starts, and what connects it with each of them.
+"""The processes that the supervisor starts, the console and a kernel for each root, and what connects it with
+each of them.
 
 From a child to the supervisor goes a pipe of lines, and the other way a socket or a pipe of its own. One
 socket for both directions would lose messages: where a process ends with messages unread, the other side of a
@@ -28,7 +29,8 @@ class ConsoleEnds(NamedTuple):
     """What the console's process is handed."""
 
     messages: socket.socket
-    """Messages of the supervisor, some with a connection to a kernel. Its end asks the console to leave."""
+    """Messages of the supervisor, some with a connection to a kernel. The second word of each is the place of
+    the kernel's root among the roots, from 0. Its end asks the console to leave."""
     reports: int
     """The pipe for lines to the supervisor."""
 

@@ -1,58 +1,64 @@
-"""Opens the console: the supervisor with the programs of its two processes, which import what they need."""
+"""Opens the console: the supervisor with the programs of its processes, which import what they need."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from flytui.supervisor.children import ConsoleEnds, KernelEnds
-from flytui.supervisor.supervisor import Programs, supervise
+from flytui.supervisor.supervisor import KernelProgram, Programs, supervise
 
 
 class ConsolePlace(NamedTuple):
-    """Where a console opens, as the person said it."""
+    """Where a console opens one of its roots, as the person said it."""
 
     root: str | None = None
     workspace: str | None = None
     environ: Mapping[str, str] | None = None
-    """The environment of both processes; None for that of this process."""
+    """The environment of console and kernel; None for that of this process."""
     title: str = ""
     """The name in the header; empty for the path of the root."""
 
 
-def open_console(root: str | None, workspace: str | None) -> int:
-    """Open the console of that root on this terminal, and return when the person has left."""
-    return open_at(ConsolePlace(root, workspace))
+def open_console(roots: Sequence[str], workspace: str | None) -> int:
+    """Open the console of these roots on this terminal, and return when the person has left. Without a root
+    it is that of the current folder."""
+    return open_at([ConsolePlace(root, workspace) for root in roots] or [ConsolePlace(None, workspace)])
 
 
-def open_at(place: ConsolePlace, companion: Callable[[], int] | None = None) -> int:
-    """Open the console of that place, with a program that runs beside its kernel."""
+def open_at(places: Sequence[ConsolePlace], companion: Callable[[], int] | None = None) -> int:
+    """Open the console of these places, with a program that runs beside the first kernel. All places have the
+    same environment."""
+    environ = places[0].environ
 
     def enter() -> None:
-        if place.environ is not None:
+        if environ is not None:
             os.environ.clear()
-            os.environ.update(place.environ)
+            os.environ.update(environ)
 
     def console(ends: ConsoleEnds, notice: str) -> int:
         enter()
         from flytui.cli.console_process import run_console_process
 
-        return run_console_process(place, ends, notice)
+        return run_console_process(places, ends, notice)
 
-    def kernel(ends: KernelEnds) -> int:
-        enter()
-        from flytui.cli.kernel_process import run_kernel_process
+    def kernel_of(place: ConsolePlace) -> KernelProgram:
+        def kernel(ends: KernelEnds) -> int:
+            enter()
+            from flytui.cli.kernel_process import run_kernel_process
 
-        return run_kernel_process(place, ends)
+            return run_kernel_process(place, ends)
 
-    def state_folder() -> str:
-        # Only a report needs the paths of the root, so they are not imported before.
-        from pathlib import Path
+        def state_folder() -> str:
+            # Only a report needs the paths of the root, so they are not imported before.
+            from pathlib import Path
 
-        from flycore.registry.paths import find_paths
+            from flycore.registry.paths import find_paths
 
-        environ = os.environ if place.environ is None else place.environ
-        return str(find_paths(place.root, place.workspace, environ, Path.cwd()).state_dir)
+            found = os.environ if environ is None else environ
+            return str(find_paths(place.root, place.workspace, found, Path.cwd()).state_dir)
 
-    return supervise(Programs(console, kernel, state_folder, companion))
+        return KernelProgram(kernel, state_folder)
+
+    return supervise(Programs(console, tuple(map(kernel_of, places)), companion))

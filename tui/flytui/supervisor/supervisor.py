@@ -1,11 +1,12 @@
-"""The supervisor: it starts kernel and console, connects them, and starts either again where it dies.
+"""The supervisor: it starts the console and a kernel for each root, connects them, and starts what died anew.
 
     flytui ── supervisor
-                ├── kernel     what `flytui serve` runs
+                ├── kernel     what `flytui serve` runs; one for each root
                 └── console    owns the terminal
 
-It never runs a call and never draws. A console that dies decides nothing: the kernel keeps what runs and what
-waits, and the next console finds it.
+It never runs a call and never draws. A console that dies decides nothing: the kernels keep what runs and what
+waits, and the next console finds it. A kernel that cannot open its root, or dies, leaves the others: with one
+root the command ends with it, with several the console says so.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import socket
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -48,8 +49,18 @@ SERVES_WITHIN_S = 10.0
 """Seconds that a kernel may take to go on alone."""
 STOPS_WITHIN_S = 2.0
 """Seconds that a console may take to make the terminal an ordinary one, before the supervisor is stopped."""
+MAX_SENT_CHARS = 500
+"""Characters of a kernel's report that the console is sent: each has at most 4 bytes, and a message 4,096."""
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 FAILED = 1
+
+
+class KernelProgram(NamedTuple):
+    """What the kernel's process of one root runs."""
+
+    run: Callable[[KernelEnds], int]
+    state_folder: Callable[[], str]
+    """The folder of that root for crash reports. It is called only where one is written."""
 
 
 class Programs(NamedTuple):
@@ -57,20 +68,19 @@ class Programs(NamedTuple):
 
     console: Callable[[ConsoleEnds, str], int]
     """Its second argument says why a console before it ended; empty for the first one."""
-    kernel: Callable[[KernelEnds], int]
-    state_folder: Callable[[], str]
-    """The folder for crash reports. It is called only where one is written."""
+    kernels: tuple[KernelProgram, ...]
+    """The kernel of each root."""
     companion: Callable[[], int] | None = None
-    """A program that runs beside the first kernel that is ready, and is ended with it."""
+    """A program that runs beside the first kernel that is ready, and is ended with the console."""
 
 
 def supervise(programs: Programs) -> int:
-    """Run kernel and console until the person leaves, and return the exit status of the command."""
+    """Run kernels and console until the person leaves, and return the exit status of the command."""
     return _Supervisor(programs).run()
 
 
 class _Deaths:
-    """The latest deaths of one of the two processes."""
+    """The latest deaths of one of the processes."""
 
     def __init__(self) -> None:
         self._times: deque[float] = deque(maxlen=MAX_DEATHS)
@@ -82,27 +92,41 @@ class _Deaths:
         return len(self._times) < MAX_DEATHS or now - self._times[0] > DEATHS_WITHIN_S
 
 
+class _Root:
+    """One root, and its kernel while one runs."""
+
+    def __init__(self, place: int, program: KernelProgram) -> None:
+        self.place = place
+        """The place of the root among the roots, from 0, as messages to and from the console name it."""
+        self.program = program
+        self.kernel: KernelChild | None = None
+        self.wanted = True
+        """Whether a kernel is to run."""
+        self.deaths = _Deaths()
+        self.last_report: tuple[str, str] = ("", "")
+        """The last report of the kernel that explains its end: its kind, and the rest of the line."""
+        self.serve_wanted = False
+        """Whether the kernel goes on when the console has left."""
+
+
 class _Supervisor:
     def __init__(self, programs: Programs) -> None:
         self._programs = programs
         self._modes = TerminalModes()
         self._console: ConsoleChild | None = None
-        self._kernel: KernelChild | None = None
+        self._roots = [_Root(place, program) for place, program in enumerate(programs.kernels)]
         self._companion = 0
-        self._kernel_wanted = True
-        self._deaths = {"console": _Deaths(), "kernel": _Deaths()}
-        self._kernel_said: tuple[str, str] = ("", "")
-        """The last report of the kernel that explains its end: its kind, and the rest of the line."""
+        self._console_deaths = _Deaths()
         self._console_report = ""
         """Path of the crash report that the console wrote itself."""
         self._lent = -1
         """A descriptor of the process that the console has lent the terminal to; -1 for none."""
         self._restart_notice: str | None = None
         """Why the last console died, while its place is empty."""
-        self._serve_wanted = False
         self._exit: int | None = None
         """The exit status, once everything is asked to end."""
-        self._sentence = ""
+        self._sentences: list[str] = []
+        """What is printed at the end, once the terminal is an ordinary one."""
         self._kill_at: dict[int, float] = {}
         """When a child that was asked to end is killed, by process id."""
         self._signalled: list[int] = []
@@ -112,59 +136,63 @@ class _Supervisor:
         self._wake, self._wake_writer = os.pipe()
 
     def run(self) -> int:
-        """Start both processes, and return when both have ended."""
+        """Start all processes, and return when all have ended."""
         self._take_signals()
         # Before the first child: only then can the group of this process limit the memory of calls.
         settle()
         try:
             self._start_console("")
-            while self._console is not None or self._kernel is not None or self._exit is None:
+            while self._children() or self._exit is None:
                 self._start_what_is_missing()
                 self._wait()
                 self._handle_signals()
                 self._stop_after_console()
                 self._handle_console()
-                self._handle_kernel()
+                for root in self._roots:
+                    self._handle_kernel(root)
                 self._kill_what_is_late()
         finally:
             self._end_companion()
             for number, handler in self._handlers.items():
                 signal.signal(number, handler)
             signal.set_wakeup_fd(-1)
-        if self._sentence:
+        for sentence in self._sentences:
             # Imported only now: this process stays small while the console runs. The sentence names paths and
             # repeats what a kernel reported, and both may hold text from outside.
             from flysafe.text import safe_text
 
-            print(safe_text(self._sentence), file=sys.stderr)  # noqa: T201 - click is not imported here
+            print(safe_text(sentence), file=sys.stderr)  # noqa: T201 - click is not imported here
         return self._exit if self._exit is not None else FAILED
 
     # Starting and connecting.
 
     def _start_console(self, notice: str) -> None:
         self._console_report = ""
+        for root in self._roots:
+            root.wanted = True  # a new console does not know which of them have no kernel, or why
         console = self._console = start_console(
             lambda ends: self._programs.console(ends, notice), self._become_child
         )
-        if self._kernel is not None and self._kernel.ready:
-            _connect(console, self._kernel)
+        for root in self._roots:
+            if root.kernel is not None and root.kernel.ready:
+                _connect(console, root.place, root.kernel)
 
     def _start_what_is_missing(self) -> None:
         if self._exit is not None:
             return
-        if self._kernel is None and self._kernel_wanted:
-            self._kernel_said = ("", "")
-            self._kernel = start_kernel(self._programs.kernel, self._become_child)
+        for root in self._roots:
+            if root.kernel is None and root.wanted:
+                root.last_report = ("", "")
+                root.kernel = start_kernel(root.program.run, self._become_child)
         if self._restart_notice is not None and self._lent < 0:
             notice, self._restart_notice = self._restart_notice, None
             self._modes.restore()
             self._start_console(notice)
 
     def _become_child(self) -> None:
-        """In a new child: close what belongs to the supervisor and to the other child."""
-        for child in (self._console, self._kernel):
-            if child is not None:
-                child.close()
+        """In a new child: close what belongs to the supervisor and to the other children."""
+        for child in self._children():
+            child.close()
         for descriptor in (self._wake, self._wake_writer, self._lent):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -246,7 +274,8 @@ class _Supervisor:
                 self._take_terminal_back()
 
     def _children(self) -> list[Child]:
-        return [child for child in (self._console, self._kernel) if child is not None]
+        kernels = (root.kernel for root in self._roots)
+        return [child for child in (self._console, *kernels) if child is not None]
 
     def _kill_what_is_late(self) -> None:
         now = time.monotonic()
@@ -282,10 +311,11 @@ class _Supervisor:
 
     def _on_console_report(self, line: str) -> None:
         kind, _, rest = line.partition(" ")
-        if kind == "kernel":
-            self._kernel_wanted = True
-        elif kind == "serve":
-            self._serve_wanted = True
+        named = [root for root in self._roots if rest == str(root.place)]
+        if kind == "kernel" and named:
+            named[0].wanted = True
+        elif kind == "serve" and named:
+            named[0].serve_wanted = True
         elif kind == "report":
             self._console_report = rest
         elif kind == "lent" and rest.isdigit():
@@ -302,8 +332,8 @@ class _Supervisor:
 
     def _on_console_death(self, status: int) -> None:
         how = _end_text(status)
-        path = self._console_report or self._report("console", CONSOLE_REPORT, how)
-        if self._deaths["console"].add():
+        path = self._console_report or _report(self._roots[0], "console", CONSOLE_REPORT, how)
+        if self._console_deaths.add():
             self._restart_notice = _restart_text(how, path)
             return
         self._modes.restore()
@@ -314,101 +344,113 @@ class _Supervisor:
         )
 
     def _on_console_left(self, status: int) -> None:
-        if not self._serve_wanted or self._kernel is None:
-            self._leave(status)
-            return
-        self._exit = status
-        self._kernel.order_to_serve()
-        self._kill_at[self._kernel.pid] = time.monotonic() + SERVES_WITHIN_S
+        serving = [root for root in self._roots if root.serve_wanted and root.kernel is not None]
+        self._leave(status, but=serving)
+        for root in serving:
+            if root.kernel is not None:
+                root.kernel.order_to_serve()
+                self._kill_at[root.kernel.pid] = time.monotonic() + SERVES_WITHIN_S
 
-    def _report(self, name: str, file: str, how: str) -> str:
-        details = "There is no traceback: the process could not write one."
-        return write_report(
-            self._programs.state_folder(), file, report_text(f"The {name} of flytui died: {how}", details)
-        )
+    # The kernels.
 
-    # The kernel.
-
-    def _handle_kernel(self) -> None:
-        kernel = self._kernel
+    def _handle_kernel(self, root: _Root) -> None:
+        kernel = root.kernel
         if kernel is None:
             return
         status = kernel.ended()
         for line in kernel.lines():
-            self._on_kernel_report(kernel, line)
-        if self._kernel is None or status is None:
+            self._on_kernel_report(root, kernel, line)
+        if root.kernel is None or status is None:
             return
         kernel.close()
-        self._kernel = None
+        root.kernel = None
         self._kill_at.pop(kernel.pid, None)
         if self._exit is None:
-            self._on_kernel_end(status)
+            self._on_kernel_end(root, status)
 
-    def _on_kernel_report(self, kernel: KernelChild, line: str) -> None:
+    def _on_kernel_report(self, root: _Root, kernel: KernelChild, line: str) -> None:
         kind, _, rest = line.partition(" ")
-        if kind == "waiting" and self._console is not None:
-            self._console.send(line)
+        if kind == "waiting":
+            self._send(root, kind, rest)
         elif kind == "ready":
-            self._on_kernel_ready(kernel)
+            self._on_kernel_ready(root, kernel)
         elif kind in ("busy", "failed", "left", "report"):
-            self._kernel_said = (kind, rest)
+            root.last_report = (kind, rest)
         elif kind == "serving":
             # From now on it belongs to nobody; it is not a child that anybody waits for.
-            self._sentence = (
+            sentence = (
                 f"the kernel goes on as flytui serve, pid {kernel.pid}. "
                 f"flytui attaches to it again; kill {kernel.pid} ends it."
             )
+            self._sentences.append(sentence)
             self._kill_at.pop(kernel.pid, None)
             kernel.close()
-            self._kernel = None
+            root.kernel = None
 
-    def _on_kernel_ready(self, kernel: KernelChild) -> None:
+    def _send(self, root: _Root, kind: str, rest: str) -> None:
+        """Tell the console about the kernel of that root."""
+        if self._console is not None:
+            self._console.send(f"{kind} {root.place} {rest[:MAX_SENT_CHARS]}")
+
+    def _on_kernel_ready(self, root: _Root, kernel: KernelChild) -> None:
         kernel.ready = True
         if self._console is not None:
-            _connect(self._console, kernel)
+            _connect(self._console, root.place, kernel)
         if self._programs.companion is not None and not self._companion:
             self._companion = fork(self._run_companion)
 
-    def _on_kernel_end(self, status: int) -> None:
-        kind, rest = self._kernel_said
+    def _on_kernel_end(self, root: _Root, status: int) -> None:
+        kind, rest = root.last_report
         if kind == "busy":
             # Another kernel has the root. The console attaches to that one, and asks when it wants another.
-            self._kernel_wanted = False
-            if self._console is not None:
-                self._console.send(f"busy {rest}")
+            root.wanted = False
+            self._send(root, kind, rest)
         elif kind == "failed":
             code, _, text = rest.partition(" ")
-            self._leave(int(code) if code.isdigit() else FAILED, text)
+            self._give_up(root, int(code) if code.isdigit() else FAILED, text)
         elif kind == "left" or -status in ENDING_SIGNALS:
-            self._leave(status if status >= 0 else 128 - status)
+            ended = status if status >= 0 else 128 - status
+            self._give_up(root, ended, "", "a signal ended the kernel")
         else:
-            self._on_kernel_death(status, rest if kind == "report" else "")
+            self._on_kernel_death(root, status, rest if kind == "report" else "")
 
-    def _on_kernel_death(self, status: int, report: str) -> None:
+    def _on_kernel_death(self, root: _Root, status: int, report: str) -> None:
         how = _end_text(status)
-        path = report or self._report("kernel", KERNEL_REPORT, how)
-        if not self._deaths["kernel"].add():
-            self._leave(
-                FAILED,
-                f"flytui: the kernel died {MAX_DEATHS} times within a minute ({how}). How calls that had "
-                f"started ended is not known. The last report: {path or 'could not be written'}",
+        path = report or _report(root, "kernel", KERNEL_REPORT, how)
+        if not root.deaths.add():
+            died = (
+                f"the kernel died {MAX_DEATHS} times within a minute ({how}). How calls that had "
+                f"started ended is not known. The last report: {path or 'could not be written'}"
             )
+            self._give_up(root, FAILED, f"flytui: {died}", died)
+
+    def _give_up(self, root: _Root, status: int, sentence: str, reason: str = "") -> None:
+        """End the command, where it has no other root. Where it has, let the console say why this one has no
+        kernel; it asks when the person wants another."""
+        if len(self._roots) == 1:
+            self._leave(status, sentence)
+            return
+        root.wanted = False
+        self._send(root, "failed", reason or sentence)
 
     # Leaving.
 
-    def _leave(self, status: int, sentence: str = "") -> None:
-        """Ask both processes to end. The first exit status and the first sentence count."""
+    def _leave(self, status: int, sentence: str = "", but: Sequence[_Root] = ()) -> None:
+        """Ask all processes to end, except the kernels `but`. The first exit status and the first sentence
+        count."""
         if self._exit is None:
-            self._exit, self._sentence = status, sentence
+            self._exit = status
+            self._sentences += [sentence] if sentence else []
         now = time.monotonic()
         self._restart_notice = None
         self._end_companion()
         if self._console is not None:
             self._console.ask_to_leave()
             self._kill_at.setdefault(self._console.pid, now + CONSOLE_LEAVES_S)
-        if self._kernel is not None:
-            self._kernel.ask_to_end()
-            self._kill_at.setdefault(self._kernel.pid, now + KERNEL_ENDS_S)
+        for root in self._roots:
+            if root.kernel is not None and root not in but:
+                root.kernel.ask_to_end()
+                self._kill_at.setdefault(root.kernel.pid, now + KERNEL_ENDS_S)
 
     def _run_companion(self) -> int:
         self._become_child()
@@ -423,12 +465,21 @@ class _Supervisor:
             self._companion = -1
 
 
-def _connect(console: ConsoleChild, kernel: KernelChild) -> None:
-    """Make a connection between the two, and hand each its end. Nobody else keeps one."""
+def _report(root: _Root, name: str, file: str, how: str) -> str:
+    """Write a report about a process that could not write its own. Return its path; empty where it cannot be
+    written."""
+    details = "There is no traceback: the process could not write one."
+    text = report_text(f"The {name} of flytui died: {how}", details)
+    return write_report(root.program.state_folder(), file, text)
+
+
+def _connect(console: ConsoleChild, place: int, kernel: KernelChild) -> None:
+    """Make a connection between the console and the kernel of the root at that place, and hand each its end.
+    Nobody else keeps one."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         kernel.hand_over(ours, console.pid)
-        console.send("kernel", theirs)
+        console.send(f"kernel {place}", theirs)
 
 
 def _end_text(status: int) -> str:

@@ -121,19 +121,20 @@ def render_card(
     fold: bool = False,
     unfolded: bool = False,
     canonical: bool = False,
+    root: str = "",
 ) -> tuple[CardLine, ...]:
     """The lines of the whole card for `width` cells, label column included.
 
     `reveal` shows masked fields. `fold` shows only the beginning of long texts below high risk. `unfolded`
     shows all of reach, program and reasons, for a place that has no key to do it. `canonical` shows the input
-    as the JSON that is approved, with its digest.
+    as the JSON that is approved, with its digest. `root`, a safe text, is the first word about who asks.
     """
     room = max(width - LABEL_CELLS, MIN_TEXT_CELLS)
     whole = max(width, MIN_TEXT_CELLS)
     details = _whole_details if unfolded else _details
     return (
         *effect_lines(request, whole),
-        *_who(request, room),
+        *_who(request, room, root),
         *_attention(request, room),
         *_news(request, room),
         *(_json(request, whole - 1, reveal) if canonical else _fields(request, whole - 1, reveal, fold)),
@@ -211,8 +212,10 @@ def _line(label: str, text: str, style: CardStyle, room: int, *, pinned: bool = 
     yield CardLine(label=label, text=cut_line(text, room), style=style, pinned=pinned)
 
 
-def _who(request: ApprovalRequest, room: int) -> Iterator[CardLine]:
-    yield from _line("asked by", caller_line(request.caller), CardStyle.TITLE, room, pinned=True)
+def _who(request: ApprovalRequest, room: int, root: str) -> Iterator[CardLine]:
+    who = caller_line(request.caller)
+    text = f"{root} · {who}" if root else who
+    yield from _line("asked by", text, CardStyle.TITLE, room, pinned=True)
 
 
 def _attention(request: ApprovalRequest, room: int) -> Iterator[CardLine]:

@@ -29,6 +29,11 @@ class Tone(StrEnum):
     ALARM = "alarm"
     KEY = "key"
     HEAD = "head"
+    FIRST_ROOT = "first-root"
+    """The name of a root, where a console shows several; the others have a tone of their own."""
+    SECOND_ROOT = "second-root"
+    THIRD_ROOT = "third-root"
+    FOURTH_ROOT = "fourth-root"
     QUOTE = "quote"
     """Text exactly as a caller sent it."""
 

@@ -60,7 +60,7 @@ async def test_every_request_is_decided_or_turned_away_and_only_ticked_ones_run(
                 await until(pilot, lambda: screen._was_shown(screen._cursor))
                 clock.advance(1)
                 await press(pilot, "space")
-                wanted.append(screen._asks[at].request.subject.input["n"])
+                wanted.append(screen._asks[at].ask.request.subject.input["n"])
             assert len(screen._ticked) == 3
             await press(pilot, "A")
             await read_through(pilot, screen._card)

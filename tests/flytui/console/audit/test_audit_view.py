@@ -247,13 +247,13 @@ def test_how_takes_no_value_of_another_kind() -> None:
 
 async def test_who_waits_is_counted_on_every_screen(site: Site) -> None:
     async with audit(site, 0) as (app, pilot):
-        app.state.last_key = app.state.clock()
+        app.state.shared.last_key = app.state.clock()
         app.state.client.ask_for(request_of())  # type: ignore[attr-defined]  # the test's own world
         for key in "12345":
             await press(pilot, key)
             await until(pilot, lambda: "2 Approvals ●1" in drawn(app, "#header"))
             assert "1 waiting" in drawn(app, "#header")
-    assert notice_text(app.state).startswith("flytui: 1 waiting, high: ")
+    assert notice_text(app.shared).startswith("flytui: 1 waiting, high: ")
 
 
 async def test_what_is_too_much_is_left_out_and_counted(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_a_notice_says_what_the_first_request_would_do() -> None:
     place = world()
     place.ask_for(request_of(tool="secret.tool", risk=Risk.CRITICAL, letter="cgij", effect="run \x07\u202ex"))
     desk = ConsoleState(connection=OpenConnection(place, place), title="/srv/shop", asks=place.asks_value)
-    assert notice_sequence(desk) == (
+    assert notice_sequence(desk.shared) == (
         "\x1b]9;flytui: 1 waiting, critical: run ⟦U+0007⟧⟦U+202E⟧x\x07"
         "\x1b]777;notify;flytui;1 waiting, critical: run ⟦U+0007⟧⟦U+202E⟧x\x07"
     )

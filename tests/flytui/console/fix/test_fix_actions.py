@@ -105,7 +105,7 @@ async def test_a_command_is_shown_exactly_and_run_once_armed() -> None:
         await until(pilot, lambda: place.probed)
         assert ran == [(INSTALL.argv, True)]
         assert isinstance(app.screen, MainScreen)
-        assert "exit status 3" in app.state.notice
+        assert "exit status 3" in app.state.shared.notice
         assert place.probed == ["one.local"]
 
 
@@ -115,7 +115,7 @@ async def test_hands_on_the_machine_keep_it_off() -> None:
         ran = bench_of(app)
         await shown(app, pilot)
         clock.advance(2)
-        app._on_hands(True)
+        app._on_hands(app.state, True)
         await press(pilot, "a")
         assert isinstance(app.screen, ConfirmActionScreen)
         await press(pilot, "escape")
@@ -239,14 +239,14 @@ async def test_where_nothing_is_known_the_key_says_so() -> None:
     async with console(with_fix(None), HandClock()) as (app, pilot):
         await press(pilot, "F")
         assert isinstance(app.screen, MainScreen)
-        assert app.state.notice
+        assert app.state.shared.notice
 
 
 async def test_switching_off_wants_a_reason_and_on_none() -> None:
     place = with_fix(None)
     async with console(place, HandClock()) as (app, pilot):
         await press(pilot, "E")
-        assert "already" in app.state.notice
+        assert "already" in app.state.shared.notice
         await press(pilot, "X")
         assert isinstance(app.screen, TextPromptScreen)
         await press(pilot, "enter")

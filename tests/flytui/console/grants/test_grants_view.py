@@ -97,7 +97,7 @@ async def test_nothing_standing_teaches_how_it_comes_about() -> None:
     async with console(world(), HandClock()) as (app, pilot):
         await press(pilot, "4", "enter", "d", "z")
         assert "u writes" in " ".join(drawn(app, "#grants-empty").split())
-        assert app.state.notice == "nothing was revoked here"
+        assert app.state.shared.notice == "nothing was revoked here"
 
 
 async def test_a_lease_that_is_over_leaves_the_list_by_itself() -> None:
@@ -143,9 +143,9 @@ async def test_what_lets_more_through_needs_the_key_again(what: str) -> None:
 async def test_a_refusal_is_told_and_brings_nothing_to_undo() -> None:
     async with console(full(refuse="look again"), HandClock()) as (app, pilot):
         await press(pilot, "4", "down", "d")
-        await until(pilot, lambda: "look again" in app.state.notice)
+        await until(pilot, lambda: "look again" in app.state.shared.notice)
         await press(pilot, "z")
-        assert app.state.notice == "nothing was revoked here"
+        assert app.state.shared.notice == "nothing was revoked here"
 
 
 async def test_the_cursor_stays_on_its_row_when_others_come_and_go() -> None:

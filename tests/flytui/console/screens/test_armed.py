@@ -327,7 +327,7 @@ async def test_one_answer_is_sent_at_a_time_and_nothing_opens_over_it(cls: type[
         screen = await opened(cls, app, pilot, clock)
         stack = list(app.screen_stack)
         assert decision_open(stack)
-        assert kernel_values_open(stack)
+        assert kernel_values_open(stack, app.state)
         clock.advance(5)
         place.ask_for(request_of("late"))
         await until(pilot, lambda: any(ask.request.id == "late" for ask in app.state.waiting))

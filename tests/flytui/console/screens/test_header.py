@@ -18,7 +18,7 @@ from flytui.console.kernel_connection import (
     OpeningConnection,
 )
 from flytui.console.screens.header import SCREENS, alert_lines, header_lines
-from flytui.console.state import ConsoleState
+from flytui.console.state import ConsoleState, SharedState
 from flytui.console.terminal_guard import KeyRisk
 from flytui.text.lines import Tone, text_of
 from kits.fake_kernel import world
@@ -55,7 +55,7 @@ def test_the_screens_keep_their_whole_names_down_to_80_columns(width: int, waiti
     desk = ConsoleState(
         connection=OpenConnection(world(), world()),
         title="/srv/" + "long/" * 30 + "shop",
-        key_risk=KeyRisk(root=True, tiocsti=True),
+        shared=SharedState(key_risk=KeyRisk(root=True, tiocsti=True)),
     )
     many = "enforced for 10 of 12, degraded for 2 of 12"
     desk.status = msgspec.structs.replace(anyio.run(world().status), sandbox=many, anchor_problem="lost")
@@ -115,14 +115,14 @@ def test_the_title_says_how_many_wait(waiting: int, risk: Risk, said: str) -> No
     desk = ConsoleState(connection=OpenConnection(world(), world()), title="/srv/shop")
     requests = (request_of(f"r{at}", risk=risk) for at in range(waiting))
     desk.asks = tuple(Ask(request=request, state=RequestState.WAITING) for request in requests)
-    assert title_sequence(desk) == f"\x1b]2;{said}\x07"
+    assert title_sequence(desk.shared) == f"\x1b]2;{said}\x07"
 
 
 def test_a_root_cannot_write_the_title() -> None:
     desk = ConsoleState(
         connection=OpenConnection(world(), world()), title="/srv/sh\x07op\x1b]0;owned\x9c\u202e" + "x" * 500
     )
-    sequence = title_sequence(desk)
+    sequence = title_sequence(desk.shared)
     assert sequence.removeprefix("\x1b]2;").removesuffix("\x07").isprintable()
     assert len(sequence) < 100
 

@@ -228,11 +228,11 @@ def test_quitting_asks_for_agents_leases_and_requests_and_says_what_it_does(
     state.leases = tuple(lease("file.hash") for _ in range(leases))
     if waits:
         state.asks = (Ask(request=request_of(), state=RequestState.WAITING),)
-    asked = quit_question(state)
+    asked = quit_question([state])
     assert words in "\n".join(asked)
     assert bool(asked) is bool(words)
     state.leases = (lease("file.hash", seconds=-1),)
-    assert quit_question(state) == asked or leases
+    assert quit_question([state]) == asked or leases
 
 
 async def test_q_goes_back_on_a_page_and_asks_on_the_main_screen() -> None:

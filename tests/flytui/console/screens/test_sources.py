@@ -88,7 +88,7 @@ async def test_a_server_is_written_by_an_armed_key_after_all_of_it_was_seen() ->
     async with console(place, clock) as (app, pilot):
         await opened(app, pilot)
         await press(pilot, "m")
-        assert "can be imported" in app.state.notice
+        assert "can be imported" in app.state.shared.notice
         await press(pilot, "down", "m")
         screen = app.screen
         assert isinstance(screen, ConfirmActionScreen)
@@ -104,7 +104,7 @@ async def test_a_server_is_written_by_an_armed_key_after_all_of_it_was_seen() ->
         await until(pilot, lambda: place.imported)
         assert place.imported == [(".mcp.json", "notes", "d1")]
         await until(pilot, lambda: isinstance(app.screen, SourcesScreen))
-        assert "notes" in app.state.notice
+        assert "notes" in app.state.shared.notice
 
 
 async def test_a_refusal_stays_on_screen_and_escape_writes_nothing() -> None:

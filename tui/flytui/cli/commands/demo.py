@@ -66,7 +66,7 @@ def _play(root: DemoRoot) -> tuple[int, list[DemoCall]]:
         return run_calls(root, record)
 
     place = ConsolePlace(root=str(root.places.app_root), environ=root.environ, title=TITLE)
-    code = open_at(place, companion)
+    code = open_at([place], companion)
     lines = record.read_bytes().splitlines() if record.exists() else []
     return code, [msgspec.json.decode(line, type=DemoCall) for line in lines]
 

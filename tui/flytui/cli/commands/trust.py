@@ -42,7 +42,7 @@ def trust(
 
     if sum((print_digest, digest is not None, revoke)) > 1:
         raise click.UsageError("--print-digest, --digest and --revoke cannot be combined")
-    invocation = invocation.narrowed(folder, None, False, False)
+    invocation = invocation.narrowed((folder,) if folder is not None else (), None, False, False)
     places = invocation.places()
     try:
         if revoke:

@@ -241,7 +241,7 @@ class ActivityView(FilterLineView):
             self._show_notice(f"{call.tool} {'cancelled' if ended else 'had ended already'}")
 
     def _show_notice(self, notice: str) -> None:
-        self._state.notice = notice
+        self._state.shared.notice = notice
         self.post_message(LineBar.Stale())
 
     @on(VirtualList.Chosen)

@@ -40,7 +40,7 @@ from flytui.console.fix.terminal_programs import ViewFile
 from flytui.console.screens.base import PageScreen, more_keys, run_latest
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.header import alert_lines, header_lines
-from flytui.console.state import ConsoleState, Topic
+from flytui.console.state import ConsoleState, QueuedRequest, Topic
 from flytui.console.terminal_graphics import GraphicsProtocol
 from flytui.console.widgets.lines import LineBar
 from flytui.console.widgets.virtual_list import VirtualList
@@ -229,7 +229,7 @@ class CallScreen(PageScreen):
         call = self._call
         ask = next((ask for ask in self._state.asks if ask.request.call_id == call.call_id), None)
         if ask is not None:
-            self.post_message(ApprovalsView.OpenCard(ask))
+            self.post_message(ApprovalsView.OpenCard(QueuedRequest(self._state, ask)))
         elif call.decision is not None:
             self.action_log()
         else:
@@ -272,7 +272,7 @@ class CallScreen(PageScreen):
         self.app.push_screen(PageScreen(self._state, "Files", lines, copy=lambda: paths))
 
     def _say(self, notice: str) -> None:
-        self._state.notice = notice
+        self._state.shared.notice = notice
         self.changed(frozenset())
 
     async def action_file(self) -> None:
@@ -384,8 +384,8 @@ class CallScreen(PageScreen):
         picture = self._pictures[index]
         if picture is None:
             return [*rows, line(span(f" {_NO_PICTURE}", Tone.WARN))]
-        colours = self._state.coloured_pictures
-        if not colours and self._state.graphics is GraphicsProtocol.BLOCKS:
+        colours = self._state.shared.coloured_pictures
+        if not colours and self._state.shared.graphics is GraphicsProtocol.BLOCKS:
             rows += wrap(
                 line(span(" too few colours here: characters show how light it is", Tone.DIM)), width, 1
             )

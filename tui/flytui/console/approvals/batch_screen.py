@@ -2,7 +2,7 @@
 
 Nothing is ticked when it opens, and a row can be ticked only after all of it that has to be read was on
 screen. A summary with the number and the highest risk follows, which is armed like a card. It grants no
-standing permission: one answer is sent for each request, by id and digest.
+standing permission: one answer is sent for each request, by id and digest, to the kernel of its root.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from flytui.console.approvals.card_lines import card_line
 from flytui.console.screens.armed import key_lines_with_state
 from flytui.console.screens.armed_table import ArmedTable, TableEntry
 from flytui.console.screens.arming import APPROVE_KEY, ArmingState, KeyEffect
+from flytui.console.screens.header import root_spans
 from flytui.console.screens.text_prompt import TextPromptScreen
-from flytui.console.state import ConsoleState, Topic
+from flytui.console.state import ConsoleState, QueuedRequest, Topic
 from flytui.text.caller import caller_name
 from flytui.text.card import CardLine, CardStyle, effect_text, render_card
 from flytui.text.labels import RISK_LABELS, label_span, plural, risk_title
@@ -32,6 +33,7 @@ from flytui.text.lines import (
     padded,
     span,
     truncated,
+    width_of,
     wrap,
     wrapped,
 )
@@ -52,12 +54,14 @@ class BatchScreen(ArmedTable[None]):
     """The requests that wait. One that changes or ends meanwhile is no longer ticked, and one that arrives is
     added at the end."""
 
+    of_all_roots = True
+
     def __init__(self, state: ConsoleState) -> None:
         super().__init__(state, "Approvals", _ARMING)
-        self._asks = state.waiting
+        self._asks = state.shared.waiting
         self._ticked: frozenset[str] = frozenset()
         """The keys of the entries that are ticked."""
-        self._summary: tuple[Ask, ...] = ()
+        self._summary: tuple[QueuedRequest, ...] = ()
         """What the summary would approve; empty while the table is shown."""
         self._outcome: tuple[str, ...] = ()
         self._notice = ""
@@ -71,7 +75,7 @@ class BatchScreen(ArmedTable[None]):
 
     def _follow_queue(self) -> None:
         keys = [entry_key(ask) for ask in self._asks]
-        self._asks = self._state.waiting
+        self._asks = self._state.shared.waiting
         now = [entry_key(ask) for ask in self._asks]
         if now == keys:
             return
@@ -133,7 +137,7 @@ class BatchScreen(ArmedTable[None]):
             return
         if self._cursor in self._ticked:
             self._ticked -= {self._cursor}
-        elif why := exclusion_reason(ask.request):
+        elif why := exclusion_reason(ask.ask.request):
             self._notice = why
         elif not shown:
             self._notice = _CHANGED
@@ -143,31 +147,35 @@ class BatchScreen(ArmedTable[None]):
             self._notice = "not ticked: not all of it was on screen yet · PgDn reads on"
         self._rebuild_table()
 
-    def _ask_at_cursor(self) -> Ask | None:
+    def _ask_at_cursor(self) -> QueuedRequest | None:
         return next((ask for ask in self._asks if entry_key(ask) == self._cursor), None)
 
     def _open_summary(self) -> None:
         ticked = tuple(ask for ask in self._asks if entry_key(ask) in self._ticked)
-        self._notice = self._state.no_decision_reason or ("" if ticked else "nothing is ticked: space ticks")
+        self._notice = _obstacle(ticked) or ("" if ticked else "nothing is ticked: space ticks")
         if not self._notice:
             self._summary = ticked
+            self._use_root(ticked[0].root)
             self._show_question(_ARMING)
 
     def _open_denial(self, *, shown: bool) -> None:
         """Ask for the reason, and then deny every request of the caller under the cursor that waits now.
         `shown` is as for `_toggle`: where the table has just changed, the cursor may be on another caller."""
-        ask = self._ask_at_cursor()
-        self._notice = self._state.no_decision_reason or ("" if shown else _CHANGED)
-        if ask is None or self._notice:
+        queued = self._ask_at_cursor()
+        self._notice = _obstacle((queued,) if queued is not None else ()) or ("" if shown else _CHANGED)
+        if queued is None or self._notice:
             return
-        caller = ask.request.caller
-        asks = tuple(one for one in self._asks if one.request.caller.key == caller.key)
-        title = f"Deny {plural(len(asks), 'request')} of {caller_name(caller)}"
+        caller, root = queued.ask.request.caller, queued.root
+        # A caller of the same key at another root is another one for the person who looks at this row.
+        asks = tuple(
+            one for one in self._asks if one.root is root and one.ask.request.caller.key == caller.key
+        )
+        title = f"Deny {plural(len(asks), 'request')} of {_who(queued)}"
         note = "Each of them, whatever its risk. The caller gets what you write."
         prompt = TextPromptScreen(title, note, "deny all and send", "back to the table")
         self.app.push_screen(prompt, self._denial_callback(asks))
 
-    def _denial_callback(self, asks: tuple[Ask, ...]) -> Callable[[str | None], None]:
+    def _denial_callback(self, asks: tuple[QueuedRequest, ...]) -> Callable[[str | None], None]:
         def reasoned(reason: str | None) -> None:
             if reason is not None and not self._sending:
                 self._start_sending(self._send(asks, Answer(choice=Choice.DENY, reason=reason), "denied"))
@@ -179,20 +187,20 @@ class BatchScreen(ArmedTable[None]):
             return None
         return self._send(self._summary, Answer(choice=Choice.APPROVE_ONCE), "approved once")
 
-    async def _send(self, asks: Sequence[Ask], answer: Answer, done_words: str) -> None:
+    async def _send(self, asks: Sequence[QueuedRequest], answer: Answer, done_words: str) -> None:
         """Send the answer for each of the requests. A refusal by the kernel does not end the others."""
         refused: list[str] = []
-        obstacle = "" if answer.choice == Choice.DENY else await self._state.approval_obstacle()
-        for ask in () if obstacle else asks:
+        obstacle = "" if answer.choice == Choice.DENY else await self._state.shared.approval_obstacle()
+        for queued in () if obstacle else asks:
             # The digest is the one on screen: where the request changed since, the kernel refuses the answer.
-            request = ask.request
+            tool = queued.ask.request.tool
             try:
-                outcome = await self._state.approver.decide(request.id, request.subject_digest, answer)
+                outcome = await queued.decide(answer)
             except FlyError as error:
-                refused.append(f"{request.tool} did not count: {error}")
+                refused.append(f"{tool} did not count: {error}")
             else:
                 if not outcome.accepted:
-                    refused.append(f"{request.tool} did not count: {outcome.why_not or 'refused'}")
+                    refused.append(f"{tool} did not count: {outcome.why_not or 'refused'}")
         done = plural(len(asks) - len(refused), "request")
         self._outcome = ("nothing approved", obstacle) if obstacle else (f"{done} {done_words}", *refused)
         self._summary, self._ticked = (), frozenset()
@@ -206,7 +214,7 @@ class BatchScreen(ArmedTable[None]):
             risk = highest_risk(self._summary)
             row = line(span(words, Tone.STRONG), span(" · highest risk "), risk_title(risk))
             return wrap(row, width, 1)
-        own = sum(bool(exclusion_reason(ask.request)) for ask in self._asks)
+        own = sum(bool(exclusion_reason(queued.ask.request)) for queued in self._asks)
         row = line(
             span(f" {plural(len(self._asks), 'request waits', 'requests wait')}", Tone.STRONG),
             span(f" · {len(self._ticked)} ticked", Tone.ACCENT if self._ticked else Tone.DIM),
@@ -228,13 +236,13 @@ class BatchScreen(ArmedTable[None]):
     def _entries(self, width: int) -> Sequence[TableEntry]:
         return [self._entry(ask, width) for ask in self._asks]
 
-    def _entry(self, ask: Ask, width: int) -> TableEntry:
-        key = entry_key(ask)
-        row = batch_row(ask, ticked=key in self._ticked, width=width)
+    def _entry(self, queued: QueuedRequest, width: int) -> TableEntry:
+        key = entry_key(queued)
+        row = batch_row(queued, ticked=key in self._ticked, width=width)
         if key != self._cursor:
             return TableEntry(key, [row])
-        title = _entry_title(ask, width)
-        cards = _entry_cards(ask, width)
+        title = _entry_title(queued, width)
+        cards = _entry_cards(queued.ask, width)
         lines = [row, *title, *(_card_line(card) for card in cards), ()]
         first = 1 + len(title)
         required = {
@@ -264,19 +272,30 @@ class BatchScreen(ArmedTable[None]):
         if self._ticked:
             pairs.append((APPROVE_TICKED, f"approve the {len(self._ticked)} ticked…"))
         if ask is not None:
-            pairs.append((DENY_CALLER, f"deny all of {caller_name(ask.request.caller)}…"))
+            pairs.append((DENY_CALLER, f"deny all of {_who(ask)}…"))
         return [*wrapped(rows, width, 3), *wrap(keys_line([*pairs, ("Esc", "back")]), width)]
 
 
-def entry_key(ask: Ask) -> str:
+def entry_key(queued: QueuedRequest) -> str:
     """What identifies a request and what it asks for. One that changes gets another key, so that its tick is
     lost."""
-    return f"{ask.request.id} {ask.request.subject_digest} {ask.request.risk}"
+    return f"{queued.key} {queued.ask.request.subject_digest} {queued.ask.request.risk}"
 
 
-def highest_risk(asks: Sequence[Ask]) -> Risk:
+def _who(queued: QueuedRequest) -> str:
+    """The caller of a request, after the root where the console has several."""
+    name = caller_name(queued.ask.request.caller)
+    return f"{queued.root.name} · {name}" if queued.root.name else name
+
+
+def _obstacle(asks: Sequence[QueuedRequest]) -> str:
+    """Why this console cannot decide about one of the requests; `""` where it can about each."""
+    return next((why for queued in asks if (why := queued.root.no_decision_reason)), "")
+
+
+def highest_risk(asks: Sequence[QueuedRequest]) -> Risk:
     """The highest risk among the requests, of which there is at least one."""
-    risks = {ask.request.risk for ask in asks}
+    risks = {queued.ask.request.risk for queued in asks}
     return next(risk for risk in reversed(Risk) if risk in risks)
 
 
@@ -289,29 +308,33 @@ def exclusion_reason(request: ApprovalRequest) -> str:
     return "it has masked fields, which its own card reveals" if request.masked else ""
 
 
-def batch_row(ask: Ask, *, ticked: bool, width: int) -> StyledLine:
-    """The row of a request: tick, risk, effect, caller."""
-    request = ask.request
-    who = max(14, min(28, width // 4))
+def batch_row(queued: QueuedRequest, *, ticked: bool, width: int) -> StyledLine:
+    """The row of a request: tick, risk, effect, root and caller."""
+    ask, request, root = queued.ask, queued.ask.request, root_spans(queued.root)
+    who = max(14, min(28, width // 4)) + min(width_of(root), width // 6)
     mark = span("[x]", Tone.STRONG) if ticked else span(" – " if exclusion_reason(request) else "[ ]")
     times = span(f"×{ask.count} ", Tone.WARN) if ask.count > 1 else StyledText("")
     effect = padded(
         (times, span(effect_text(request), Tone.STRONG if ticked else Tone.PLAIN)), width - who - 10
     )
     risk = padded((label_span(RISK_LABELS[request.risk]),), 4)
-    caller = truncated((span(caller_name(request.caller), Tone.DIM),), who)
+    caller = truncated((*root, span(caller_name(request.caller), Tone.DIM)), who)
     return (mark, StyledText(" "), *risk, StyledText(" "), *effect, StyledText(" "), *caller)
 
 
-def summary_lines(place: int, ask: Ask, width: int) -> list[StyledLine]:
-    """The lines of one request in the summary: its risk and whole effect, its tool and caller, and the
+def summary_lines(place: int, queued: QueuedRequest, width: int) -> list[StyledLine]:
+    """The lines of one request in the summary: its risk and whole effect, its root, tool and caller, and the
     beginning of its input, all of which was on screen when it was ticked."""
-    request = ask.request
+    ask, request = queued.ask, queued.ask.request
     first = line(span(f" {place:>2}  "), *padded((label_span(RISK_LABELS[request.risk]),), 5))
     effect = StyledText(effect_text(request), Tone.STRONG)
     indent = StyledText(" " * _SUMMARY_INDENT)
     times = f" · {ask.count} identical calls" if ask.count > 1 else ""
-    who = line(indent, span(f"{request.tool} · {caller_name(request.caller)}{times}", Tone.DIM))
+    who = line(
+        indent,
+        *root_spans(queued.root),
+        span(f"{request.tool} · {caller_name(request.caller)}{times}", Tone.DIM),
+    )
     given = StyledText(strict_text(request.input_json[:width]), Tone.QUOTE)
     cut = StyledText("…" if len(request.input_json) > width else "")
     return [
@@ -321,12 +344,13 @@ def summary_lines(place: int, ask: Ask, width: int) -> list[StyledLine]:
     ]
 
 
-def _entry_title(ask: Ask, width: int) -> list[StyledLine]:
-    """The lines that name one request's tool and caller."""
-    request = ask.request
+def _entry_title(queued: QueuedRequest, width: int) -> list[StyledLine]:
+    """The lines that name one request's root, tool and caller."""
+    ask, request = queued.ask, queued.ask.request
     indent = " " * _INDENT
     title = line(
         StyledText(indent),
+        *root_spans(queued.root),
         StyledText(strict_text(request.tool), Tone.STRONG),
         span(f"  {caller_name(request.caller)}"),
     )

@@ -110,26 +110,34 @@ class CardFrame:
     keys: KeyBindings = field(default_factory=KeyBindings)
     offer: AllowanceOffer | None = None
     """The allowance that stands first among the keys; None where there is none."""
+    root: StyledText | None = None
+    """The short name of the request's root; None where the console has no other root."""
 
 
 def title_lines(frame: CardFrame, width: int) -> list[StyledLine]:
     """What does not scroll: a line of risk, tool, place in the queue and times, what the call does, who asks,
     what is unusual, and who else waits for the answer."""
-    pinned = (card for card in render_card(frame.ask.request, width - 2) if card.pinned)
+    root = frame.root
+    drawn = render_card(frame.ask.request, width - 2, root=root.text if root is not None else "")
     return [
         *_title_line(frame, width),
-        *map(card_line, pinned),
+        *(card_line(card, root) for card in drawn if card.pinned),
         *(row for fact in _fact_lines(frame.ask) for row in wrap(fact, width, 1)),
         *([line(span("─" * width, Tone.DIM))] if frame.height >= RULED_FROM else []),
     ]
 
 
-def card_line(card: CardLine) -> StyledLine:
-    """A line of the card. The input has a bar before it, so that no line of it passes for one of flytui's."""
+def card_line(card: CardLine, root: StyledText | None = None) -> StyledLine:
+    """A line of the card. The input has a bar before it, so that no line of it passes for one of flytui's.
+    The line about who asks begins with the `root`, in its own tone."""
     bar = StyledText(INPUT_BAR if card.of_input else " ", Tone.DIM)
     tone = Tone.PLAIN if card.of_input else _LABEL_TONES.get(card.style, Tone.DIM)
     cells = padded((StyledText(card.label, tone),), card.cells) if card.cells else ()
-    return (bar, *cells, StyledText(card.text, TONES[card.style]))
+    tone = TONES[card.style]
+    if root is None or card.style is not CardStyle.TITLE:
+        return (bar, *cells, StyledText(card.text, tone))
+    size = len(root.text)
+    return (bar, *cells, StyledText(card.text[:size], root.tone), StyledText(card.text[size:], tone))
 
 
 def _fact_lines(ask: Ask) -> list[StyledLine]:

@@ -11,8 +11,9 @@ from flycore.model.question import Question
 from flysafe.text import strict_text
 from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.arming import ArmingState
+from flytui.console.screens.header import root_spans
 from flytui.console.screens.text_prompt import TextPromptScreen
-from flytui.console.state import ConsoleState, Topic
+from flytui.console.state import QueuedQuestion, Topic
 from flytui.text.labels import age
 from flytui.text.lines import StyledLine, StyledText, Tone, keys_line, line, span, wrap, wrapped
 
@@ -43,12 +44,16 @@ def option_keys(question: Question) -> dict[str, str]:
 class QuestionScreen(ArmedScreen[None]):
     """One question, then the next that waits. Escape, and every accident, leaves it waiting."""
 
-    def __init__(self, state: ConsoleState, question: Question) -> None:
-        super().__init__(state, "Question", _ARMING)
-        self._question = question
+    def __init__(self, queued: QueuedQuestion) -> None:
+        super().__init__(queued.root, "Question", _ARMING)
+        self._queued = queued
         self._reply = ""
         self._outcome = ""
         self._ended = False
+
+    @property
+    def _question(self) -> Question:
+        return self._queued.question
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Follow the questions that wait. One whose text changed has to be read and is armed from the
@@ -58,7 +63,7 @@ class QuestionScreen(ArmedScreen[None]):
             if now is None:
                 self._outcome, self._ended = self._outcome or "it no longer waits", True
             elif now != self._question:
-                self._show(now)
+                self._show(QueuedQuestion(self._state, now))
         self._redraw()
 
     def _handle_key(self, key: str, now: float) -> None:
@@ -74,7 +79,7 @@ class QuestionScreen(ArmedScreen[None]):
         elif key == REPLY_KEY and self._question.free_text and not self._ended:
             self.app.push_screen(_reply_prompt(), self._set_reply)
         elif option is not None and armed and not self._ended:
-            self._start_sending(self._send(self._question, option, self._reply))
+            self._start_sending(self._send(self._queued, option, self._reply))
         else:
             self._scroll(key)
 
@@ -82,39 +87,42 @@ class QuestionScreen(ArmedScreen[None]):
         self._reply = self._reply if words is None else words
         self._redraw()
 
-    async def _send(self, question: Question, option: str, words: str) -> None:
+    async def _send(self, queued: QueuedQuestion, option: str, words: str) -> None:
         """Send an answer to the question that was on screen when the key was pressed."""
         try:
-            if obstacle := await self._state.approval_obstacle():
+            if obstacle := await queued.root.shared.approval_obstacle():
                 self._outcome = f"the answer did not count: {obstacle}"
                 return
-            outcome = await self._state.approver.answer(question.id, option, words)
+            outcome = await queued.answer(option, words)
         except FlyError as error:
             self._outcome = f"the answer did not count: {error}"
         else:
             if outcome.accepted:
-                self._state.notice = f"answered: {option} · {question.title}"
-                self._next(question)
+                self._state.shared.notice = f"answered: {option} · {queued.question.title}"
+                self._next(queued)
             else:
                 self._outcome = f"the answer did not count: {outcome.why_not or 'refused'}"
 
-    def _next(self, answered: Question) -> None:
-        others = [item for item in self._state.questions if item.id != answered.id]
-        loops = [item for item in others if item.kind not in (QuestionKind.TRUST, QuestionKind.DRIFT)]
-        same = [item for item in others if item.kind is answered.kind]
+    def _next(self, answered: QueuedQuestion) -> None:
+        others = [item for item in self._state.shared.questions if item.key != answered.key]
+        loops = [
+            item for item in others if item.question.kind not in (QuestionKind.TRUST, QuestionKind.DRIFT)
+        ]
+        same = [item for item in others if item.question.kind is answered.question.kind]
         if following := (loops or same):
             self._show(following[0])
         else:
             self.dismiss()
 
     def _step(self, step: int) -> None:
-        waiting = self._state.questions
-        place = next((at for at, item in enumerate(waiting) if item.id == self._question.id), -step)
-        if waiting and waiting[(place + step) % len(waiting)].id != self._question.id:
+        waiting = self._state.shared.questions
+        place = next((at for at, item in enumerate(waiting) if item.key == self._queued.key), -step)
+        if waiting and waiting[(place + step) % len(waiting)].key != self._queued.key:
             self._show(waiting[(place + step) % len(waiting)])
 
-    def _show(self, question: Question) -> None:
-        self._question, self._reply, self._outcome, self._ended = question, "", "", False
+    def _show(self, queued: QueuedQuestion) -> None:
+        self._queued, self._reply, self._outcome, self._ended = queued, "", "", False
+        self._use_root(queued.root)
         self._show_question(_ARMING)
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
@@ -122,7 +130,9 @@ class QuestionScreen(ArmedScreen[None]):
         since = age(self._state.now() - self._question.asked_at) if self._question.asked_at else ""
         waits = span(f"  for {since}" if since else "", Tone.DIM)
         title = StyledText(strict_text(self._question.title), Tone.STRONG)
-        return wrap(line(span(f" {word} ", tone), StyledText(" "), title, waits), width, 1)
+        return wrap(
+            line(span(f" {word} ", tone), StyledText(" "), *root_spans(self._state), title, waits), width, 1
+        )
 
     def _body_lines(self, width: int) -> Sequence[StyledLine]:
         rows: list[StyledLine] = []
@@ -144,7 +154,7 @@ class QuestionScreen(ArmedScreen[None]):
             )
         rows += [] if self._ended else [keys_line([pair]) for pair in self._options()]
         further = [(REPLY_KEY, "write words to the caller")] if self._question.free_text else []
-        more = [("n p", "next, previous")] if len(self._state.questions) > 1 else []
+        more = [("n p", "next, previous")] if len(self._state.shared.questions) > 1 else []
         rows.append(keys_line([*([] if self._ended else further), *more, ("Esc", "leave it waiting")]))
         return wrapped(rows, width, 1)
 

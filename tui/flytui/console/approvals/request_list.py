@@ -20,15 +20,28 @@ from flytui.console.approvals.card_lines import CardView, body_of, card_line, ou
 from flytui.console.approvals.question_screen import KIND_LABELS
 from flytui.console.catalog.catalog_rows import Heading
 from flytui.console.screens.base import PageScreen
-from flytui.console.state import ConsoleState, Topic
+from flytui.console.screens.header import root_spans
+from flytui.console.state import ConsoleState, QueuedQuestion, QueuedRequest, Topic
 from flytui.console.widgets.lines import LineBar, LineView
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.alike import alike_ask_key, ask_time, fold_alike, toggled_fold
 from flytui.text.caller import caller_name
 from flytui.text.card import effect_text, render_card
 from flytui.text.labels import RISK_LABELS, age, duration, label_span, plural
-from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, truncated, wrapped
+from flytui.text.lines import (
+    StyledLine,
+    StyledText,
+    Tone,
+    line,
+    padded,
+    span,
+    truncated,
+    width_of,
+    wrapped,
+)
 
+MIN_EFFECT_CELLS = 12
+"""The cells that what a call does has at least, beside the root and the caller."""
 TRY_TOOL = "mock.echo"
 TRY_CALL = f"flytui call {TRY_TOOL} message=hello"
 _STATE_LABELS: dict[RequestState, tuple[str, Tone]] = {
@@ -52,22 +65,27 @@ _TRY_TEXT = ("", "Or let one come here, from another terminal in this folder:", 
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """A request in the list, or several alike ones."""
+    """A request in the list, or several alike ones of one root."""
 
-    ask: Ask
+    queued: QueuedRequest
     now: float
     group: tuple[str, ...] = ()
-    """The ids of all requests that are alike; of more than one, the row may stand for all or for one."""
+    """The keys of all requests that are alike; of more than one, the row may stand for all or for one."""
     count: int = 1
     """The number of calls that the row stands for."""
 
     @property
+    def ask(self) -> Ask:
+        """The request, or the one that stands for the others."""
+        return self.queued.ask
+
+    @property
     def key(self) -> str:
-        """The request's id."""
-        return self.ask.request.id
+        """What identifies the request among those of all roots."""
+        return self.queued.key
 
     def draw(self, width: int) -> StyledLine:
-        """The row: state, risk, tool, time, number, effect, caller. A narrow row has no time."""
+        """The row: state, risk, tool, time, number, effect, root and caller. A narrow row has no time."""
         request = self.ask.request
         # A narrow row keeps its room for the effect.
         narrow = width < 90
@@ -81,8 +99,14 @@ class RequestRow:
         for cell, size in cells:
             row = (*row, *padded((cell,), size), StyledText(" "))
         times = span(f"×{self.count} ", Tone.WARN) if self.count > 1 else StyledText("")
-        who = StyledText(f"  {caller_name(request.caller)}", Tone.DIM)
-        return truncated((*row, times, StyledText(effect_text(request)), who), width)
+        effect, root = StyledText(effect_text(request)), root_spans(self.queued.root)
+        caller = caller_name(request.caller)
+        if not root:
+            return truncated((*row, times, effect, StyledText(f"  {caller}", Tone.DIM)), width)
+        # The effect gives way to the root and the caller, which tell whose it is.
+        who = (StyledText("  "), *root, StyledText(caller, Tone.DIM))
+        room = max(MIN_EFFECT_CELLS, width - width_of(row) - width_of(who))
+        return truncated((*row, *truncated((times, effect), room), *who), width)
 
     def _when(self) -> str:
         if self.ask.state is RequestState.WAITING:
@@ -94,20 +118,25 @@ class RequestRow:
 class QuestionRow:
     """A question in the list."""
 
-    question: Question
+    queued: QueuedQuestion
     now: float
 
     @property
+    def question(self) -> Question:
+        """The question."""
+        return self.queued.question
+
+    @property
     def key(self) -> str:
-        """The question's id."""
-        return self.question.id
+        """What identifies the question among those of all roots."""
+        return self.queued.key
 
     def draw(self, width: int) -> StyledLine:
         """The row: kind, title, age."""
         row = (*padded((label_span(KIND_LABELS[self.question.kind]),), 12), StyledText(" "))
         title = span(self.question.title, Tone.STRONG)
         since = f"  asked {age(self.now - self.question.asked_at)} ago" if self.question.asked_at else ""
-        return truncated((*row, title, span(since, Tone.DIM)), width)
+        return truncated((*row, *root_spans(self.queued.root), title, span(since, Tone.DIM)), width)
 
 
 class ApprovalsView(Vertical):
@@ -129,15 +158,15 @@ class ApprovalsView(Vertical):
     class OpenCard(Message):
         """The person wants this request's card."""
 
-        def __init__(self, ask: Ask) -> None:
-            self.ask = ask
+        def __init__(self, queued: QueuedRequest) -> None:
+            self.queued = queued
             super().__init__()
 
     class OpenQuestion(Message):
         """The person wants this question's screen."""
 
-        def __init__(self, question: Question) -> None:
-            self.question = question
+        def __init__(self, queued: QueuedQuestion) -> None:
+            self.queued = queued
             super().__init__()
 
     def __init__(self, state: ConsoleState, *, id: str) -> None:
@@ -163,25 +192,32 @@ class ApprovalsView(Vertical):
             self._empty_lines_view.rebuild()
         if not topics & {Topic.ASKS, Topic.QUESTIONS}:
             return
-        asks, now = self._state.asks, self._state.now()
-        waiting = self._request_rows([ask for ask in asks if ask.state is RequestState.WAITING], now)
-        recent = self._request_rows([ask for ask in asks if ask.state is not RequestState.WAITING], now)
+        requests, now = self._state.shared.requests, self._state.now()
+        waits = RequestState.WAITING
+        waiting = self._request_rows([it for it in requests if it.ask.state is waits], now)
+        recent = self._request_rows([it for it in requests if it.ask.state is not waits], now)
         heading = [Heading("decided and ended")] if recent else []
-        questions = [QuestionRow(question, now) for question in self._state.questions]
+        questions = [QuestionRow(question, now) for question in self._state.shared.questions]
         self._list.set_rows([*questions, *waiting, *heading, *recent])
-        self._list.display = bool(asks or questions)
+        self._list.display = bool(requests or questions)
         self._empty_lines_view.display = not self._list.display
         self._empty_lines_view.rebuild()
 
-    def _request_rows(self, asks: Sequence[Ask], now: float) -> list[RequestRow]:
-        """A row for each group of alike requests, or for each request of a group that is unfolded."""
+    def _request_rows(self, requests: Sequence[QueuedRequest], now: float) -> list[RequestRow]:
+        """A row for each group of alike requests of one root, or for each request of a group that is
+        unfolded."""
         rows: list[RequestRow] = []
-        for group in fold_alike(asks, alike_ask_key, ask_time):
-            ids = tuple(ask.request.id for ask in group)
-            if len(group) > 1 and self._unfolded.isdisjoint(ids):
-                rows.append(RequestRow(group[0], now, ids, sum(ask.count for ask in group)))
+        alike = fold_alike(
+            requests,
+            lambda queued: (queued.root.place, *alike_ask_key(queued.ask)),
+            lambda queued: ask_time(queued.ask),
+        )
+        for group in alike:
+            keys = tuple(queued.key for queued in group)
+            if len(group) > 1 and self._unfolded.isdisjoint(keys):
+                rows.append(RequestRow(group[0], now, keys, sum(queued.ask.count for queued in group)))
             else:
-                rows += [RequestRow(ask, now, ids, ask.count) for ask in group]
+                rows += [RequestRow(queued, now, keys, queued.ask.count) for queued in group]
         return rows
 
     def action_unfold(self) -> None:
@@ -197,10 +233,10 @@ class ApprovalsView(Vertical):
 
     def action_batch(self) -> None:
         """Open the table of requests below high risk, to approve each of them once."""
-        if self._state.waiting:
+        if self._state.shared.waiting:
             self.app.push_screen(BatchScreen(self._state))
         else:
-            self._state.notice = "no request waits"
+            self._state.shared.notice = "no request waits"
             self.post_message(LineBar.Stale())
 
     @on(VirtualList.Chosen)
@@ -208,21 +244,21 @@ class ApprovalsView(Vertical):
         event.stop()
         row = self._list.row
         if isinstance(row, QuestionRow):
-            self.post_message(self.OpenQuestion(row.question))
+            self.post_message(self.OpenQuestion(row.queued))
         if not isinstance(row, RequestRow):
             return
         if row.ask.state is RequestState.WAITING:
-            self.post_message(self.OpenCard(row.ask))
+            self.post_message(self.OpenCard(row.queued))
             return
-        ask = row.ask
+        ask, root = row.ask, row.queued.root
 
         def lines(width: int) -> Sequence[StyledLine]:
-            return ended_request_lines(ask, self._state.now(), width, colours=not self.app.no_color)
+            return ended_request_lines(ask, root.now(), width, colours=not self.app.no_color)
 
-        self.app.push_screen(PageScreen(self._state, ask.request.tool, lines))
+        self.app.push_screen(PageScreen(root, ask.request.tool, lines))
 
     def _tick(self) -> None:
-        if (self._state.asks or self._state.questions) and self.display:
+        if (self._state.shared.requests or self._state.shared.questions) and self.display:
             self.changed(frozenset((Topic.ASKS,)))
 
     def _empty_lines(self, width: int) -> Sequence[StyledLine]:

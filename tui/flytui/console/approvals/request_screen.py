@@ -1,8 +1,9 @@
 """The screen of one request: `RequestView` draws it and follows the queue, `RequestScreen` adds the keys.
 
-There is one such screen and one queue, which it walks first in, first out. The screen has no text field and
-nothing to click. Everything that approves goes through `ArmingState`; Escape, closing and every accident
-leave the request waiting.
+There is one such screen and one queue for all roots, which it walks first in, first out. The screen has no
+text field and nothing to click. Everything that approves goes through `ArmingState`; Escape, closing and
+every accident leave the request waiting. An answer goes through the `QueuedRequest` that was on screen, which
+knows its root.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from flycore.approval.requests import choices
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Outcome
 from flycore.model.enums import Choice, Decision, RequestState
 from flycore.model.errors import FlyError
-from flycore.model.json import JsonObject
 from flytui.console.approvals.card_lines import (
     CardBody,
     CardFrame,
@@ -28,7 +28,7 @@ from flytui.console.approvals.card_lines import (
     title_lines,
     why_lines,
 )
-from flytui.console.approvals.terms_screen import LeaseScreen, RuleScreen, SendAnswer, SendEditedInput
+from flytui.console.approvals.terms_screen import LeaseScreen, RuleScreen, SendAnswer
 from flytui.console.forms.json_editor import EditInputScreen
 from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.arming import (
@@ -40,10 +40,10 @@ from flytui.console.screens.arming import (
     KeyEffect,
 )
 from flytui.console.screens.base import PageScreen
-from flytui.console.screens.header import decided_line
+from flytui.console.screens.header import decided_line, root_span
 from flytui.console.screens.help import help_screen
 from flytui.console.screens.text_prompt import DenyReasonScreen
-from flytui.console.state import DECIDED_S, ConsoleState, Decided, Topic
+from flytui.console.state import DECIDED_S, Decided, QueuedRequest, Topic
 from flytui.console.widgets.lines import LineBar
 from flytui.text.card import card_keys, effect_text
 from flytui.text.lines import StyledLine
@@ -75,9 +75,9 @@ def _initial_arming(ask: Ask) -> ArmingState:
 class RequestView(ArmedScreen[None]):
     """One request as it is drawn, then the next that waits. The screen closes when nothing waits."""
 
-    def __init__(self, state: ConsoleState, ask: Ask) -> None:
-        super().__init__(state, "Approvals", _initial_arming(ask))
-        self._ask = ask
+    def __init__(self, queued: QueuedRequest) -> None:
+        super().__init__(queued.root, "Approvals", _initial_arming(queued.ask))
+        self._queued = queued
         self._body = CardBody([], frozenset(), {})
         self._view = CardView()
         self._outcome = ""
@@ -91,6 +91,10 @@ class RequestView(ArmedScreen[None]):
         self._offered: tuple[tuple[Ask, ...], ApprovalRequest, AllowanceOffer | None] | None = None
         """The allowance that was worked out last, with what it was worked out from."""
 
+    @property
+    def _ask(self) -> Ask:
+        return self._queued.ask
+
     def changed(self, topics: frozenset[Topic]) -> None:
         """Follow the queue. A request that changed under its id is shown and armed as another card."""
         if Topic.ASKS in topics:
@@ -98,9 +102,9 @@ class RequestView(ArmedScreen[None]):
             if ask is None:
                 self._show_outcome("no longer there", good=False)
             elif _without_expiry(ask.request) != _without_expiry(self._ask.request):
-                self._show_request(ask)
+                self._show_request(QueuedRequest(self._state, ask))
             else:
-                self._ask = ask
+                self._queued = QueuedRequest(self._state, ask)
         self._tick()
 
     def _look(self, view: CardView) -> None:
@@ -116,22 +120,23 @@ class RequestView(ArmedScreen[None]):
         self._redraw()
 
     def _next(self) -> None:
-        others = [ask for ask in self._state.waiting if ask.request.id != self._ask.request.id]
+        others = [queued for queued in self._state.shared.waiting if queued.key != self._queued.key]
         if others:
             self._show_request(others[0])
         else:
             self.dismiss()
 
     def _step(self, step: int) -> None:
-        waiting = self._state.waiting
-        place = next((at for at, ask in enumerate(waiting) if ask.request.id == self._ask.request.id), 0)
+        waiting = self._state.shared.waiting
+        place = next((at for at, queued in enumerate(waiting) if queued.key == self._queued.key), 0)
         if len(waiting) > 1:
             self._show_request(waiting[(place + step) % len(waiting)])
 
-    def _show_request(self, ask: Ask) -> None:
-        self._ask, self._outcome, self._view = ask, "", CardView()
+    def _show_request(self, queued: QueuedRequest) -> None:
+        self._queued, self._outcome, self._view = queued, "", CardView()
         self._ended_at, self._notice, self._block_press = None, "", None
-        self._show_question(_initial_arming(ask))
+        self._use_root(queued.root)
+        self._show_question(_initial_arming(queued.ask))
 
     @property
     def _arming(self) -> ArmingState:
@@ -150,8 +155,8 @@ class RequestView(ArmedScreen[None]):
         if not self._outcome and self._ask.state is RequestState.WAITING:
             return False
         self._ended_at = now if self._ended_at is None else self._ended_at
-        quiet = now - max(self._ended_at, self._arming.last_key, self._state.last_key)
-        return self.is_current and quiet >= ADVANCE_S and bool(self._state.waiting)
+        quiet = now - max(self._ended_at, self._arming.last_key, self._state.shared.last_key)
+        return self.is_current and quiet >= ADVANCE_S and bool(self._state.shared.waiting)
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
         return title_lines(self._frame(), width)
@@ -173,11 +178,12 @@ class RequestView(ArmedScreen[None]):
         return self._body.must_read
 
     def _frame(self) -> CardFrame:
-        waiting = self._state.waiting
-        ids = [ask.request.id for ask in waiting]
-        place = ids.index(self._ask.request.id) + 1 if self._ask.request.id in ids else 0
+        waiting = self._state.shared.waiting
+        keys = [queued.key for queued in waiting]
+        place = keys.index(self._queued.key) + 1 if self._queued.key in keys else 0
         return CardFrame(
             ask=self._ask,
+            root=root_span(self._state),
             position=place,
             waiting=len(waiting),
             arming=self._arming,
@@ -187,7 +193,7 @@ class RequestView(ArmedScreen[None]):
             succeeded=self._succeeded,
             sending=self._sending,
             block_pressed=self._block_confirm_open(self._state.clock()),
-            notice=self._notice or self._state.notice,
+            notice=self._notice or self._state.shared.notice,
             decided=decided_line(self._state),
             folded=self._body.folded,
             height=self.app.size.height,
@@ -285,28 +291,28 @@ class RequestScreen(RequestView):
 
     def _key_further(self, key: str, now: float) -> None:
         """Handle a key that opens a form or holds the request's time, where the card offers it."""
-        ask, offered = self._ask, choices(self._ask.request)
+        queued, ask, offered = self._queued, self._ask, choices(self._ask.request)
         self._notice = next((hint.off for hint in card_keys(ask.request) if hint.key == key), "")
         match key:
             case _ if self._notice:
                 pass
             case "r":
-                self.app.push_screen(DenyReasonScreen(ask.request.tool), self._deny_callback(ask))
+                self.app.push_screen(DenyReasonScreen(ask.request.tool), self._deny_callback(queued))
             case "l" if Choice.LEASE in offered and self._card_read():
                 self.app.push_screen(
-                    LeaseScreen(self._state, ask.request, self._sender(ask), self._offer(ask)),
-                    self._terms_callback(ask),
+                    LeaseScreen(self._state, ask.request, self._sender(queued), self._offer(ask)),
+                    self._terms_callback(queued),
                 )
             case "u" if Choice.RULE in offered and self._card_read():
                 self.app.push_screen(
-                    RuleScreen(self._state, ask.request, self._sender(ask)), self._terms_callback(ask)
+                    RuleScreen(self._state, ask.request, self._sender(queued)), self._terms_callback(queued)
                 )
             case "e" if not ask.request.masked:
-                self.app.push_screen(EditInputScreen(ask.request, self._editor(ask)))
+                self.app.push_screen(EditInputScreen(ask.request, queued.edit))
             case "b" if Choice.BLOCK in offered:
                 self._block_press = (ask.request.subject_digest, now)
             case "h":
-                self.run_worker(self._toggle_hold(ask), group="hold")
+                self.run_worker(self._toggle_hold(queued), group="hold")
             case _:
                 pass
 
@@ -333,77 +339,71 @@ class RequestScreen(RequestView):
         self._notice = arming.blocked_reason(self._state.clock()) if unread else ""
         return not unread
 
-    def _deny_callback(self, ask: Ask) -> Callable[[str | None], None]:
+    def _deny_callback(self, queued: QueuedRequest) -> Callable[[str | None], None]:
         def reasoned(reason: str | None) -> None:
             if reason is not None:
-                self._answer(Answer(choice=Choice.DENY, reason=reason), ask)
+                self._answer(Answer(choice=Choice.DENY, reason=reason), queued)
 
         return reasoned
 
-    def _sender(self, ask: Ask) -> SendAnswer:
+    def _sender(self, queued: QueuedRequest) -> SendAnswer:
         """A function that answers the request that was on screen when the form opened, and no other."""
-        # Bound now: the screen may show another request by the time the form closes.
-        request, not_shown = ask.request, self._body.not_shown(self._card.read_rows)
+        # Bound now: the screen may show another request, of another root, by the time the form closes.
+        not_shown = self._body.not_shown(self._card.read_rows)
 
         async def send(answer: Answer) -> Outcome:
             if answer.choice in _APPROVING:
-                if obstacle := await self._state.approval_obstacle():
+                if obstacle := await queued.root.shared.approval_obstacle():
                     return Outcome(accepted=False, why_not=obstacle)
                 answer = structs.replace(answer, not_shown=not_shown)
-            return await self._state.approver.decide(request.id, request.subject_digest, answer)
+            return await queued.decide(answer)
 
         return send
 
-    def _editor(self, ask: Ask) -> SendEditedInput:
-        request = ask.request
-
-        async def send(input: JsonObject) -> Outcome:
-            return await self._state.approver.edit(request.id, request.subject_digest, input)
-
-        return send
-
-    def _terms_callback(self, ask: Ask) -> Callable[[Answer | None], None]:
+    def _terms_callback(self, queued: QueuedRequest) -> Callable[[Answer | None], None]:
         """A function that shows on the card the answer of a form that the kernel has accepted."""
 
         def accepted(answer: Answer | None) -> None:
             if answer is not None:
-                self._show_answer(answer, ask)
+                self._show_answer(answer, queued)
 
         return accepted
 
-    async def _toggle_hold(self, ask: Ask) -> None:
+    async def _toggle_hold(self, queued: QueuedRequest) -> None:
         try:
-            held = await self._state.approver.hold(ask.request.id, not ask.held)
+            held = await queued.hold(not queued.ask.held)
         except FlyError as error:
             self._notice = f"not held: {error}"
         else:
             self._notice = "" if held else "the request no longer waits"
         self._redraw()
 
-    def _answer(self, answer: Answer, ask: Ask | None = None) -> None:
+    def _answer(self, answer: Answer, queued: QueuedRequest | None = None) -> None:
         """Send the answer for the request that was on screen when the key was pressed."""
         if not self._sending:
-            self._start_sending(self._send(answer, ask or self._ask))
+            self._start_sending(self._send(answer, queued or self._queued))
 
-    async def _send(self, answer: Answer, ask: Ask) -> None:
+    async def _send(self, answer: Answer, queued: QueuedRequest) -> None:
         try:
-            outcome = await self._sender(ask)(answer)
+            outcome = await self._sender(queued)(answer)
         except FlyError as error:
             self._show_outcome(f"the answer did not count: {error}", good=False)
             return
         if outcome.accepted:
-            self._show_answer(answer, ask)
+            self._show_answer(answer, queued)
         else:
             self._show_outcome(f"the answer did not count: {outcome.why_not or 'refused'}", good=False)
 
-    def _show_answer(self, answer: Answer, ask: Ask) -> None:
+    def _show_answer(self, answer: Answer, queued: QueuedRequest) -> None:
         """Say in the bar what became of the request, and go on with the next one."""
         for_minutes = f" for {answer.deny_minutes} minutes" if answer.deny_minutes else ""
         allows = answer.choice in _APPROVING and (
             answer.rule is None or answer.rule.decision is Decision.ALLOW
         )
         words = f"{_CHOICE_LABELS[answer.choice]}{for_minutes}"
-        self._state.decided = Decided(words, effect_text(ask.request), allows, self._state.clock())
+        self._state.shared.decided = Decided(
+            words, effect_text(queued.ask.request), allows, self._state.clock()
+        )
         redraw_later(self.app)
         self._next()
         if self.is_current:

@@ -240,7 +240,7 @@ class AuditView(FilterLineView):
             self.app.push_screen(page)
 
     def _show_notice(self, notice: str) -> None:
-        self._state.notice = notice
+        self._state.shared.notice = notice
         self.post_message(LineBar.Stale())
 
     def _state_lines(self, width: int) -> Sequence[StyledLine]:

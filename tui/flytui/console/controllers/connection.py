@@ -4,6 +4,8 @@ own kernel ── root held by another ──▶ attached ── its kernel goes
   ▲  │  ▲                                                                 │
   └──┘  └─────────────────────── the person takes the root ───────────────┘
 it dies: the supervisor starts the next one
+
+There is one connection for each root, and none knows of another.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ import anyio.lowlevel
 from anyio.abc import TaskGroup
 from textual.app import App
 
-from flycore.model.errors import ConnectionLost, FlyError, KernelUnreachable, RootBusy
+from flycore.model.errors import ConnectionLost, FlyError, KernelUnreachable, RootBusy, single_exception
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.kernel_connection import (
+    FailedConnection,
     LostConnection,
     OpenAttachment,
     OpenConnection,
@@ -23,7 +26,7 @@ from flytui.console.kernel_connection import (
     OpenKernel,
 )
 from flytui.console.screens.base import kernel_values_open
-from flytui.console.state import ConsoleState, update_screens
+from flytui.console.state import ALL_TOPICS, ConsoleState, update_screens
 from flytui.console.state_sync import StateSync
 
 RETRY_S = 0.5
@@ -34,7 +37,8 @@ then."""
 
 
 class KernelConnection:
-    """The kernel that the application works with now. It may be lost, and another one may take its place."""
+    """The kernel of one root that the application works with now. It may be lost, and another one may take
+    its place."""
 
     def __init__(
         self, app: App[None], state: ConsoleState, notifications: Notifications, sync: StateSync
@@ -88,7 +92,7 @@ class KernelConnection:
         state.set_connection(connection)
         state.pairing_requests = ()
         if again:
-            while kernel_values_open(self._app.screen_stack):
+            while kernel_values_open(self._app.screen_stack, state):
                 self._app.pop_screen()
         if self._started:
             self._follow(connection)
@@ -107,9 +111,32 @@ class KernelConnection:
             state.attachment.paired = state.attachment.pairing_offered = False
         update_screens(self._app, frozenset())
 
+    def mark_failed(self, reason: str) -> None:
+        """Record that the root has no kernel, and why. What it asked can be decided by nobody now."""
+        state = self._state
+        self.root_wanted = anyio.Event()
+        state.set_connection(FailedConnection(reason))
+        state.asks, state.questions, state.trust, state.pairing_requests = (), (), (), ()
+        state.desktop_controlled = False
+        while kernel_values_open(self._app.screen_stack, state):
+            self._app.pop_screen()
+        update_screens(self._app, ALL_TOPICS)
+
+    def open_again(self) -> None:
+        """Record that a root that could not be opened is being opened again."""
+        self._state.set_connection(OpeningConnection())
+        update_screens(self._app, frozenset())
+
+    @property
+    def can_be_taken(self) -> bool:
+        """Whether the person can have a kernel opened here."""
+        return isinstance(self._state.connection, FailedConnection) or (self.gone and not self.restarts)
+
     def take_root(self) -> None:
-        """Have a kernel opened here, where the previous one has gone."""
-        if not self.gone:
+        """Have a kernel opened here, where the previous one has gone or could not be opened."""
+        if isinstance(self._state.connection, FailedConnection):
+            self.root_wanted.set()
+        elif not self.gone:
             self._notifications.show("the root is held; there is nothing to take")
         elif self.restarts:
             self._notifications.show("the next kernel is being started")
@@ -170,6 +197,22 @@ class KernelConnectionController:
                 if self._open_attachment is None:
                     raise
                 await self._run_attached(self._open_attachment, busy, over)
+
+    async def run_beside_others(self, over: anyio.Event) -> None:
+        """The same for one of several roots: what would be raised is shown, and ends nothing. The person may
+        try again."""
+        while not over.is_set():
+            try:
+                with single_exception():
+                    await self.run_until(over)
+            except (FlyError, OSError) as error:
+                self._connection.mark_failed(str(error))
+            else:
+                return
+            self._connected = False
+            await first_of(over, self._connection.root_wanted)
+            if not over.is_set():
+                self._connection.open_again()
 
     async def _run_own_kernel(self, over: anyio.Event) -> None:
         """Use the kernel beside this console until it ends. The supervisor starts the next one then."""

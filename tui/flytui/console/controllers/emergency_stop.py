@@ -8,7 +8,8 @@ from textual.app import App
 
 from flycore.model.errors import FlyError
 from flytui.console.controllers.notifications import Notifications
-from flytui.console.state import ConsoleState
+from flytui.console.kernel_connection import FailedConnection
+from flytui.console.state import ConsoleState, SharedState
 
 SECOND_PRESS_S = 1.0
 """Seconds within which the second press has to follow the first."""
@@ -30,9 +31,9 @@ class TwoPresses:
 class EmergencyStop:
     """Stops all calls and leases of the kernel. It never waits for another part of the application."""
 
-    def __init__(self, app: App[None], state: ConsoleState, notifications: Notifications) -> None:
+    def __init__(self, app: App[None], shared: SharedState, notifications: Notifications) -> None:
         self._app = app
-        self._state = state
+        self._shared = shared
         self._notifications = notifications
         self._key = TwoPresses()
 
@@ -41,23 +42,27 @@ class EmergencyStop:
         if self._key.press(at):
             self.stop()
         else:
-            key = self._state.keys.label("app.panic")
+            key = self._shared.shown.keys.label("app.panic")
             self._notifications.show(f"{key} again within a second stops everything")
 
     def stop(self) -> None:
-        """Stop everything; the header shows it at once."""
-        self._state.panic_requested = True
+        """Stop everything at every root; the header shows it at once."""
+        # Each by itself: a kernel that does not answer must not hold up the others.
+        for root in self._shared.roots:
+            if not isinstance(root.connection, FailedConnection):
+                root.panic_requested = True
+                self._app.run_worker(self._stop(root), group="panic")
         self._notifications.redraw_bars()
-        self._app.run_worker(self._stop(), group="panic")
 
-    async def _stop(self) -> None:
+    async def _stop(self, root: ConsoleState) -> None:
         try:
             # Where the kernel is not there yet, the stop is sent as soon as it is: it must not be lost.
-            client = await self._state.first_client()
+            client = await root.first_client()
             await client.panic()
-            self._state.status = await client.status()
+            root.status = await client.status()
         except FlyError as error:
-            self._notifications.show(f"not stopped: {error}")
+            which = f" at {root.name}" if root.name else ""
+            self._notifications.show(f"not stopped{which}: {error}")
         finally:
-            self._state.panic_requested = False
+            root.panic_requested = False
             self._notifications.redraw_bars()

@@ -6,7 +6,7 @@ from textual.app import App
 
 from flycore.model.events import Event
 from flytui.console.controllers.terminal_title import notice_sequence, title_sequence
-from flytui.console.state import ConsoleState
+from flytui.console.state import SharedState
 from flytui.console.widgets.lines import LineBar
 
 NOTICE_S = 2.0
@@ -19,14 +19,14 @@ _NOTICE_BARS = "#alert, #card-keys"
 class Notifications:
     """Shows notices, rings the bell, and keeps the terminal's title up to date."""
 
-    def __init__(self, app: App[None], state: ConsoleState) -> None:
+    def __init__(self, app: App[None], shared: SharedState) -> None:
         self._app = app
-        self._state = state
+        self._shared = shared
         self._title = self._notify_problem = ""
 
     def show(self, notice: str) -> None:
         """Show a sentence until the next key, for example why a key did nothing."""
-        self._state.notice = notice
+        self._shared.notice = notice
         bars = list(self._app.screen.query(_NOTICE_BARS).results(LineBar))
         for bar in bars:
             bar.redraw()
@@ -35,8 +35,8 @@ class Notifications:
 
     def clear(self) -> None:
         """Remove the notice, because another key came."""
-        if self._state.notice:
-            self._state.notice = ""
+        if self._shared.notice:
+            self._shared.notice = ""
             for bar in self._app.screen.query(_NOTICE_BARS).results(LineBar):
                 bar.redraw()
 
@@ -61,11 +61,12 @@ class Notifications:
     def update(self) -> None:
         """Write the terminal's title where it changed. Where the person's own program for notices failed,
         show that once; show it again only when it fails in another way."""
-        sequence = title_sequence(self._state)
-        if sequence != self._title and not self._state.suspended:
+        sequence = title_sequence(self._shared)
+        if sequence != self._title and not self._shared.suspended:
             self._title = sequence
             self._write(sequence)
-        problem = self._state.status.notify_problem if self._state.status else ""
+        found = (root.status.notify_problem for root in self._shared.roots if root.status is not None)
+        problem = next(filter(None, found), "")
         if problem != self._notify_problem:
             self._notify_problem = problem
             if problem:
@@ -80,11 +81,11 @@ class Notifications:
         """Ring for new requests. Where the terminal does not have the focus, send it a notice, too."""
         self._app.bell()
         if not self._app.app_focus:
-            self._write(notice_sequence(self._state))
+            self._write(notice_sequence(self._shared))
 
     def _write(self, sequence: str) -> None:
         """Write to the terminal directly, outside of what Textual draws."""
         driver = self._app._driver
         # Another program draws on a terminal that is lent: a sequence of ours would land in its output.
-        if driver is not None and not self._app.is_headless and not self._state.suspended:
+        if driver is not None and not self._app.is_headless and not self._shared.suspended:
             driver.write(sequence)

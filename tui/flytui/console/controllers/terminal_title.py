@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import TextIO
 
 from flycore.model.approval import highest_waiting
-from flytui.console.state import ConsoleState
+from flytui.console.state import SharedState
 from flytui.text.card import effect_text
 from flytui.text.lines import span
 
@@ -18,34 +18,40 @@ PUSH_TITLE, _POP_TITLE = "\x1b[22;2t", "\x1b[23;2t"
 """XTWINOPS: the terminal keeps its title on a stack. One that has no stack ignores both."""
 
 
-def title_text(state: ConsoleState) -> str:
-    """The terminal's title, such as `▲ 2 waiting · shop · flytui`."""
+def title_text(shared: SharedState) -> str:
+    """The terminal's title, such as `▲ 2 waiting · shop · flytui`. With several roots it names that of the
+    request that waits longest, or else how many there are."""
     # The count comes first, because terminals and task bars cut a title at its end.
-    waiting = len(state.waiting)
-    asks = [f"{'▲ ' if state.high_waiting else ''}{waiting} waiting"] if waiting else []
-    first = [effect_text(state.waiting[0].request)] if waiting else []
-    words = " · ".join([*asks, *first, PurePath(state.title).name or state.title, "flytui"])
+    waiting, title = shared.waiting, shared.shown.title
+    asks = [f"{'▲ ' if shared.high_waiting else ''}{len(waiting)} waiting"] if waiting else []
+    first = [effect_text(waiting[0].ask.request)] if waiting else []
+    name = PurePath(title).name or title
+    if shared.several:
+        name = waiting[0].root.name if waiting else f"{len(shared.roots)} roots"
+    words = " · ".join([*asks, *first, name, "flytui"])
     return span(words).text[:MAX_TITLE_CHARACTERS]
 
 
-def title_sequence(state: ConsoleState) -> str:
+def title_sequence(shared: SharedState) -> str:
     """The escape sequence that sets the terminal's title. Its text has no control characters."""
-    return f"\x1b]2;{title_text(state)}\x07"
+    return f"\x1b]2;{title_text(shared)}\x07"
 
 
-def notice_text(state: ConsoleState) -> str:
+def notice_text(shared: SharedState) -> str:
     """The text of a notice, such as `flytui: 2 waiting, high: POST "https://api.example"`. It says what the
     request that waits longest would do, in the sentence of its card."""
-    risk = highest_waiting(state.asks)
-    first = f": {effect_text(state.waiting[0].request)}" if state.waiting else ""
-    words = f"flytui: {len(state.waiting)} waiting{f', {risk.value}' if risk is not None else ''}{first}"
+    waiting = shared.waiting
+    risk = highest_waiting([queued.ask for queued in waiting])
+    root = f"{waiting[0].root.name}: " if waiting and shared.several else ""
+    first = f": {root}{effect_text(waiting[0].ask.request)}" if waiting else ""
+    words = f"flytui: {len(waiting)} waiting{f', {risk.value}' if risk is not None else ''}{first}"
     return words[:MAX_NOTICE_CHARACTERS]
 
 
-def notice_sequence(state: ConsoleState) -> str:
+def notice_sequence(shared: SharedState) -> str:
     """The escape sequences for a notice of the terminal, OSC 9 and OSC 777. A terminal that knows neither
     shows nothing."""
-    words = notice_text(state)
+    words = notice_text(shared)
     return f"\x1b]9;{words}\x07\x1b]777;notify;flytui;{words.removeprefix('flytui: ')}\x07"
 
 

@@ -136,7 +136,7 @@ class FixActions(Vertical):
     async def _run_on_terminal(self, sidecar: str, argv: tuple[str, ...], read: bool) -> None:
         """Lend the terminal to the program, show its exit status, and probe the sidecar again."""
         state, programs = self._state, self._state.terminal_programs
-        if programs is None or state.suspended:
+        if programs is None or state.shared.suspended:
             return
         ended = 0
 
@@ -177,7 +177,7 @@ class FixActions(Vertical):
         self.app.push_screen(StarterScreen(self._state, written))
 
     def _notice(self, words: str) -> None:
-        self._state.notice = words
+        self._state.shared.notice = words
         self.post_message(LineBar.Stale())
 
 

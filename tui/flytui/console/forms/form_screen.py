@@ -345,7 +345,7 @@ class FormScreen(ScreenTraits, Screen[None]):
             self._body.focus_on(path)
 
     def _show_notice(self, notice: str) -> None:
-        self._state.notice = notice
+        self._state.shared.notice = notice
         self._redraw()
 
     def _top(self, width: int) -> Sequence[StyledLine]:

@@ -180,7 +180,7 @@ class GrantsView(Vertical):
         return row if isinstance(row, (LeaseRow, RuleRow, BlockRow)) else None
 
     def _show_notice(self, notice: str) -> None:
-        self._state.notice = notice
+        self._state.shared.notice = notice
         self.post_message(LineBar.Stale())
 
     def _tick(self) -> None:

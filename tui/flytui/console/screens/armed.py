@@ -39,6 +39,7 @@ GO_ACTIONS = {
     },
     "catalog.filter": "filter",
     "catalog.jump": "jump",
+    "app.root": "next_root",
 }
 """The actions of the application that show another screen, by the id of their key."""
 TICK_S = 0.1
@@ -93,10 +94,14 @@ class ArmedLines(LineView, can_focus=False):
         state = self._state
         return replace(
             arming,
-            last_key=state.last_key,
-            desktop_controlled=state.desktop_controlled,
+            last_key=state.shared.last_key,
+            desktop_controlled=state.shared.desktop_controlled,
             viewer_reason=state.no_decision_reason,
         )
+
+    def use_root(self, state: ConsoleState) -> None:
+        """Ask what comes next of a person at that root."""
+        self._state = state
 
     def show_question(self, arming: ArmingState) -> None:
         """Show another question from its first line, unarmed."""
@@ -137,7 +142,7 @@ class ArmedLines(LineView, can_focus=False):
         """Record that the terminal shows the frame. One from before a pause was read, and arms nothing."""
         if self.arming.shown_at is None and not before_pause:
             # A key that was pressed for the screen before this one counts for the quiet time, too.
-            self.arming = self.arming.with_painted(self._state.clock()).with_key(self._state.last_key)
+            self.arming = self.arming.with_painted(self._state.clock()).with_key(self._state.shared.last_key)
         # At another width the lines wrap in other places, so what was the end is no longer the end.
         if self._read_at != frame.width:
             self._read_at = frame.width
@@ -393,6 +398,11 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         finally:
             self._sending = False
         self._redraw()
+
+    def _use_root(self, state: ConsoleState) -> None:
+        """Be about that root from now on: its header, and whether this console may decide there."""
+        self._state = state
+        self._card.use_root(state)
 
     def _show_question(self, arming: ArmingState) -> None:
         """Show another question, which has to be read and is armed from the start."""

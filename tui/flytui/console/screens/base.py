@@ -33,8 +33,10 @@ class ScreenTraits:
     """Whether a person decides something on the screen. While one such screen is open, no other opens over
     it."""
     of_one_kernel: ClassVar[bool] = False
-    """Whether the screen shows values of one kernel. It is closed when the console comes to another kernel,
-    where the same ids mean other requests."""
+    """Whether the screen shows values of one kernel. It is closed when the console comes to another kernel of
+    that root, where the same ids mean other requests."""
+    of_all_roots: ClassVar[bool] = False
+    """Whether the screen shows values of every root's kernel at once."""
     closes_for_view: ClassVar[bool] = False
     """Whether the command palette may close the screen to show a view. Closing it decides nothing."""
     has_fields: ClassVar[bool] = False
@@ -78,9 +80,16 @@ def decision_open(stack: Sequence[Screen[object]]) -> bool:
     return any(isinstance(screen, ScreenTraits) and screen.decides for screen in stack)
 
 
-def kernel_values_open(stack: Sequence[Screen[object]]) -> bool:
-    """Whether a screen on the stack shows values of one kernel."""
-    return any(isinstance(screen, ScreenTraits) and screen.of_one_kernel for screen in stack)
+def kernel_values_open(stack: Sequence[Screen[object]], root: ConsoleState) -> bool:
+    """Whether a screen on the stack shows values of the kernel of that root."""
+    owner = root
+    for screen in stack:
+        if isinstance(screen, ScreenTraits):
+            # A screen that does not know its root is one of the screen below, which opened it.
+            owner = getattr(screen, "_state", owner)
+            if screen.of_one_kernel and (screen.of_all_roots or owner is root):
+                return True
+    return False
 
 
 def closes_for_view(screen: Screen[object]) -> bool:
@@ -137,7 +146,7 @@ class PageScreen(ScreenTraits, Screen[None]):
         """Send what the page shows to the terminal's clipboard, as JSON."""
         if self._copy is not None:
             self.app.copy_to_clipboard(self._copy())
-            self._state.notice = "sent as JSON to the terminal's clipboard"
+            self._state.shared.notice = "sent as JSON to the terminal's clipboard"
             self.changed(frozenset())
 
     def action_scroll(self, step: int) -> None:

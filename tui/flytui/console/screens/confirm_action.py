@@ -62,7 +62,7 @@ class ConfirmActionScreen(ArmedScreen[bool]):
 
     async def _run_action(self, act: Action) -> None:
         try:
-            why_not = await self._state.approval_obstacle() or await act()
+            why_not = await self._state.shared.approval_obstacle() or await act()
         except FlyError as error:
             why_not = str(error)
         if why_not:

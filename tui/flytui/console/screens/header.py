@@ -8,12 +8,18 @@ from enum import IntEnum
 from flycore.model.enums import Phase, QuestionKind
 from flycore.model.question import ABOUT_PROGRAMS
 from flycore.model.status import Status
-from flytui.console.kernel_connection import LostConnection, OpeningConnection, grouped_code
+from flytui.console.kernel_connection import (
+    FailedConnection,
+    LostConnection,
+    OpeningConnection,
+    grouped_code,
+)
 from flytui.console.state import DECIDED_S, ConsoleState
 from flytui.text.caller import caller_name
 from flytui.text.card import effect_text
 from flytui.text.labels import duration, local_time, plural
 from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, truncated, width_of
+from flytui.text.root_names import root_tone
 
 SCREENS = (
     ("1", "Catalog"),
@@ -30,8 +36,21 @@ WHOLE_TABS_WIDTH = 80
 """From this width, in cells, the names of the screens stay whole, and facts give way instead."""
 MIN_ROOT_CELLS = 12
 """Cells that the app root has at least, however many facts there are."""
+MAX_ALERTS = 6
+"""The most alerts that are drawn where the console has several roots; the others are counted."""
 _DOT = StyledText(" · ", Tone.DIM)
 _STOPPING = span("stopping everything…", Tone.ALARM)
+
+
+def root_span(state: ConsoleState) -> StyledText | None:
+    """The short name of the root in its own tone; None where the console has no other root."""
+    return StyledText(state.name, root_tone(state.place)) if state.name else None
+
+
+def root_spans(state: ConsoleState) -> StyledLine:
+    """The short name of the root, before something that is the root's; empty where there is no other root."""
+    name = root_span(state)
+    return () if name is None else (name, _DOT)
 
 
 class Brevity(IntEnum):
@@ -84,11 +103,22 @@ def _fitting_tabs(state: ConsoleState, screen: str, width: int, facts: int) -> S
 
 def _left(state: ConsoleState, width: int, short: bool) -> StyledLine:
     """The name flytui and the app root; only the app root where `short`."""
+    which: StyledLine = ()
+    if state.shared.several:
+        which = line(span(f" {state.place + 1} of {len(state.shared.roots)}", Tone.DIM))
     if short:
-        return line(_root(state.title, MIN_ROOT_CELLS))
-    return line(
-        span(" flytui ", Tone.HEAD), StyledText(" "), _root(state.title, max(MIN_ROOT_CELLS, width // 3))
-    )
+        return (*_named_root(state, MIN_ROOT_CELLS), *which)
+    root = _named_root(state, max(MIN_ROOT_CELLS, width // 3))
+    return (span(" flytui ", Tone.HEAD), StyledText(" "), *root, *which)
+
+
+def _named_root(state: ConsoleState, room: int) -> StyledLine:
+    """The app root; its short name where there is no room for the whole path and the console has others."""
+    name = root_span(state)
+    if name is None:
+        return (_root(state.title, room),)
+    whole = span(state.title, Tone.STRONG)
+    return (name,) if width_of((whole,)) > room else (StyledText(whole.text, name.tone),)
 
 
 def _root(title: str, room: int) -> StyledText:
@@ -132,10 +162,15 @@ def _facts(state: ConsoleState, brevity: Brevity) -> list[StyledText]:
     second line, from the front of the list."""
     status = state.status
     if state.lost is not None:
-        return [span(f"kernel gone {state.lost.seconds_since(state.clock())} s", Tone.ALARM)]
+        return [
+            *_queue_facts(state),
+            span(f"kernel gone {state.lost.seconds_since(state.clock())} s", Tone.ALARM),
+        ]
+    if isinstance(state.connection, FailedConnection):
+        return [*_queue_facts(state), span("not opened", Tone.ALARM)]
     if status is None:
-        return [_STOPPING] if state.panic_requested else [span("starting…", Tone.DIM)]
-    waiting = len(state.waiting)
+        return [*_queue_facts(state), _STOPPING if state.panic_requested else span("starting…", Tone.DIM)]
+    waiting = len(state.shared.waiting)
     policy = _policy_fact(status)
     usual = brevity is not Brevity.SHORTEST
     return [
@@ -163,10 +198,17 @@ def _facts(state: ConsoleState, brevity: Brevity) -> list[StyledText]:
     ]
 
 
+def _queue_facts(state: ConsoleState) -> list[StyledText]:
+    """How many requests of all roots wait, where this root itself has nothing to tell."""
+    if not state.shared.several:
+        return []
+    return [span(f"{len(state.shared.waiting)} waiting", _waiting_tone(state))]
+
+
 def _key_risk_facts(state: ConsoleState, short: bool) -> list[StyledText]:
     """That programs could type into this terminal; in one word where there is little room, because the other
     facts change and this one does not."""
-    label = state.key_risk.label
+    label = state.shared.key_risk.label
     return [span(label.partition(",")[0] if short else label, Tone.WARN)] if label else []
 
 
@@ -196,16 +238,16 @@ def _desktop_facts(state: ConsoleState) -> list[StyledText]:
 
 
 def _waiting_tone(state: ConsoleState) -> Tone:
-    if state.high_waiting:
+    if state.shared.high_waiting:
         return Tone.ALARM
-    return Tone.WARN if state.waiting else Tone.DIM
+    return Tone.WARN if state.shared.waiting else Tone.DIM
 
 
 def _tabs(state: ConsoleState, screen: str, letters: int, gap: str | None = " ") -> StyledLine:
     """The screens with their badges, with `letters` letters of the names of all but the present one. `gap`
     stands between two screens; where it is None, one blank does in all."""
     running = sum(call.phase is Phase.RUNNING for call in state.activity)
-    badges = {"Approvals": len(state.waiting) + len(state.questions), "Activity": running}
+    badges = {"Approvals": len(state.shared.waiting) + len(state.shared.questions), "Activity": running}
     spans: list[StyledText] = [StyledText(" ")]
     for key, name in SCREENS:
         here = name == screen
@@ -233,7 +275,8 @@ def _question_lines(state: ConsoleState) -> list[StyledLine]:
     """The alert for the emergency stop, or for what programs caused. Trust has a line of its own."""
     if state.panic_active:
         note = line(span(" ■ everything is stopped ", Tone.ALARM), span(" no call is taken.  "))
-        return [(*note, span(state.keys.label("app.card"), Tone.KEY), span(" releases", Tone.DIM))]
+        release = line(span(state.keys.label("app.card"), Tone.KEY), span(" releases", Tone.DIM))
+        return [(*note[:1], *_of_root(state), *note[1:], *release)]
     loops = [question for question in state.questions if question.kind in ABOUT_PROGRAMS]
     if not loops:
         return []
@@ -245,7 +288,7 @@ def _question_lines(state: ConsoleState) -> list[StyledLine]:
         span(state.keys.label("app.card"), Tone.KEY),
         span(" opens  ", Tone.DIM),
     )
-    return [(*note, span(loops[0].title))]
+    return [(*note, *root_spans(state), span(loops[0].title))]
 
 
 def _kernel_lines(state: ConsoleState) -> list[StyledLine]:
@@ -254,16 +297,20 @@ def _kernel_lines(state: ConsoleState) -> list[StyledLine]:
         case LostConnection(restarts=True, reason=reason):
             words = f" {reason}; the next one is being started  "
             unknown = span("how calls that had started ended is not known", Tone.DIM)
-            return [line(span(" ! ", Tone.ALARM), span(words), unknown)]
+            return [line(span(" ! ", Tone.ALARM), *_of_root(state), span(words), unknown)]
         case LostConnection() as lost:
             left = lost.seconds_left(state.clock())
             take = span(state.keys.label("app.take"), Tone.KEY)
             looks = f"  looking for it {left} s more" if left else "  none came back"
-            note = line(span(" ! ", Tone.ALARM), span(" the kernel is gone  "))
+            note = line(span(" ! ", Tone.ALARM), *_of_root(state), span(" the kernel is gone  "))
             return [(*note, take, span(" opens one here", Tone.DIM), span(looks))]
         case OpeningConnection(waiting_for=holder) if holder:
-            note = line(span(" … ", Tone.WARN), span(f"waiting for {holder}"))
+            note = line(span(" … ", Tone.WARN), *_of_root(state), span(f"waiting for {holder}"))
             return [(*note, span("  its end opens this root", Tone.DIM))]
+        case FailedConnection(reason=reason):
+            take = span(state.keys.label("app.take"), Tone.KEY)
+            note = line(span(" ! ", Tone.ALARM), *_of_root(state), span(" not opened  "))
+            return [(*note, take, span(" tries again  ", Tone.DIM), span(reason))]
         case _:
             return []
 
@@ -273,11 +320,12 @@ def _pairing_lines(state: ConsoleState) -> list[StyledLine]:
     pair = span(state.keys.label("app.pair"), Tone.KEY)
     if state.attachment is not None and not state.attachment.paired and state.lost is None:
         whom = f"{state.attachment.holder}, since {local_time(state.attachment.since)}"
-        note = line(span(" ⇄ viewer only  ", Tone.WARN), pair, span(" pairs  ", Tone.DIM))
+        note = line(span(" ⇄ viewer only  ", Tone.WARN), *root_spans(state), pair, span(" pairs  ", Tone.DIM))
         return [(*note, span(f"attached to {whom}"))]
     return [
         line(
             span(" ⇄ code ", Tone.WARN),
+            *_of_root(state),
             span(f" {grouped_code(asking.code)} ", Tone.HEAD),
             span(f" {duration(asking.expires_at - state.now())}  "),
             pair,
@@ -290,7 +338,7 @@ def _pairing_lines(state: ConsoleState) -> list[StyledLine]:
 
 def decided_line(state: ConsoleState) -> StyledLine:
     """The line about the latest decision, while it is new; empty afterwards."""
-    decided = state.decided
+    decided = state.shared.decided
     if decided is None or state.clock() - decided.at >= DECIDED_S:
         return ()
     mark = span(" ✓ ", Tone.GOOD) if decided.allows else span(" ✗ ", Tone.WARN)
@@ -299,38 +347,66 @@ def decided_line(state: ConsoleState) -> StyledLine:
     return line(mark, words, StyledText(decided.effect, Tone.DIM))
 
 
+def _of_root(state: ConsoleState) -> StyledLine:
+    """The short name of the root after the sign of an alert; empty where there is no other root."""
+    name = root_span(state)
+    return () if name is None else (StyledText(" "), name, StyledText(" "))
+
+
+def _trust_lines(state: ConsoleState) -> list[StyledLine]:
+    """The alert that entries of the root wait for trust."""
+    if not state.trust:
+        return []
+    what = plural(len(state.trust), "entry waits", "entries wait")
+    changed = all(item.difference for item in state.trust)
+    meanwhile = "what was trusted runs on" if changed else "what is new does not run"
+    key = span(state.keys.label("app.trust"), Tone.KEY)
+    return [
+        line(
+            span(" ± ", Tone.WARN),
+            *root_spans(state),
+            span(f"{what} for trust; {meanwhile}.  "),
+            key,
+            span(" shows what they would run", Tone.DIM),
+        )
+    ]
+
+
+def _request_lines(state: ConsoleState) -> list[StyledLine]:
+    """The alert that requests of any root wait, with the first one."""
+    waiting = state.shared.waiting
+    if not waiting:
+        return []
+    root, first = waiting[0].root, waiting[0].ask.request
+    mark = Tone.ALARM if state.shared.high_waiting else Tone.WARN
+    what = plural(len(waiting), "request waits", "requests wait")
+    note = line(
+        span(f" ▲ {what} ", mark),
+        StyledText(" "),
+        span(state.keys.label("app.card"), Tone.KEY),
+        span(" opens  ", Tone.DIM),
+    )
+    away = sum(one.status.turned_away for one in state.shared.roots if one.status is not None)
+    full = span(f"queue full: {away} turned away  ", Tone.WARN) if away else StyledText("")
+    first_one = StyledText(f"{effect_text(first)} · {caller_name(first.caller)}")
+    return [(*note, full, *root_spans(root), first_one)]
+
+
 def alert_lines(state: ConsoleState, width: int) -> list[StyledLine]:
-    """The alerts, one line each: what needs the person now, at the bottom of every screen but the card's."""
-    lines = [*_kernel_lines(state), *_pairing_lines(state)]
-    if state.trust:
-        what = plural(len(state.trust), "entry waits", "entries wait")
-        changed = all(item.difference for item in state.trust)
-        meanwhile = "what was trusted runs on" if changed else "what is new does not run"
-        note = line(span(" ± ", Tone.WARN), span(f"{what} for trust; {meanwhile}.  "))
-        lines.append(
-            (
-                *note,
-                span(state.keys.label("app.trust"), Tone.KEY),
-                span(" shows what they would run", Tone.DIM),
-            )
-        )
-    if state.waiting:
-        first = state.waiting[0].request
-        mark = Tone.ALARM if state.high_waiting else Tone.WARN
-        what = plural(len(state.waiting), "request waits", "requests wait")
-        note = line(
-            span(f" ▲ {what} ", mark),
-            StyledText(" "),
-            span(state.keys.label("app.card"), Tone.KEY),
-            span(" opens  ", Tone.DIM),
-        )
-        away = state.status.turned_away if state.status is not None else 0
-        full = span(f"queue full: {away} turned away  ", Tone.WARN) if away else StyledText("")
-        first_one = StyledText(f"{effect_text(first)} · {caller_name(first.caller)}")
-        lines.append((*note, full, first_one))
-    lines += _question_lines(state)
+    """The alerts, one line each: what needs the person now, at the bottom of every screen but the card's. The
+    root of the screen comes first, then the others."""
+    roots = [state, *(root for root in state.shared.roots if root is not state)]
+    lines = [row for root in roots for row in (*_kernel_lines(root), *_pairing_lines(root))]
+    lines += [row for root in roots for row in _trust_lines(root)]
+    lines += _request_lines(state)
+    lines += [row for root in roots for row in _question_lines(root)]
+    if state.shared.several and len(lines) > MAX_ALERTS:
+        # What waits is never among those that are only counted.
+        lines = [*_request_lines(state), *(row for row in lines if row not in _request_lines(state))]
+        more = plural(len(lines) - MAX_ALERTS + 1, "alert", "alerts")
+        lines = [*lines[: MAX_ALERTS - 1], line(span(f" … {more} more", Tone.WARN))]
     if decided := decided_line(state):
         lines.append(decided)
-    if state.notice:
-        lines.append(line(span(" "), span(state.notice, Tone.ACCENT)))
+    if state.shared.notice:
+        lines.append(line(span(" "), span(state.shared.notice, Tone.ACCENT)))
     return [truncated(row, width) for row in lines]

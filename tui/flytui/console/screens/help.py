@@ -54,6 +54,9 @@ _GROUPS = (
 """The groups of the help after the keys that work here, each with the sections of the key table in order."""
 
 
+_ONLY_WITH_SEVERAL_ROOTS = frozenset(("app.root",))
+
+
 class HelpScreen(PageScreen):
     """The keys in groups. The help key, pressed again, opens a line in which a person looks for a key by its
     words."""
@@ -114,7 +117,8 @@ class HelpScreen(PageScreen):
         self.changed(frozenset())
 
     def _lines(self, width: int) -> list[StyledLine]:
-        return help_lines(self._state.keys, self._here, width, self._search.value)
+        left_out = frozenset() if self._state.shared.several else _ONLY_WITH_SEVERAL_ROOTS
+        return help_lines(self._state.keys, self._here, width, self._search.value, left_out)
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
         if self.focused is self._search:
@@ -145,25 +149,36 @@ def active_sections(screen: Screen[object]) -> tuple[str, ...]:
     return (*here, *(["list"] if "list" in found else []))
 
 
-def help_lines(keys: KeyBindings, here: Sequence[str], width: int, search: str = "") -> list[StyledLine]:
+def help_lines(
+    keys: KeyBindings,
+    here: Sequence[str],
+    width: int,
+    search: str = "",
+    left_out: frozenset[str] = frozenset(),
+) -> list[StyledLine]:
     """The lines of the help in groups: the sections `here`, then those that work everywhere, then all others.
-    With `search`, only the keys whose label, words or section contain all of its words."""
+    With `search`, only the keys whose label, words or section contain all of its words. The keys of the
+    actions `left_out` do nothing here."""
     first = [part for name in here for part in SECTIONS if part.screen == name]
     rows: list[StyledLine] = []
     for title, names in (("HERE", ()), *_GROUPS):
         parts = [part for name in names for part in SECTIONS if part.screen == name and part not in first]
         group: list[StyledLine] = []
         for part in parts if names else first:
-            group += _section_lines(keys, part, width, search)
+            group += _section_lines(keys, part, width, search, left_out)
         if group:
             rows += [(), line(StyledText(" "), span(title, Tone.HEAD)), *group[1:]]
     return rows[1:] or [(), line(span(" No key has these words. Esc clears the search.", Tone.DIM))]
 
 
-def _section_lines(keys: KeyBindings, part: KeySection, width: int, search: str) -> list[StyledLine]:
+def _section_lines(
+    keys: KeyBindings, part: KeySection, width: int, search: str, left_out: frozenset[str]
+) -> list[StyledLine]:
     """The lines of one section, with an empty one before it; none where the search finds nothing in it."""
     rows: list[StyledLine] = []
     for entry in part.entries:
+        if entry.id in left_out:
+            continue
         pressed = keys.keys_for(entry.id) if entry.id else entry.default_keys
         label = " ".join(key_label(key) for key in pressed)
         text = f"{label} {entry.title} {entry.words} {part.title}".casefold()

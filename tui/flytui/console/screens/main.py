@@ -20,7 +20,7 @@ from flytui.console.grants.grants_view import GrantsView
 from flytui.console.packages.packages_view import PackagesView
 from flytui.console.screens.base import more_keys
 from flytui.console.screens.header import alert_lines, header_lines, tab_at
-from flytui.console.state import ConsoleState, Topic
+from flytui.console.state import ALL_TOPICS, ConsoleState, Topic
 from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar
 from flytui.text.lines import StyledLine, Tone, keys_fitting, line, span, truncated
@@ -63,6 +63,17 @@ class MainScreen(Screen[None]):
             "doctor": DoctorView(state, id="doctor"),
         }
 
+    @property
+    def root(self) -> ConsoleState:
+        """The state of the root whose views these are."""
+        return self._state
+
+    def show_view_of(self, other: MainScreen) -> None:
+        """Show the same view as another root's main screen, with fresh values."""
+        self._view = other._view
+        self._show()
+        self.changed(ALL_TOPICS)
+
     def compose(self) -> ComposeResult:
         """Yield the header, the catalog, the alerts and the key line."""
         yield LineBar(lambda width: header_lines(self._state, _VIEW_TITLES[self._view], width), id="header")
@@ -74,6 +85,8 @@ class MainScreen(Screen[None]):
     async def mount_views(self) -> None:
         """Mount the views that the first frame does not need, and show the one that was chosen meanwhile."""
         # Mounting all seven takes longer than the first frame may take.
+        if self._all_mounted:
+            return
         others = [view for name, view in self._views.items() if name != "catalog"]
         for view in others:
             view.display = False
@@ -93,7 +106,7 @@ class MainScreen(Screen[None]):
     def action_view(self, name: str) -> None:
         """Show that view, which keeps its cursor and filter."""
         self._view = name
-        self._state.notice = ""
+        self._state.shared.notice = ""
         if self._all_mounted:
             self._show()
         else:
@@ -161,7 +174,7 @@ class MainScreen(Screen[None]):
             self.run_worker(self._save_memory(), group="memory")
 
     async def _save_memory(self) -> None:
-        self._state.notice = await self._state.memory.save() or self._state.notice
+        self._state.shared.notice = await self._state.memory.save() or self._state.shared.notice
         self._redraw()
 
     def _keys(self, width: int) -> Sequence[StyledLine]:

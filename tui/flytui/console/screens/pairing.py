@@ -20,6 +20,7 @@ from flytui.console.kernel_connection import (
     normalise_code,
 )
 from flytui.console.screens.base import ScreenTraits
+from flytui.console.screens.header import root_spans
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.lines import LineBar
 from flytui.console.widgets.text_input import OrderedKeys, TypeaheadScreen
@@ -120,7 +121,10 @@ class EnterCodeScreen(TypeaheadScreen[bool]):
     def _top(self, width: int) -> Sequence[StyledLine]:
         attachment = self._attachment
         rows = [
-            line(span(f"Attached to {attachment.holder}, since {local_time(attachment.since)}", Tone.STRONG)),
+            line(
+                *root_spans(self._state),
+                span(f"Attached to {attachment.holder}, since {local_time(attachment.since)}", Tone.STRONG),
+            ),
             line(span("A code is shown there. Type it here to decide from this terminal, too.")),
         ]
         return wrapped(rows, width)
@@ -187,12 +191,13 @@ class PairingRequestScreen(ScreenTraits, ModalScreen[None]):
             self._problem = f"not refused: {why_not}"
             self._box.redraw()
         elif self.is_attached:
-            self._state.notice = "refused: that code is no longer valid"
+            self._state.shared.notice = "refused: that code is no longer valid"
             self.dismiss()
 
     def _lines(self, width: int) -> Sequence[StyledLine]:
         request, keys = self._request, [(self._state.keys.label("pairing.back"), "back")]
-        rows = [line(span(f"{request.who} asks to decide here, too", Tone.STRONG)), ()]
+        asks = span(f"{request.who} asks to decide here, too", Tone.STRONG)
+        rows = [line(*root_spans(self._state), asks), ()]
         if request in self._state.open_pairing_requests:
             left = duration(request.expires_at - self._state.now())
             rows += [

@@ -277,7 +277,7 @@ class SourcesScreen(ScreenTraits, Screen[None]):
         return [keys_fitting(self._state.keys.hints(self.KEYS), width, more_keys(self._state.keys))]
 
     def _show_notice(self, notice: str) -> None:
-        self._state.notice = notice
+        self._state.shared.notice = notice
         self.changed(frozenset())
 
 

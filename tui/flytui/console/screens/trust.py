@@ -104,7 +104,7 @@ class TrustScreen(ArmedTable[bool]):
         # Taken before the request: entries that change while it is sent are not trusted with it.
         shown = tuple((item.sidecar, item.digest) for item in self._ticked)
         try:
-            obstacle = await self._state.approval_obstacle()
+            obstacle = await self._state.shared.approval_obstacle()
             if obstacle:
                 self._outcome = f"nothing was trusted: {obstacle}"
                 return
@@ -113,7 +113,7 @@ class TrustScreen(ArmedTable[bool]):
             self._outcome = f"nothing was trusted: {error}"
             return
         if outcome.accepted:
-            self._state.notice = f"{plural(len(shown), 'entry', 'entries')} trusted"
+            self._state.shared.notice = f"{plural(len(shown), 'entry', 'entries')} trusted"
             self.dismiss(True)
         else:
             self._outcome = f"nothing was trusted: {outcome.why_not or 'refused'}"
