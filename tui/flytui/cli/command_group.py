@@ -13,7 +13,17 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "Set up",
         (
-            *("connect", "tools", "packages", "upstream", "enable", "disable", "secrets", "bundle", "migrate"),
+            *(
+                "connect",
+                "tools",
+                "packages",
+                "upstream",
+                "enable",
+                "disable",
+                "secrets",
+                "bundle",
+                "migrate",
+            ),
             *("lint", "sidecar", "completion"),
         ),
     ),

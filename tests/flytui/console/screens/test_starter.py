@@ -57,7 +57,7 @@ async def test_what_is_ticked_is_shown_and_written_by_one_armed_key() -> None:
         await press(pilot, "a")
         await until(pilot, lambda: isinstance(app.screen, MainScreen))
         assert place.written == [(("utility.local", "web.search"), "digest of utility.local, web.search")]
-        assert "is written" in app.state.notice
+        assert "is written" in app.state.shared.notice
 
 
 async def test_a_long_registry_is_written_only_once_seen_to_its_end() -> None:

@@ -53,7 +53,9 @@ def init(
     """
     from flycore.offline.starter import plan_starter, starter_names, starter_registry, write_plan
 
-    places = invocation.narrowed(target, None, as_json=False, plain=False).places()
+    places = invocation.narrowed(
+        (target,) if target is not None else (), None, as_json=False, plain=False
+    ).places()
     wanted = _checked_names(sidecars, starter_names())
     if only_print:
         text = starter_registry(places, os.environ, wanted)

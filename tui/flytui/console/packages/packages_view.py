@@ -269,7 +269,7 @@ class PackagesView(Vertical):
         return row.view if isinstance(row, PackageRow) else None
 
     def _notice(self, words: str) -> None:
-        self._state.notice = words
+        self._state.shared.notice = words
         self.post_message(LineBar.Stale())
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
