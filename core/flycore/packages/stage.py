@@ -73,7 +73,7 @@ def _read(opened: OpenArea, name: str, core: str, known: frozenset[str]) -> Read
 def _take(opened: OpenArea, new: str, package: ReadPackage, source: Path, now: float) -> PackageRecord:
     """Give the unpacked folder its name, and write the registry as it will be and the record."""
     metadata, area = package.metadata, opened.area
-    record = read_record(area, metadata.id)
+    record = earlier = read_record(area, metadata.id)
     if record is not None and record.state is UpgradeState.APPLYING:
         message = f"a change of {metadata.id} was cut off and is not recovered yet"
         raise PackageRefused("busy", message, "run flytui packages list")
@@ -105,8 +105,28 @@ def _take(opened: OpenArea, new: str, package: ReadPackage, source: Path, now: f
     os.fsync(opened.staging)
     write_next(opened, registry, text)
     # Last: a record names only what is whole and on disk.
-    write_record(area, record)
+    try:
+        write_record(area, record)
+    except OSError:
+        # The record may be in its place although an error came after that.
+        _put_back(opened, metadata.id, earlier, name)
+        raise
     return record
+
+
+def _put_back(opened: OpenArea, package: str, earlier: PackageRecord | None, name: str) -> None:
+    """Undo the record of a version that could not be synced, as far as that is possible."""
+    with suppress(OSError):
+        if earlier is None:
+            remove_record(opened.area, package)
+        else:
+            left = msgspec.structs.replace(earlier, staged=None)
+            quiet = left.state is UpgradeState.STAGED
+            write_record(
+                opened.area, msgspec.structs.replace(left, state=UpgradeState.IDLE) if quiet else left
+            )
+    with suppress(OSError):
+        remove_tree(opened.staging, name)
 
 
 _QUIET = (UpgradeState.IDLE, UpgradeState.STAGED)

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 EXIT_UNWELL = 1
 EXIT_NOT_AGREED = 4
 EXIT_FAILED = 5
+PROBED_S = 30.0
+"""Seconds that the command waits for the first probe of a version that a person applied in the console."""
 _user = click.option(
     "--user", "of_user", is_flag=True, help="The packages of the user, which every project has."
 )
@@ -283,6 +285,8 @@ def _ask_in_console(
     invocation: Invocation, places: RootPaths, view: PackageView, action: PackageAction, kernel: Status
 ) -> int:
     """Put the change before a person in the kernel's console, and wait for the answer."""
+    import anyio
+
     from flycore.client.remote import connect_root
     from flycore.model.enums import PackageAction, UpgradeState
     from flycore.model.errors import ConnectionLost, KernelUnreachable
@@ -302,8 +306,11 @@ def _ask_in_console(
             if not asked.accepted:
                 return asked.why_not
             print_error(f"answer this in the console, pid {kernel.pid}. Waiting…")
-            while any(question.id.startswith(asks) for question in await client.questions()):
+            while await _under_way(client, view, asks):
                 await anext(events, None)
+            with anyio.move_on_after(PROBED_S):
+                while await _unprobed(client, view):
+                    await anext(events, None)
         return ""
 
     try:
@@ -323,6 +330,28 @@ def _ask_in_console(
     print_line(message)
     broken = after is not None and after.state is UpgradeState.ROLLBACK_REQUIRED
     return EXIT_UNWELL if broken else 0
+
+
+async def _same(client: Client, view: PackageView) -> PackageView | None:
+    """The package as the kernel has it now; None where there is none any more."""
+    found = (other for other in await client.packages() if (other.id, other.scope) == (view.id, view.scope))
+    return next(found, None)
+
+
+async def _under_way(client: Client, view: PackageView, asks: tuple[str, ...]) -> bool:
+    """Whether the change is still before a person, or is being made."""
+    from flycore.model.enums import UpgradeState
+
+    if any(question.id.startswith(asks) for question in await client.questions()):
+        return True
+    now = await _same(client, view)
+    return now is not None and now.state is UpgradeState.APPLYING
+
+
+async def _unprobed(client: Client, view: PackageView) -> bool:
+    """Whether the version that was applied has not been asked yet."""
+    now = await _same(client, view)
+    return now is not None and bool(now.version) and not now.probed and not now.why
 
 
 async def _status(client: Client | RemoteClient) -> Status:

@@ -38,6 +38,7 @@ NAMES = (
     "token",
     "secrets",
     "upstream",
+    "packages",
     "policy-check",
     "policy-explain",
     "policy-replay",
