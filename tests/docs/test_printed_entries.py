@@ -42,7 +42,8 @@ PRINTED = re.compile(r'"command"\s*:')
 def entries_in(value: Any, key: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
     """The registry entries within a document, with their ids."""
     if isinstance(value, dict):
-        if isinstance(value.get("command"), str):
+        # The metadata of a package has a version of its own, and more keys than an entry.
+        if isinstance(value.get("command"), str) and not {"schemaVersion", "id"} <= value.keys():
             yield key, value
         for name, item in value.items():
             if name not in OTHERS:

@@ -7,7 +7,7 @@ parts that need each other share a third: the panic switch, the question events,
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 
@@ -197,14 +197,7 @@ def _build_parts(
     clock, switch = recorder.clock, root.panic_switch
     consoles = OpenConsoles(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}), holder.role)
     desktop_control = DesktopControl(clock, bus.publish)
-    permissions = StandingPermissions(
-        environment.places.policy_file,
-        root.blocks,
-        recorder,
-        names=lambda: frozenset(refresher.root_state.index),
-        changed=refresher.reload,
-        accepted=refresher.accepted_policy,
-    )
+    permissions = _standing_permissions(root)
     queue = _approval_queue(root, permissions, desktop_control)
     if switch.active():  # a stop outlives a restart, so what an earlier kernel granted must not
         revoke_permissions(queue)
@@ -221,8 +214,7 @@ def _build_parts(
     places, controlled = environment.places, desktop_control.active
     nested_roots = NestedRoots(places.nested_roots_file, places.app_root, clock, events.publish_asked)
     rules = PolicyQuestion(clock, lambda: refresher.waiting_rules, refresher.accept_rules, controlled)
-    packages = PackageActions(environment, recorder, refresher, activity, pool, controlled)
-    package_questions = PackageQuestions(packages, clock.now, events)
+    packages, package_questions = _package_parts(root, activity, pool, controlled, events)
     sources = (panic, rules, loops, package_questions, trust, nested_roots)
     questions = QuestionRegistry(recorder.audit, events, sources)
     approver_deps = ApproverDeps(
@@ -241,9 +233,7 @@ def _build_parts(
         bus=bus,
         background=background,
         call_history=call_history,
-        notifier=Notifier(
-            bus, clock, environment.environ, queue.asks, lambda: refresher.root_state.settings.notify_command
-        ),
+        notifier=_notifier(root, bus, queue),
         holder=holder,
         permissions=permissions,
         panic=panic,
@@ -256,6 +246,40 @@ def _build_parts(
         loop_watch=loop_watch,
         quota_events=root.quota_events,
     )
+
+
+def _standing_permissions(root: _Root) -> StandingPermissions:
+    refresher = root.refresher
+    return StandingPermissions(
+        root.environment.places.policy_file,
+        root.blocks,
+        root.recorder,
+        names=lambda: frozenset(refresher.root_state.index),
+        changed=refresher.reload,
+        accepted=refresher.accepted_policy,
+    )
+
+
+def _notifier(root: _Root, bus: Bus, queue: ApprovalQueue) -> Notifier:
+    environment, refresher = root.environment, root.refresher
+    return Notifier(
+        bus,
+        root.recorder.clock,
+        environment.environ,
+        queue.asks,
+        lambda: refresher.root_state.settings.notify_command,
+    )
+
+
+def _package_parts(
+    root: _Root,
+    activity: ActivityLog,
+    pool: ProcessPool,
+    controlled: Callable[[], bool],
+    events: QuestionEvents,
+) -> tuple[PackageActions, PackageQuestions]:
+    packages = PackageActions(root.environment, root.recorder, root.refresher, activity, pool, controlled)
+    return packages, PackageQuestions(packages, root.recorder.clock.now, events)
 
 
 def _pipeline_context(

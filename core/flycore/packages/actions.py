@@ -22,7 +22,7 @@ from flycore.packages.area import OpenArea, PackageArea, PackageRefused, open_ar
 from flycore.packages.listing import list_area
 from flycore.packages.records import PackageRecord, read_record, value_of, write_record
 from flycore.packages.recovery import recover, undo_undecided
-from flycore.packages.stage import discard
+from flycore.packages.stage import PackageUnsynced, discard
 from flycore.packages.stage import stage as stage_in
 from flycore.packages.transition import carry_out, plan_apply, plan_remove, plan_rollback
 
@@ -41,7 +41,13 @@ def stage(area: PackageArea, source: Path, now: float) -> PackageEnd:
     """Stage the version in a folder or an archive. `now` is Unix time in seconds."""
 
     def act(opened: OpenArea) -> PackageEnd:
-        record = stage_in(opened, source, core=flycore.__version__, known=frozenset(KNOWN), now=now)
+        known = frozenset(KNOWN)
+        try:
+            record = stage_in(opened, source, core=flycore.__version__, known=known, now=now)
+        except PackageUnsynced as error:
+            why = f"it is staged, but may not outlive a loss of power: {error.why}"
+            outcome = _outcome(area, error.record.id, error.record, PackageResult.UNSYNCED, why)
+            return PackageEnd(outcome)
         message = record.staged.version if record.staged is not None else ""
         return PackageEnd(_outcome(area, record.id, record, PackageResult.COMMITTED, message))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from flycore.model.enums import UpgradeState
+from flycore.model.errors import FlyError
 from flycore.packages.area import (
     FOLDER_FLAGS,
     OpenArea,
@@ -107,14 +108,27 @@ def _take(opened: OpenArea, new: str, package: ReadPackage, source: Path, now: f
     # Last: a record names only what is whole and on disk.
     try:
         write_record(area, record)
-    except OSError:
+    except OSError as error:
         # The record may be in its place although an error came after that.
-        _put_back(opened, metadata.id, earlier, name)
+        _put_back(opened, metadata.id, earlier)
+        with suppress(OSError):
+            if read_record(area, metadata.id) == record:
+                raise PackageUnsynced(record, error.strerror or str(error)) from error
+        with suppress(OSError):
+            remove_tree(opened.staging, name)
         raise
     return record
 
 
-def _put_back(opened: OpenArea, package: str, earlier: PackageRecord | None, name: str) -> None:
+class PackageUnsynced(FlyError):
+    """The version is staged, and an error came afterwards: it may not outlive a loss of power."""
+
+    def __init__(self, record: PackageRecord, why: str) -> None:
+        super().__init__(why)
+        self.record, self.why = record, why
+
+
+def _put_back(opened: OpenArea, package: str, earlier: PackageRecord | None) -> None:
     """Undo the record of a version that could not be synced, as far as that is possible."""
     with suppress(OSError):
         if earlier is None:
@@ -125,8 +139,6 @@ def _put_back(opened: OpenArea, package: str, earlier: PackageRecord | None, nam
             write_record(
                 opened.area, msgspec.structs.replace(left, state=UpgradeState.IDLE) if quiet else left
             )
-    with suppress(OSError):
-        remove_tree(opened.staging, name)
 
 
 _QUIET = (UpgradeState.IDLE, UpgradeState.STAGED)

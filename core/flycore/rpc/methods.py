@@ -302,10 +302,7 @@ class Client(Protocol):
 
     @wire_method("package.list", "package.snapshot", m.PackageSnapshot, key="packages")
     async def packages(self) -> tuple[PackageView, ...]:
-        """Return the packages that are installed or staged, with what each staged version would change.
-
-        Agents get none.
-        """
+        """Return the packages, with what each staged version would change. Agents get none."""
         raise UnimplementedError
 
     @wire_method(
@@ -428,10 +425,7 @@ class Approver(Protocol):
 
     @decision("package.stage", c.PackageStage)
     async def stage_package(self, source: str, scope: PackageScope) -> Outcome:
-        """Stage the version in a folder or an archive of the kernel's machine. What runs does not change.
-
-        Where it was accepted, `why_not` may hold a note, as for `change_package`.
-        """
+        """Stage the version in a folder or an archive of the kernel's machine. What runs does not change."""
         raise UnimplementedError
 
     @decision("package.change", c.PackageChange)
