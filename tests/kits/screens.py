@@ -20,6 +20,7 @@ from flycore.model.enums import (
     PackageScope,
     ProgramAuthor,
     ProgramComparison,
+    QuestionKind,
     ReasonCode,
     RequestState,
     Risk,
@@ -28,7 +29,7 @@ from flycore.model.enums import (
 )
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.package import PackageReview, PackageView
-from flycore.model.question import Block, TrustFacts, TrustItem
+from flycore.model.question import Block, Option, Question, TrustFacts, TrustItem
 from flycore.model.repository import TrustedElsewhere
 from flycore.model.starter import StarterEntry, StarterOffer, StarterTool
 from flytui.console.app import FlytuiApp
@@ -418,7 +419,7 @@ PACKAGES = (
         version="2.0.0",
         previous="1.0.0",
         probed=False,
-        why="it does not answer its probe (probe-failed)",
+        why="it does not answer its probe (probe-unavailable)",
     ),
     PackageView(
         id="search-web",
@@ -441,6 +442,30 @@ PACKAGES = (
         version="1.0.0",
         why="you keep it disabled",
     ),
+)
+
+
+BROKEN = Question(
+    id="package:project:greet:broken:2.0.0",
+    kind=QuestionKind.PACKAGE,
+    title="greet has to be rolled back",
+    lines=(
+        "why      it does not answer its probe (probe-unavailable)",
+        "version  2.0.0",
+        "back to  1.0.0",
+        "now      agents do not see its tools, and no call of them runs",
+    ),
+    options=(
+        Option(id="rollback", words="roll back to 1.0.0", recommended=True),
+        Option(
+            id="reinstall",
+            words="reinstall 2.0.0: take its files again from /srv/greet-2.0.0 where they changed, probe it"
+            " once more, and keep it if it answers",
+        ),
+        Option(id="keep", words="keep it disabled, and do not ask again"),
+    ),
+    about="greet",
+    asked_at=NOW - 12,
 )
 
 
@@ -618,6 +643,7 @@ SCENES = (
     Scene("package-review", packages_world, keys("6", "down", "enter")),
     Scene("package-apply", packages_world, keys("6", "down", "a")),
     Scene("package-rollback", packages_world, keys("6", "b")),
+    Scene("package-broken", lambda: packages_world(questions_value=(BROKEN,)), keys("6", "ctrl+o")),
     Scene("doctor", lambda: world(checks_value=CHECKS), keys("7")),
     Scene("help", world, keys("question_mark")),
     Scene("help-search", world, keys("question_mark", "question_mark", *"deny")),

@@ -33,7 +33,8 @@ def verdict(finding: ProbeFinding | None, program: ResolvedProgram | None) -> st
     if finding is None or (finding.reason is not None and finding.reason.code is ReasonCode.PROGRAM_CHANGED):
         return None
     if finding.state is ProbeState.UNAVAILABLE:
-        return f"{NO_ANSWER}: {finding.reason.message}" if finding.reason is not None else NO_ANSWER
+        # The code and not the message: what a program wrote decides nothing, and says nothing here.
+        return f"{NO_ANSWER} ({finding.reason.code.value})" if finding.reason is not None else NO_ANSWER
     return ""
 
 

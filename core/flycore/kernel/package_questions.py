@@ -14,7 +14,7 @@ from flycore.packages.entries import review_lines
 
 APPLY = PackageAction.APPLY.value
 LEAVE = "leave"
-AGAIN = "again"
+REINSTALL = "reinstall"
 
 
 class PackageQuestions:
@@ -84,8 +84,8 @@ class PackageQuestions:
             return Outcome(accepted=True)
         if option in (DISCARD, KEEP):
             outcome = await self._packages.simple(option, package, scope, by)
-        elif option == AGAIN:
-            outcome = await self._packages.try_again(package, scope, by)
+        elif option == REINSTALL:
+            outcome = await self._packages.reinstall(package, scope, by)
         else:
             action = PackageAction(option)
             outcome = await self._packages.change(action, package, scope, rest[-1] if rest else "", by)
@@ -122,7 +122,7 @@ class PackageQuestions:
         back = Option(id=action.value, words=words, recommended=True)
         options = (
             back,
-            Option(id=AGAIN, words="probe this version once more, and keep it if it answers"),
+            Option(id=REINSTALL, words=_reinstall_words(view)),
             Option(id=KEEP, words="keep it disabled, and do not ask again"),
         )
         lines = (
@@ -146,3 +146,9 @@ class PackageQuestions:
             f"back to  {view.previous or 'nothing'}",
         )
         return self._question(key, view, f"{view.id}: {what}?", lines, options)
+
+
+def _reinstall_words(view: PackageView) -> str:
+    """What the repair of a version does: its files are taken again only where they are not what they were."""
+    source = f"take its files again from {view.source} where they changed, " if view.source else ""
+    return f"reinstall {view.version}: {source}probe it once more, and keep it if it answers"

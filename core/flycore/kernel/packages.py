@@ -178,6 +178,25 @@ class PackageActions:
         done = PackageOutcome(id=package, sidecar=view.sidecar, scope=scope, result=PackageResult.COMMITTED)
         return await self._probed(area, package, done, by)
 
+    async def reinstall(self, package: str, scope: PackageScope, by: str) -> PackageOutcome:
+        """Take the files of the installed version again from where they came, where they are not what they
+        were, and probe it once more; where it answers, it stays. Other files than those that a person agreed
+        to are only staged, for a review."""
+        area, now = self._area(scope), self._recorder.clock.now()
+        ends: list[PackageEnd] = []
+
+        def act() -> PackageEnd:
+            ends.append(actions.restage(area, package, now))
+            return ends[0]
+
+        outcome = await self._edit(act, "reinstall", by)
+        view = self.view(package, scope)
+        if not outcome.changed or view is None:
+            return outcome
+        if ends[0].again:
+            return await self.change(PackageAction.APPLY, package, scope, ends[0].again, by)
+        return await self.try_again(package, scope, by) if not outcome.message else outcome
+
     async def simple(self, option: str, package: str, scope: PackageScope, by: str) -> PackageOutcome:
         """Discard what is staged, or keep a broken version disabled."""
         act = actions.discard_staged if option == DISCARD else actions.keep_disabled

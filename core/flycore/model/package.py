@@ -52,6 +52,8 @@ class PackageView(Value, frozen=True, kw_only=True):
     staged: str = ""
     previous: str = ""
     """The version that a rollback leads to; empty where there is none."""
+    source: str = ""
+    """Where the installed version was staged from; empty where that is not known."""
     probed: bool = True
     """Whether the installed version has answered its probe, or has none."""
     why: str = ""

@@ -19,13 +19,22 @@ from flycore.model.enums import PackageAction, PackageResult, UpgradeState
 from flycore.model.json import JsonObject
 from flycore.model.package import PackageOutcome, PackageView
 from flycore.packages.area import OpenArea, PackageArea, PackageRefused, open_area
-from flycore.packages.listing import list_area
-from flycore.packages.records import PackageRecord, read_record, value_of, write_record
+from flycore.packages.entries import review_of
+from flycore.packages.listing import is_whole, list_area
+from flycore.packages.records import (
+    InstalledVersion,
+    PackageRecord,
+    StagedVersion,
+    read_record,
+    value_of,
+    write_record,
+)
 from flycore.packages.recovery import recover, undo_undecided
 from flycore.packages.stage import PackageUnsynced, discard
 from flycore.packages.stage import stage as stage_in
-from flycore.packages.transition import carry_out, plan_apply, plan_remove, plan_rollback
+from flycore.packages.transition import carry_out, current_entry, plan_apply, plan_remove, plan_rollback
 
+STAGE = "flytui packages stage PATH"
 KEPT_DISABLED = "you keep it disabled"
 
 
@@ -35,6 +44,9 @@ class PackageEnd(NamedTuple):
     outcome: PackageOutcome
     entry: JsonObject | None = None
     """What the registry has for the sidecar now, if the action put it there."""
+    again: str = ""
+    """The digest of the review of what is staged now, where these are the files that a person agreed to
+    before and nothing else changes."""
 
 
 def stage(area: PackageArea, source: Path, now: float) -> PackageEnd:
@@ -136,6 +148,42 @@ def keep_disabled(area: PackageArea, package: str) -> PackageEnd:
         return PackageEnd(_outcome(area, package, left, PackageResult.COMMITTED, KEPT_DISABLED))
 
     return _act(area, package, act)
+
+
+def restage(area: PackageArea, package: str, now: float) -> PackageEnd:
+    """Stage the installed version again from where it came, if its files are not what they were.
+
+    Where they are, nothing is staged. After a change that could not be decided, the version that it would
+    have installed is staged again, for a person to review. `now` is Unix time in seconds.
+    """
+
+    def act(opened: OpenArea) -> PackageEnd:
+        record = _known(area, package)
+        installed, undecided = record.installed, record.change is not None
+        version: InstalledVersion | StagedVersion | None = installed
+        if undecided and record.staged is not None:
+            version = record.staged
+        if not undecided and installed is not None and is_whole(opened, record):
+            return PackageEnd(_outcome(area, package, record, PackageResult.COMMITTED, ""))
+        source = version.source if version is not None else ""
+        if not source:
+            raise PackageRefused("no-source", f"it is not known where {package} came from", STAGE)
+        left = stage_in(opened, Path(source), core=flycore.__version__, known=frozenset(KNOWN), now=now)
+        if left.id != package:
+            raise PackageRefused("other", f"{source} has another package by now: {left.id}", STAGE)
+        outcome = _outcome(area, package, left, PackageResult.COMMITTED, f"staged again from {source}")
+        return PackageEnd(outcome, again="" if undecided else _same_again(opened, left))
+
+    return _act(area, package, act)
+
+
+def _same_again(opened: OpenArea, record: PackageRecord) -> str:
+    """The digest of the review of a staged version that is the installed one; else an empty text."""
+    review = review_of(record, opened.area.scope, current_entry(opened, record))
+    installed = record.installed
+    if review is None or review.needs_person or installed is None or review.checksum != installed.checksum:
+        return ""
+    return review.digest
 
 
 def record_probe(area: PackageArea, package: str, why_not: str) -> PackageEnd:

@@ -12,6 +12,7 @@ from flycore.model.package import PackageCheck, PackageView
 from flycore.packages.area import (
     FOLDER_FLAGS,
     PACKAGE_ID,
+    OpenArea,
     PackageArea,
     PackageRefused,
     areas,
@@ -66,6 +67,7 @@ def _view(area: PackageArea, record: PackageRecord, entries: Mapping[str, JsonOb
         version=record.installed.version if record.installed else "",
         staged=record.staged.version if record.staged else "",
         previous=record.previous.version if record.previous else "",
+        source=record.installed.source if record.installed else "",
         probed=record.probed,
         why=record.why,
         next_step=step + option if step else "",
@@ -116,6 +118,14 @@ def _check(area: PackageArea, record: PackageRecord) -> PackageCheck:
     return PackageCheck(
         id=record.id, scope=area.scope, version=version, checksum=found, problems=tuple(problems)
     )
+
+
+def is_whole(opened: OpenArea, record: PackageRecord) -> bool:
+    """Return whether the installed files are those that were installed."""
+    with suppress(PackageRefused, OSError):
+        wanted = record.installed.checksum if record.installed else ""
+        return bool(wanted) and _installed_checksum(opened.area, record.id) == wanted
+    return False
 
 
 def _installed_checksum(area: PackageArea, package: str) -> str:

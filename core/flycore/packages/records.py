@@ -54,6 +54,8 @@ class InstalledVersion(Value, frozen=True, kw_only=True):
     checksum: str
     asked: JsonObject = msgspec.field(default_factory=dict)
     """The entry that its metadata asks for, to tell what a person changed in it."""
+    source: str = ""
+    """The folder or the archive that it was staged from; empty where that is not known."""
 
 
 class PreviousVersion(Value, frozen=True, kw_only=True):
@@ -66,6 +68,7 @@ class PreviousVersion(Value, frozen=True, kw_only=True):
     entry: str = ""
     """The entry as the registry spelled it, with comments; empty where there was none."""
     asked: JsonObject = msgspec.field(default_factory=dict)
+    source: str = ""
 
 
 class PackageChange(Value, frozen=True, kw_only=True):

@@ -241,25 +241,33 @@ def record_after(begun: PackageRecord) -> PackageRecord | None:
     idle = msgspec.structs.replace(begun, state=UpgradeState.IDLE, change=None, probed=False, why="")
     if change.action is PackageAction.APPLY:
         previous, staged = None, begun.staged
-        if change.displaced:
-            was = begun.installed or InstalledVersion(version="0", checksum="")
+        was = begun.installed or InstalledVersion(version="0", checksum="")
+        if staged is not None and staged.checksum == was.checksum:
+            previous = begun.previous  # the same files again: the way back stays what it was
+        elif change.displaced:
             previous = PreviousVersion(
                 version=was.version,
                 folder=change.displaced,
                 checksum=was.checksum,
                 entry=change.before,
                 asked=was.asked,
+                source=was.source,
             )
         installed = None
         if staged is not None:
             installed = InstalledVersion(
-                version=staged.version, checksum=staged.checksum, asked=staged.asked or staged.entry
+                version=staged.version,
+                checksum=staged.checksum,
+                asked=staged.asked or staged.entry,
+                source=staged.source,
             )
         return msgspec.structs.replace(idle, installed=installed, staged=None, previous=previous)
     back = begun.previous
     installed = None
     if back is not None:
-        installed = InstalledVersion(version=back.version, checksum=back.checksum, asked=back.asked)
+        installed = InstalledVersion(
+            version=back.version, checksum=back.checksum, asked=back.asked, source=back.source
+        )
     return msgspec.structs.replace(idle, installed=installed, staged=None, previous=None)
 
 

@@ -3,6 +3,7 @@ answer its probe is hidden and goes back by one answer."""
 
 from __future__ import annotations
 
+import shutil
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import anyio
 import pytest
 
 from flycore.kernel.kernel import Kernel
+from flycore.model.diagnostics import CheckState
 from flycore.model.enums import (
     Effective,
     PackageAction,
@@ -25,6 +27,7 @@ from flycore.packages import actions
 from flycore.packages.area import open_area, project_area, user_area
 from flycore.packages.records import read_record, write_record
 from kits.kernel import Root, approver_of, kernel_of, request, tool, until
+from kits.mcp_clients import NEW, client_of
 from kits.packages import SHELL_MAIN, Example, broken_example, shell_example
 
 pytestmark = pytest.mark.anyio
@@ -85,9 +88,12 @@ async def test_a_person_installs_upgrades_and_rolls_back(root: Root) -> None:
         assert await greeting(kernel) == "one"
         stage(root, shell_example("1.1.0", "two"))
         question = await asked(kernel)
-        state = kernel.catalog().sidecar("greet-shell")
-        assert state is not None
-        assert state.stability.upgrade is UpgradeState.STAGED
+
+        def staged() -> bool:
+            state = kernel.catalog().sidecar("greet-shell")
+            return state is not None and state.stability.upgrade is UpgradeState.STAGED
+
+        await until(staged)
         assert await greeting(kernel) == "one"
         assert (await approver.answer(question.id, "apply")).accepted
         assert await greeting(kernel) == "two"
@@ -125,14 +131,84 @@ async def test_a_version_that_does_not_answer_is_hidden_and_goes_back_by_one_ans
         assert refused.error is not None
         assert refused.error.code == ReasonCode.ROLLBACK_REQUIRED
         question = await asked(kernel)
-        assert [option.id for option in question.options] == ["rollback", "again", "keep"]
+        assert [option.id for option in question.options] == ["rollback", "reinstall", "keep"]
         assert question.options[0].recommended
         # Asking the version again changes nothing while it is broken.
-        await approver.answer(question.id, "again")
+        await approver.answer(question.id, "reinstall")
         assert [other.id for other in questions(kernel)] == [question.id]
         assert (await approver.answer(question.id, "rollback")).accepted
         assert await greeting(kernel) == "one"
         assert not questions(kernel)
+
+
+async def test_what_has_to_be_rolled_back_is_hidden_from_agents_and_shown_everywhere_else(root: Root) -> None:
+    async with kernel_of(root) as kernel, client_of(root, kernel, NEW) as agent:
+        stage(root, shell_example("1.0.0", "one"))
+        assert (await approver_of(kernel).answer((await asked(kernel)).id, "apply")).accepted
+        assert "greet-shell_greet" in [tool.name for tool in (await agent.list_tools()).tools]
+        stage(root, broken_example("2.0.0"))
+        assert (await approver_of(kernel).answer((await asked(kernel)).id, "apply")).accepted
+        question = await asked(kernel)
+        assert "greet-shell_greet" not in [tool.name for tool in (await agent.list_tools()).tools]
+        [view] = kernel.packages()
+        # The code of the probe, and not what the program wrote.
+        assert view.why == "it does not answer its probe (probe-unavailable)"
+        assert f"why      {view.why}" in question.lines
+        checks = [check for check in await kernel.checks() if check.sidecar == "greet-shell"]
+        unwell = [check for check in checks if check.state is not CheckState.OK]
+        assert any("flytui packages rollback greet-shell" in check.fix for check in unwell), checks
+        assert (await approver_of(kernel).answer(question.id, "rollback")).accepted
+        assert "greet-shell_greet" in [tool.name for tool in (await agent.list_tools()).tools]
+
+
+async def broken_by_hand(root: Root, kernel: Kernel) -> tuple[Question, Path]:
+    """Upgrade to a version whose program somebody breaks before its probe: what differs is the files alone.
+    Return the question, and the program that was installed."""
+    area = project_area(root.places)
+    stage(root, shell_example("1.0.0", "one"))
+    assert (await approver_of(kernel).answer((await asked(kernel)).id, "apply")).accepted
+    stage(root, shell_example("2.0.0", "two"))
+    assert (await approver_of(kernel).answer((await asked(kernel)).id, "apply")).accepted
+    installed = area.base / area.folder / "greet-shell" / "run.sh"
+    installed.write_text("#!/bin/sh\nexit 3\n")
+    assert actions.record_probe(area, "greet-shell", "it does not answer its probe").outcome.changed
+    return await asked(kernel), installed
+
+
+async def test_a_reinstall_brings_back_the_files_and_keeps_the_way_back(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        approver = approver_of(kernel)
+        question, installed = await broken_by_hand(root, kernel)
+        [before] = await kernel.verify_packages()
+        assert before.problems
+        assert str(root.base / "greet-shell-2.0.0") in question.options[1].words
+        assert (await approver.answer(question.id, "reinstall")).accepted
+        assert "two" in installed.read_text()
+        assert await greeting(kernel) == "two"
+        assert not questions(kernel)
+        view = view_of(kernel)
+        assert view is not None
+        assert (view.state, view.version, view.previous) == (UpgradeState.IDLE, "2.0.0", "1.0.0")
+        [after] = await kernel.verify_packages()
+        assert not after.problems
+        assert (await approver.change_package(PackageAction.ROLLBACK, "greet-shell", PROJECT, "")).accepted
+        assert await greeting(kernel) == "one"
+
+
+async def test_a_reinstall_of_other_files_waits_for_a_review(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        approver = approver_of(kernel)
+        question, installed = await broken_by_hand(root, kernel)
+        shell_example("2.0.0", "something else").folder(root.base)
+        assert (await approver.answer(question.id, "reinstall")).accepted
+        assert "exit 3" in installed.read_text()
+        kinds = [found.id.split(":")[3] for found in questions(kernel)]
+        assert kinds == ["broken", "staged"]
+        shutil.rmtree(root.base / "greet-shell-2.0.0")
+        assert (await approver.discard_package("greet-shell", PROJECT)).accepted
+        refused = await approver.answer(question.id, "reinstall")
+        assert not refused.accepted
+        assert [found.id for found in questions(kernel)] == [question.id]
 
 
 async def test_a_broken_first_version_can_be_removed(root: Root) -> None:
@@ -140,7 +216,7 @@ async def test_a_broken_first_version_can_be_removed(root: Root) -> None:
         stage(root, broken_example("1.0.0"))
         await approver_of(kernel).answer((await asked(kernel)).id, "apply")
         question = await asked(kernel)
-        assert [option.id for option in question.options] == ["remove", "again", "keep"]
+        assert [option.id for option in question.options] == ["remove", "reinstall", "keep"]
         assert (await approver_of(kernel).answer(question.id, "keep")).accepted
         assert not questions(kernel)
         view = view_of(kernel)

@@ -9,13 +9,14 @@ from textual.pilot import Pilot
 from flycore.model.enums import PackageAction, PackageScope, UpgradeState
 from flycore.model.package import PackageCheck
 from flytui.console.app import FlytuiApp
+from flytui.console.approvals.question_screen import QuestionScreen
 from flytui.console.kernel_connection import LostConnection, OpenConnection
 from flytui.console.screens.base import PageScreen
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.text_prompt import TextPromptScreen
 from kits.console import HandClock, console, frame, press, rows_drawn, until
 from kits.fake_kernel import World, world
-from kits.screens import PACKAGES, REVIEW, packages_world
+from kits.screens import BROKEN, PACKAGES, REVIEW, packages_world
 
 pytestmark = pytest.mark.anyio
 HOSTILE = "\x1b[2Jx[/nope]‮​"
@@ -46,7 +47,7 @@ async def test_every_package_is_listed_with_state_versions_and_what_is_to_be_don
         text = rows_drawn(app, "#package-rows")
     for words in (
         "○ rollback-required greet",
-        "b goes back to 1.0.0: it does not answer its probe (probe-failed)",
+        "b goes back to 1.0.0: it does not answer its probe (probe-unavailable)",
         "± staged            search-web",
         "a applies 2.0.0: permissions or risks change, enter shows how",
         "● idle              notes                    user    0.3.0",
@@ -217,6 +218,27 @@ async def test_a_key_that_cannot_work_says_why() -> None:
         await press(pilot, "b")
         assert "greet: a change is under way" in seen(app)
     assert not place.package_changes
+
+
+async def test_one_armed_key_goes_back_where_a_version_does_not_answer() -> None:
+    clock, place = HandClock(), packages_world(questions_value=(BROKEN,))
+    async with console(place, clock, SIZE) as (app, pilot):
+        await until(pilot, lambda: app.state.questions)
+        if not isinstance(app.screen, QuestionScreen):
+            await press(pilot, "ctrl+o")
+        text = seen(app)
+        assert "r roll back to 1.0.0 (recommended)" in text
+        assert "e reinstall 2.0.0: take its files again" in text
+        assert "k keep it disabled" in text
+        await press(pilot, "r", "a", "enter")
+        assert not place.answered
+        screen = app.screen
+        assert isinstance(screen, QuestionScreen)
+        await until(pilot, lambda: screen._card.arming.shown_at is not None)
+        clock.advance(5)
+        await press(pilot, "r")
+        await until(pilot, lambda: place.answered)
+    assert place.answered == [(BROKEN.id, "rollback", "")]
 
 
 async def test_hostile_metadata_is_drawn_as_text() -> None:

@@ -20,6 +20,10 @@ from flytui.text.lines import StyledLine, StyledText, Tone, keys_line, line, spa
 REPLY_KEY = "w"
 _RESERVED_KEYS = frozenset("wnp")
 _ARMING = ArmingState(Risk.MEDIUM, read_whole=True)
+_UNUSUAL: dict[QuestionKind, tuple[str, ...]] = {
+    QuestionKind.PACKAGE: ("why ", "reach    +", "risk ", "- tool ", "note ")
+}
+"""How lines begin that are in the warning colour, because they say what is unusual."""
 KIND_LABELS: dict[QuestionKind, tuple[str, Tone]] = {
     QuestionKind.PANIC: ("■ stopped", Tone.ALARM),
     QuestionKind.LOOP: ("↻ loop", Tone.WARN),
@@ -98,7 +102,8 @@ class QuestionScreen(ArmedScreen[None]):
             self._outcome = f"the answer did not count: {error}"
         else:
             if outcome.accepted:
-                self._state.shared.notice = f"answered: {option} · {queued.question.title}"
+                noted = f": {outcome.why_not}" if outcome.why_not else ""
+                self._state.shared.notice = f"answered: {option} · {queued.question.title}{noted}"
                 self._next(queued)
             else:
                 self._outcome = f"the answer did not count: {outcome.why_not or 'refused'}"
@@ -137,7 +142,8 @@ class QuestionScreen(ArmedScreen[None]):
     def _body_lines(self, width: int) -> Sequence[StyledLine]:
         rows: list[StyledLine] = []
         for text in self._question.lines:
-            rows += wrap(line(StyledText(" "), StyledText(strict_text(text))), width, 9)
+            tone = Tone.WARN if text.startswith(_UNUSUAL.get(self._question.kind, ())) else Tone.PLAIN
+            rows += wrap(line(StyledText(" "), StyledText(strict_text(text), tone)), width, 9)
         return rows
 
     def _key_lines(self, width: int) -> Sequence[StyledLine]:

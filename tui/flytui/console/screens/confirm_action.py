@@ -79,6 +79,8 @@ class ConfirmActionScreen(ArmedScreen[bool]):
     def _key_lines(self, width: int) -> Sequence[StyledLine]:
         if self._outcome:
             state = span(f" {self._outcome}", Tone.WARN)
+        elif self._sending:
+            state = span(" sending the answer…", Tone.ACCENT)
         else:
             state = StyledText("") if self._action is None else self._readiness()
         pairs = [
