@@ -103,9 +103,10 @@ class RequestRow:
         caller = caller_name(request.caller)
         if not root:
             return truncated((*row, times, effect, StyledText(f"  {caller}", Tone.DIM)), width)
-        # The effect gives way to the root and the caller, which tell whose it is.
+        # The root stays on screen, which tells whose the effect is; the caller may have half of the rest.
         who = (StyledText("  "), *root, StyledText(caller, Tone.DIM))
-        room = max(MIN_EFFECT_CELLS, width - width_of(row) - width_of(who))
+        left = width - width_of(row)
+        room = max(MIN_EFFECT_CELLS, left - max(width_of(root) + 2, min(width_of(who), left // 2)))
         return truncated((*row, *truncated((times, effect), room), *who), width)
 
     def _when(self) -> str:
