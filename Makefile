@@ -8,7 +8,7 @@ BIN := .venv/bin
 RUN_STAMP := .venv/.run-stamp
 DEV_STAMP := .venv/.dev-stamp
 
-.PHONY: run test suites lowest lint bench screens docs-images dist clean
+.PHONY: run test suites lowest lint bench screens docs-images docs-recording dist clean
 
 run: $(RUN_STAMP)
 	@$(BIN)/flytui --root .
@@ -36,6 +36,9 @@ screens: $(DEV_STAMP)
 
 docs-images: $(DEV_STAMP)
 	$(BIN)/python docs/make_images.py
+
+docs-recording: $(DEV_STAMP)
+	$(BIN)/python docs/make_recording.py
 
 .venv/bin/python:
 	@test -n "$(PYTHON)" || { echo "flytui needs Python 3.11 or newer: install it (Debian: apt install python3 python3-venv) or name it, make PYTHON=/path/to/python3.11"; exit 5; }

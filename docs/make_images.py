@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
-from neutral import MIDDAY, NeutralClient
+from neutral import MIDDAY, NeutralClient, NeutralReader
 from rich.cells import cell_len
 from textual.pilot import Pilot
 
@@ -185,7 +185,7 @@ def make_root(base: Path, display: str) -> tuple[RootPaths, dict[str, str]]:
 
 
 @asynccontextmanager
-async def stage(places: RootPaths) -> AsyncIterator[Stage]:
+async def stage(places: RootPaths, size: tuple[int, int] = SIZE) -> AsyncIterator[Stage]:
     """Opens a kernel and a console in which nothing has been decided yet."""
     folders = {
         str(places.app_root): TITLE,
@@ -207,9 +207,10 @@ async def stage(places: RootPaths) -> AsyncIterator[Stage]:
                 title=TITLE,
                 clock=clock,
                 now=lambda: MIDDAY + 12,
+                audit_reader=NeutralReader(places, folders),
             )
             app = FlytuiApp(state)
-            async with app.run_test(size=SIZE) as pilot:
+            async with app.run_test(size=size) as pilot:
                 yield Stage(app, pilot, clock, kernel, approver)
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import time
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import msgspec
 
+from flycore.client.audit_reader import AuditReader, NewLines
 from flycore.model.approval import Ask, Lease
 from flycore.model.call import Activity
 from flycore.model.catalog import Catalog
@@ -14,11 +17,14 @@ from flycore.model.diagnostics import Check
 from flycore.model.json import Json
 from flycore.model.question import Question, TrustItem
 from flycore.model.status import Status
+from flycore.registry.paths import RootPaths
 from flycore.rpc.methods import Client
 from flycore.rpc.proxies import ForwardingClient
 
 MIDDAY = 1_735_732_800.0
 """The time in the pictures, in Unix seconds: 1 January 2025, 12:00 UTC."""
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 
 T = TypeVar("T")
 
@@ -84,3 +90,27 @@ class NeutralClient(ForwardingClient):
     async def questions(self) -> tuple[Question, ...]:
         """Returns the kernel's questions, neutral."""
         return self.neutral(await self.inner.questions(), tuple[Question, ...])
+
+
+class NeutralReader(AuditReader):
+    """A reader of the log that replaces this machine's folders and times in the lines that it shows."""
+
+    def __init__(self, places: RootPaths, folders: dict[str, str]) -> None:
+        super().__init__(places.audit_dir, places.anchors_file)
+        self._folders = folders
+        self._began = time.time()
+
+    async def read_new(self) -> NewLines:
+        """Returns the new lines, neutral."""
+        found = await super().read_new()
+        return found._replace(lines=tuple(self._neutral(line) for line in found.lines))
+
+    def _neutral(self, line: bytes) -> bytes:
+        text = line.decode()
+        for folder, shown in self._folders.items():
+            text = text.replace(folder, shown)
+        return _TIME.sub(self._moved, text).encode()
+
+    def _moved(self, found: re.Match[str]) -> str:
+        at = datetime.fromisoformat(found[0]).timestamp() - self._began + MIDDAY
+        return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
