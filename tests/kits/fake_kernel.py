@@ -67,6 +67,8 @@ class World:
     discarded: list[tuple[str, PackageScope]] = field(default_factory=list)
     stopped: bool = False
     answered: list[tuple[str, str, str]] = field(default_factory=list)
+    filled: JsonObject | None = None
+    """The values of the last answer that had some."""
     leases_value: tuple[Lease, ...] = ()
     blocks_value: tuple[Block, ...] = ()
     rules_value: tuple[StandingRule, ...] = ()
@@ -179,8 +181,11 @@ class World:
         self.publish("question.asked")
         return first
 
-    async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
+    async def answer(
+        self, question_id: str, option: str, text: str = "", content: JsonObject | None = None
+    ) -> Outcome:
         self.answered.append((question_id, option, text))
+        self.filled = content if content is not None else self.filled
         if self.refuse:
             return Outcome(accepted=False, why_not=self.refuse)
         self.questions_value = tuple(item for item in self.questions_value if item.id != question_id)

@@ -399,8 +399,10 @@ def question_asked(question: Question) -> JsonObject:
 
 
 def question_answered(question: Question, option: str, text: str, *, by: str) -> JsonObject:
-    """Fields for a person's answer to a question."""
+    """Fields for a person's answer to a question. Of values for a form, the log has only the digest."""
     fields: JsonObject = {**question_asked(question), "choice": option, "decidedBy": by}
+    if any(item.fills and item.id == option for item in question.options):
+        return {**fields, "content": text_digest(text), "bytes": len(text)}
     return fields | _non_empty(reason=_bounded(text))
 
 

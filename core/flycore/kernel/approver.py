@@ -16,7 +16,7 @@ from flycore.model.enums import Choice, PackageAction, PackageScope
 from flycore.model.json import JsonObject
 from flycore.model.package import PackageOutcome
 
-AnswerQuestion = Callable[[str, str, str, str], Awaitable[Outcome]]
+AnswerQuestion = Callable[[str, str, str, str, JsonObject | None], Awaitable[Outcome]]
 
 
 class ApproverDeps(NamedTuple):
@@ -76,9 +76,11 @@ class KernelApprover:
         """Restore what this console revoked last."""
         return await self._refreshed(self._revocations.undo())
 
-    async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
+    async def answer(
+        self, question_id: str, option: str, text: str = "", content: JsonObject | None = None
+    ) -> Outcome:
         """Answer a question."""
-        return await self._answer(question_id, option, text, self._by)
+        return await self._answer(question_id, option, text, self._by, content)
 
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
         """Trust the entries that are still as they were shown."""

@@ -42,6 +42,7 @@ from flycore.kernel.panic import Panic, PanicSwitch, revoke_permissions
 from flycore.kernel.questions import PolicyQuestion, QuestionEvents, QuestionRegistry, TrustQuestions
 from flycore.kernel.quota_events import QuotaEvents
 from flycore.kernel.refresh import StateRefresher, load_state
+from flycore.kernel.server_questions import ServerQuestions
 from flycore.kernel.standing_permissions import RevocationHistory, StandingPermissions
 from flycore.model.approval import Ask
 from flycore.model.clock import SystemClock
@@ -202,20 +203,19 @@ def _build_parts(
     if switch.active():  # a stop outlives a restart, so what an earlier kernel granted must not
         revoke_permissions(queue)
     pool = ProcessPool(clock.monotonic, lambda key: key_is_current(refresher.root_state, key))
-    mcp_servers = McpServers(environment, clock, refresher, switch.active, root.session)
-    background = BackgroundProcesses(pool, mcp_servers, refresher)
     activity = ActivityLog(clock, bus.publish)
-    panic = Panic(switch, recorder, queue, activity, background)
     events = QuestionEvents(recorder)
-    loops = LoopGuard(
-        clock, consoles.present, on_question=events.publish_asked, on_question_end=events.publish_ended
-    )
+    server_questions = _server_questions(root, events, consoles, activity, desktop_control)
+    mcp_servers = McpServers(environment, clock, refresher, switch.active, root.session, server_questions)
+    background = BackgroundProcesses(pool, mcp_servers, refresher)
+    panic = Panic(switch, recorder, queue, activity, background)
+    loops = LoopGuard(clock, consoles.present, events.publish_asked, events.publish_ended)
     trust = TrustQuestions(clock, refresher.pending_trust, refresher.trust)
     places, controlled = environment.places, desktop_control.active
     nested_roots = NestedRoots(places.nested_roots_file, places.app_root, clock, events.publish_asked)
     rules = PolicyQuestion(clock, lambda: refresher.waiting_rules, refresher.accept_rules, controlled)
     packages, package_questions = _package_parts(root, activity, pool, controlled, events)
-    sources = (panic, rules, loops, package_questions, trust, nested_roots)
+    sources = (panic, server_questions, rules, loops, package_questions, trust, nested_roots)
     questions = QuestionRegistry(recorder.audit, events, sources)
     approver_deps = ApproverDeps(
         queue,
@@ -280,6 +280,24 @@ def _package_parts(
 ) -> tuple[PackageActions, PackageQuestions]:
     packages = PackageActions(root.environment, root.recorder, root.refresher, activity, pool, controlled)
     return packages, PackageQuestions(packages, root.recorder.clock.now, events)
+
+
+def _server_questions(
+    root: _Root,
+    events: QuestionEvents,
+    consoles: OpenConsoles,
+    activity: ActivityLog,
+    desktop_control: DesktopControl,
+) -> ServerQuestions:
+    """Build what asks a person the questions of MCP servers."""
+    return ServerQuestions(
+        root.recorder.clock,
+        events,
+        consoles.approver_within,
+        lambda: root.refresher.root_state.settings.approval_times.medium,
+        activity.find,
+        desktop_control.active,
+    )
 
 
 def _pipeline_context(

@@ -7,18 +7,22 @@ from typing import Protocol
 
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
+from flycore.catalog.schemas import check_input
 from flycore.kernel.bus import Recorder
 from flycore.model.approval import Outcome
 from flycore.model.clock import Clock
 from flycore.model.enums import QuestionKind
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
-from flycore.model.json import JsonObject
+from flycore.model.json import JsonObject, canonical_json
+from flycore.model.large_values import run_aside
 from flycore.model.question import Option, Question, TrustItem
 from flycore.policy.looser_rules import LooserRules, rule_text
 
 MOST_TEXT = 1_000
 """The most characters of text with an answer."""
+MOST_CONTENT = 100_000
+"""The most characters of values for a form, as canonical JSON."""
 TRUST = "trust"
 LEAVE = "leave"
 ACCEPT = "accept"
@@ -38,7 +42,7 @@ class QuestionSource(Protocol):
 
     async def answer(self, question: Question, option: str, text: str, by: str) -> Outcome:
         """Carry out an answer. The question is waiting and has that option; `by` names the console in the
-        log."""
+        log. For an option with `fills`, `text` is canonical JSON that fits the form."""
         ...
 
 
@@ -71,23 +75,23 @@ class QuestionRegistry:
         found = [question for source in self._sources for question in source.questions()]
         return tuple(sorted(found, key=lambda item: (item.kind is not QuestionKind.PANIC, item.asked_at)))
 
-    async def answer(self, question_id: str, option: str, text: str, by: str) -> Outcome:
+    async def answer(
+        self, question_id: str, option: str, text: str, by: str, content: JsonObject | None = None
+    ) -> Outcome:
         """Carry out a person's answer; `by` names the console in the log. Refuse an invalid answer."""
         for source in self._sources:
             for question in source.questions():
-                if question.id == question_id:
-                    return await self._carry_out(source, question, option, text, by)
+                if question.id != question_id:
+                    continue
+                if why_not := await _invalid(question, option, text, content):
+                    return Outcome(accepted=False, why_not=why_not)
+                filled = text if content is None else canonical_json(content)
+                return await self._carry_out(source, question, option, filled, by)
         return Outcome(accepted=False, why_not="this question is no longer waiting")
 
     async def _carry_out(
         self, source: QuestionSource, question: Question, option: str, text: str, by: str
     ) -> Outcome:
-        if option not in {item.id for item in question.options}:
-            return Outcome(accepted=False, why_not="the question has no such answer")
-        if text and not question.free_text:
-            return Outcome(accepted=False, why_not="this question takes no text")
-        if len(text) > MOST_TEXT:
-            return Outcome(accepted=False, why_not=f"your text is longer than {MOST_TEXT:,} characters")
         # Logged before it is carried out: an answer that the log does not have must have no effect.
         if question.kind not in _SELF_RECORDED:
             fields = audit_events.question_answered(question, option, text, by=by)
@@ -99,6 +103,28 @@ class QuestionRegistry:
         if outcome.accepted:
             self._events.publish_ended(question)
         return outcome
+
+
+async def _invalid(question: Question, option: str, text: str, content: JsonObject | None) -> str:
+    """Return why this is no answer to the question; empty where it is one."""
+    chosen = next((item for item in question.options if item.id == option), None)
+    if chosen is None:
+        return "the question has no such answer"
+    if text and not question.free_text:
+        return "this question takes no text"
+    if len(text) > MOST_TEXT:
+        return f"your text is longer than {MOST_TEXT:,} characters"
+    if content is None:
+        return "this answer needs the values of the form" if chosen.fills else ""
+    if not chosen.fills:
+        return "this answer takes no values"
+    # Here and not in a worker, a pattern of the server's schema could hold the event loop.
+    _, found = await run_aside(True, check_input, question.form, content)
+    if found:
+        return f"the values do not fit: {found[0].pointer or '/'} {found[0].message}"
+    if len(canonical_json(content)) > MOST_CONTENT:
+        return f"the values have more than {MOST_CONTENT:,} characters"
+    return ""
 
 
 class TrustQuestions:

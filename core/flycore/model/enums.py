@@ -447,6 +447,8 @@ class QuestionKind(StrEnum):
     """A program works on a root that lies within this one."""
     PACKAGE = "package"
     """A package is to be applied, rolled back or removed."""
+    SERVER = "server"
+    """An MCP server asks something during a call."""
 
 
 class RootPermission(StrEnum):

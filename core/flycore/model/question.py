@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from flycore.model.base import Value
 from flycore.model.enums import ProgramAuthor, QuestionKind
+from flycore.model.json import JsonObject
 from flycore.model.repository import TrustedElsewhere
 
-ABOUT_PROGRAMS = (QuestionKind.LOOP, QuestionKind.NESTED, QuestionKind.POLICY, QuestionKind.PACKAGE)
+ABOUT_PROGRAMS = (
+    QuestionKind.LOOP,
+    QuestionKind.NESTED,
+    QuestionKind.POLICY,
+    QuestionKind.PACKAGE,
+    QuestionKind.SERVER,
+)
 """Kinds of questions that a program or a command causes. A console shows them at once."""
 
 
@@ -17,6 +24,8 @@ class Option(Value, frozen=True, kw_only=True):
     words: str
     recommended: bool = False
     """Whether this option is recommended; exactly one option of a question is."""
+    fills: bool = False
+    """Whether the answer brings values for the question's form."""
 
 
 class Question(Value, frozen=True, kw_only=True):
@@ -29,6 +38,9 @@ class Question(Value, frozen=True, kw_only=True):
     options: tuple[Option, ...]
     free_text: bool = False
     """Whether the person may add a text to the answer."""
+    form: JsonObject = {}
+    """JSON schema of the values that an option with `fills` brings, as an MCP server sent it; its texts are
+    the server's."""
     about: str = ""
     """Id of the sidecar, or key of the caller, that the question is about."""
     asked_at: float

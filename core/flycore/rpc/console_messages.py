@@ -82,6 +82,8 @@ class QuestionAnswer(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     id: str
     option: str
     text: str = ""
+    content: JsonObject | None = None
+    """The values for the form of the question, for an option that brings some."""
 
 
 class TrustAccept(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

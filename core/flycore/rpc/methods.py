@@ -388,8 +388,10 @@ class Approver(Protocol):
         raise UnimplementedError
 
     @decision("question.answer", c.QuestionAnswer)
-    async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
-        """Answer a question that is not about one call."""
+    async def answer(
+        self, question_id: str, option: str, text: str = "", content: JsonObject | None = None
+    ) -> Outcome:
+        """Answer a question that is not about one call; `content` has the values for its form."""
         raise UnimplementedError
 
     @decision("trust.accept", c.TrustAccept)

@@ -81,7 +81,7 @@ FRAMES = {
     "remove_rule": ("rule.remove", {"where": "policy.jsonc:3", "digest": "d1"}),
     "unblock": ("block.remove", {"tool": "echo.ask"}),
     "undo": ("approver.undo", {}),
-    "answer": ("question.answer", {"id": "q-1", "option": "release", "text": ""}),
+    "answer": ("question.answer", {"id": "q-1", "option": "release", "text": "", "content": None}),
     "trust": ("trust.accept", {"accepted": [["echo", "d1"]]}),
     "enable": ("sidecar.enable", {"sidecar": "echo", "enabled": False, "reason": "broken"}),
     "permit": ("sidecar.permit", {"sidecar": "echo", "digest": "d1"}),

@@ -260,9 +260,10 @@ class QueuedQuestion:
         """What identifies the question among those of all roots."""
         return self.root.key_of(self.question.id)
 
-    async def answer(self, option: str, words: str) -> Outcome:
-        """Send the answer. Raises FlyError where the kernel is gone."""
-        return await self.root.approver.answer(self.question.id, option, words)
+    async def answer(self, option: str, words: str, values: JsonObject | None = None) -> Outcome:
+        """Send the answer, with the values of the question's form where it has one. Raises FlyError where the
+        kernel is gone."""
+        return await self.root.approver.answer(self.question.id, option, words, values)
 
 
 @dataclass(slots=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,7 +11,9 @@ import anyio
 from flycore.model.enums import Code, Level, Status
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.large_values import LARGE_BYTES, is_large, run_aside
-from flycore.runners.mcp.reads import asked_outcome, send_read
+from flycore.runners.mcp.input_requests import InputRequests, RunningCall
+from flycore.runners.mcp.reads import outcome_of_read
+from flycore.runners.mcp.requests import CALL_TOOL, send_request
 from flycore.runners.mcp.results import LONGEST_ERROR, outcome_of_result
 from flycore.runners.mcp.transport import McpTransport
 from flycore.runners.one_shot import MEMORY_HINT, PROCESS_HINT, ProcessJsonJob, RunOutcome
@@ -21,7 +22,6 @@ from flycore.runners.output import EventBudget, OnEvent, SidecarEvent, exit_word
 if TYPE_CHECKING:
     from mcp import Client
     from mcp_types import CallToolResult
-    from pydantic import TypeAdapter
 
 RPC_ERROR = "mcp-error"
 """`details.code` where the server answered with an error of the protocol; `rpcCode` is the server's number,
@@ -56,8 +56,10 @@ async def call_tool(
     call: McpCall,
     request: str,
     on_event: OnEvent | None,
+    asked: InputRequests,
 ) -> RunOutcome:
-    """Send the call and wait for its answer; `request` is empty for a call of a tool.
+    """Send the call and wait for its answer; `request` is empty for a call of a tool. What the server asks
+    meanwhile goes through `asked`, and does not count against the time limit.
 
     At the time limit, and when the awaiting task is cancelled, the cancellation is sent to the server. One
     that does not end the call within its grace is left alone, since other callers use it too, or ended with
@@ -69,16 +71,14 @@ async def call_tool(
     slot = link.begin_call()
     begun = time.monotonic()
     outcome: RunOutcome | None = None
-    goes_on = False
+    running, goes_on = RunningCall(job, on_event), False
     try:
         with anyio.move_on_after(job.timeout_ms / 1000) as limit:
             try:
-                on_progress = _Progress(limit, job, on_event)
-                meta = link.request_meta(slot)
-                if request:
-                    outcome = await send_read(client, job, request, on_progress, meta)
-                else:
-                    outcome = await _send_call(client, job, call, on_progress, meta)
+                running.limit = limit
+                on_progress = _Progress(running)
+                with asked.enter(running):
+                    outcome = await _send(client, link, running, call, request, slot, on_progress)
                 outcome = outcome.with_warnings(on_progress.budget.warnings)
             except MCPError as error:
                 outcome = await _error(link, error)
@@ -100,7 +100,8 @@ async def call_tool(
             hint=f"{hint}; {GOES_ON}" if goes_on else hint,
             details={"timeoutMs": job.timeout_ms, "serverGoesOn": goes_on},
         )
-    duration = round((time.monotonic() - begun) * 1000)
+    outcome = outcome.with_warnings(running.warnings)
+    duration = round((time.monotonic() - begun - running.waited_s) * 1000)
     reported = replace(outcome, stderr_tail=link.stderr_tail, duration_ms=duration)
     return reported.with_survivors(link.survivors) if link.closed.is_set() else reported
 
@@ -108,38 +109,39 @@ async def call_tool(
 class _Progress:
     """Hands the progress of a call on, and lets a call that makes progress run longer."""
 
-    def __init__(self, limit: anyio.CancelScope, job: ProcessJsonJob, on_event: OnEvent | None) -> None:
-        self._limit, self._job, self._on_event = limit, job, on_event
+    def __init__(self, call: RunningCall) -> None:
+        self._call, self._job, self._on_event = call, call.job, call.on_event
         self.budget = EventBudget()
-        self._last = anyio.current_time() + job.progress_timeout_ms / 1000
+        self._last = anyio.current_time() + self._job.progress_timeout_ms / 1000
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        later = min(anyio.current_time() + self._job.timeout_ms / 1000, self._last)
-        self._limit.deadline = max(self._limit.deadline, later)
+        last = self._last + self._call.waited_s
+        self._call.extend(min(anyio.current_time() + self._job.timeout_ms / 1000, last))
         if self._on_event is not None and self.budget.admits():
             text = (message or "")[:LONGEST_ERROR]
             self._on_event(SidecarEvent(progress=progress, total=total, message=text))
 
 
-async def _send_call(
-    client: Client, job: ProcessJsonJob, call: McpCall, on_progress: _Progress, meta: dict[str, int]
+async def _send(
+    client: Client,
+    link: McpTransport,
+    running: RunningCall,
+    call: McpCall,
+    request: str,
+    slot: int,
+    on_progress: _Progress,
 ) -> RunOutcome:
-    from mcp_types import CallToolRequest, CallToolRequestParams, InputRequiredResult
-
-    params: dict[str, Any] = {"name": call.tool, "arguments": job.input, **({"_meta": meta} if meta else {})}
-    request = CallToolRequest(params=CallToolRequestParams.model_validate(params))
-    result = await client.session.send_request(request, _answers(), progress_callback=on_progress)
-    if isinstance(result, InputRequiredResult):
-        return asked_outcome()
-    return await run_aside(_takes_long(result), outcome_of_result, result, job)
-
-
-@cache
-def _answers() -> TypeAdapter[Any]:
-    from mcp_types import CallToolResult, InputRequiredResult
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(CallToolResult | InputRequiredResult)
+    """Make the request and return the outcome of its answer. Raises MCPError, ValidationError, RuntimeError
+    as the SDK does."""
+    job = running.job
+    meta: JsonObject = dict(link.request_meta(slot))
+    params: JsonObject = job.input if request else {"name": call.tool, "arguments": job.input}
+    answer = await send_request(
+        client, request or CALL_TOOL, {**params, **({"_meta": meta} if meta else {})}, running, on_progress
+    )
+    if request:
+        return await outcome_of_read(answer, request, job)
+    return await run_aside(_takes_long(answer), outcome_of_result, answer, job)
 
 
 async def _error(link: McpTransport, error: Any) -> RunOutcome:

@@ -1,8 +1,8 @@
 """The session with one MCP server: connects, reconnects with back-off, lists the server's tools, calls them.
 
 Whatever the server does ends its session, never the kernel. A server that asks for the roots of its client
-gets the project's folder and nothing else. What else it asks (sampling, elicitation) is refused, because only
-a person could answer it.
+gets the project's folder and nothing else. What else it asks during a call goes to a person
+(`input_requests.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from flycore.model.enums import Code, Level, Status
 from flycore.model.upstream import McpToolList
 from flycore.runners.mcp.call import CALL_NOT_CANCELLED, McpCall, call_tool, crash_outcome
 from flycore.runners.mcp.connection_state import ITSELF, ConnectionState, connection_loss, server_label
+from flycore.runners.mcp.input_requests import AskPerson, InputRequests, nobody
 from flycore.runners.mcp.lists import list_offers
 from flycore.runners.mcp.transport import McpTransport
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
@@ -81,10 +82,12 @@ class McpSession:
         start: Start,
         on_state: Callable[[ConnectionState], None],
         app_root: Path,
+        ask_person: AskPerson = nobody,
         connect_s: float = CONNECT_S,
     ) -> None:
         self._start, self._on_state, self._connect_s = start, on_state, connect_s
         self._app_root = app_root
+        self._asked = InputRequests(ask_person)
         self._client: Client | None = None
         self._started: Started | None = None
         self._listing: McpToolList | None = None
@@ -178,7 +181,9 @@ class McpSession:
             return _changed("the server describes the tool differently now, and nobody has approved that")
         self._calls += 1
         try:
-            return await call_tool(client, started.link, job, asked, definition.request, on_event)
+            return await call_tool(
+                client, started.link, job, asked, definition.request, on_event, self._asked
+            )
         finally:
             self._calls -= 1
             if started.link.in_doubt:
@@ -222,6 +227,7 @@ class McpSession:
             cache=None,
             message_handler=self._on_message,
             list_roots_callback=self._list_roots,
+            elicitation_callback=self._asked.elicit,
             client_info=Implementation(name=ITSELF, version=flycore.__version__),
         )
         async with anyio.create_task_group() as group:

@@ -12,16 +12,19 @@ from textual.pilot import Pilot
 from textual.widgets import Input, TextArea
 
 from flycore.model.enums import QuestionKind
+from flycore.model.question import Option, Question
 from flytui.console.app import FlytuiApp
+from flytui.console.approvals.answer_form import AnswerFormScreen
 from flytui.console.approvals.question_screen import QuestionScreen, option_keys
 from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.controllers.emergency_stop import TwoPresses
+from flytui.console.forms.inputs import VisibleInput
 from flytui.console.screens.base import PressAgainScreen
 from flytui.console.screens.main import MainScreen
 from flytui.console.screens.text_prompt import DenyReasonScreen, TextPromptScreen
-from kits.console import HandClock, console, drawn, press, rows_drawn, until
+from kits.console import HandClock, console, drawn, press, rows_drawn, settle, until
 from kits.fake_kernel import World, world
-from kits.values import loop_question, panic_question, policy_question, request_of
+from kits.values import NOW, loop_question, panic_question, policy_question, request_of
 
 pytestmark = pytest.mark.anyio
 
@@ -287,3 +290,71 @@ async def test_a_typist_answers_nothing_by_accident() -> None:
 def test_every_option_has_a_key_of_its_own() -> None:
     assert option_keys(loop_question()) == {"s": "stop", "c": "continue", "e": "end"}
     assert option_keys(panic_question()) == {"r": "release"}
+
+
+ELICITED = Question(
+    id="server-1",
+    kind=QuestionKind.SERVER,
+    title="the MCP server notes asks you something",
+    lines=("server says: Who are you?", "asks    name (string, required)"),
+    options=(
+        Option(id="accept", words="answer: fill in its form", fills=True),
+        Option(id="decline", words="decline", recommended=True),
+        Option(id="cancel", words="cancel"),
+    ),
+    form={
+        "type": "object",
+        "properties": {"name": {"type": "string", "minLength": 2}, "sure": {"type": "boolean"}},
+        "required": ["name"],
+    },
+    about="notes",
+    asked_at=NOW - 3,
+)
+
+
+async def elicited(place: World, app: FlytuiApp, pilot: Pilot[None], clock: HandClock) -> None:
+    """A server's question opens by itself, and its keys are armed."""
+    place.questions_value = (ELICITED,)
+    place.publish("question.asked")
+    await opened(app, pilot)
+    clock.advance(3)
+
+
+async def test_the_form_of_a_server_is_filled_in_and_sent_by_its_key_alone() -> None:
+    place, clock = world(), HandClock()
+    async with console(place, clock) as (app, pilot):
+        await elicited(place, app, pilot, clock)
+        assert "server says: Who are you?" in drawn(app, "#card")
+        await press(pilot, "a")
+        await until(pilot, lambda: isinstance(app.screen, AnswerFormScreen) and app.focused is not None)
+        await press(pilot, "A", "enter", "f5")
+        assert place.answered == []
+        assert "problem" in app.state.notice
+        # Values that do not fit are not sent, whatever the key.
+        await press(pilot, "f6")
+        assert place.answered == []
+        await press(pilot, "shift+tab")
+        app.screen.query(VisibleInput).first().value = "Ada"
+        await settle(pilot)
+        await press(pilot, "f5")
+        await until(pilot, lambda: place.answered == [("server-1", "accept", "")])
+        assert place.filled == {"name": "Ada"}
+        await until(pilot, lambda: isinstance(app.screen, MainScreen))
+
+
+async def test_going_back_from_the_form_sends_nothing_and_the_question_waits() -> None:
+    place, clock = world(), HandClock()
+    async with console(place, clock) as (app, pilot):
+        await elicited(place, app, pilot, clock)
+        await press(pilot, "a")
+        await until(pilot, lambda: isinstance(app.screen, AnswerFormScreen) and app.focused is not None)
+        await press(pilot, "escape")
+        await opened(app, pilot)
+        # The question is armed anew.
+        await press(pilot, "d")
+        assert place.answered == []
+        clock.advance(3)
+        await until(pilot, lambda: screen_of(app)._card.arming.shown_at is not None)
+        clock.advance(3)
+        await press(pilot, "d")
+        await until(pilot, lambda: place.answered == [("server-1", "decline", "")])

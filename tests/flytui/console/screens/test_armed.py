@@ -15,6 +15,7 @@ from textual.pilot import Pilot
 import flytui.console
 from flycore.model.approval import Answer, ApprovalRequest, Outcome
 from flycore.model.enums import Risk
+from flycore.model.json import JsonObject
 from flytui.console.app import FlytuiApp
 from flytui.console.approvals.batch_screen import BatchScreen
 from flytui.console.approvals.question_screen import QuestionScreen
@@ -55,8 +56,10 @@ class SlowWorld(World):
         await self.may_end.wait()
         return outcome
 
-    async def answer(self, question_id: str, option: str, text: str = "") -> Outcome:
-        outcome = await super().answer(question_id, option, text)
+    async def answer(
+        self, question_id: str, option: str, text: str = "", content: JsonObject | None = None
+    ) -> Outcome:
+        outcome = await super().answer(question_id, option, text, content)
         await self.may_end.wait()
         return outcome
 

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from flycore.model.enums import QuestionKind, Risk
 from flycore.model.errors import FlyError
+from flycore.model.json import JsonObject
 from flycore.model.question import Question
 from flysafe.text import strict_text
+from flytui.console.approvals.answer_form import AnswerFormScreen
 from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.arming import ArmingState
 from flytui.console.screens.header import root_spans
@@ -32,6 +34,7 @@ KIND_LABELS: dict[QuestionKind, tuple[str, Tone]] = {
     QuestionKind.DRIFT: ("± changed", Tone.WARN),
     QuestionKind.POLICY: ("± policy", Tone.WARN),
     QuestionKind.PACKAGE: ("± package", Tone.WARN),
+    QuestionKind.SERVER: ("? server", Tone.WARN),
 }
 
 
@@ -83,21 +86,37 @@ class QuestionScreen(ArmedScreen[None]):
         elif key == REPLY_KEY and self._question.free_text and not self._ended:
             self.app.push_screen(_reply_prompt(), self._set_reply)
         elif option is not None and armed and not self._ended:
-            self._start_sending(self._send(self._queued, option, self._reply))
+            self._choose(option)
         else:
             self._scroll(key)
+
+    def _choose(self, option: str) -> None:
+        """Send the answer, or open the form whose values it brings. The question stays on this screen
+        meanwhile, and going back from the form sends nothing."""
+        queued = self._queued
+        if not any(item.fills for item in queued.question.options if item.id == option):
+            self._start_sending(self._send(queued, option, self._reply))
+            return
+
+        def send(values: JsonObject | None) -> None:
+            if values is not None:
+                self._start_sending(self._send(queued, option, "", values))
+
+        self.app.push_screen(AnswerFormScreen(queued.root, queued.question), send)
 
     def _set_reply(self, words: str | None) -> None:
         self._reply = self._reply if words is None else words
         self._redraw()
 
-    async def _send(self, queued: QueuedQuestion, option: str, words: str) -> None:
+    async def _send(
+        self, queued: QueuedQuestion, option: str, words: str, values: JsonObject | None = None
+    ) -> None:
         """Send an answer to the question that was on screen when the key was pressed."""
         try:
             if obstacle := await queued.root.shared.approval_obstacle():
                 self._outcome = f"the answer did not count: {obstacle}"
                 return
-            outcome = await queued.answer(option, words)
+            outcome = await queued.answer(option, words, values)
         except FlyError as error:
             self._outcome = f"the answer did not count: {error}"
         else:

@@ -38,7 +38,7 @@ from flytui.console.catalog.explanation import (
 from flytui.console.catalog.jump_screen import JumpScreen
 from flytui.console.catalog.tool_list import ToolListPane, catalog_problems, note_lines
 from flytui.console.fix.fix_actions import CatalogFixActions
-from flytui.console.forms.form_screen import FormScreen
+from flytui.console.forms.form_screen import ToolFormScreen
 from flytui.console.screens.base import PageScreen, run_latest
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.lines import LineBar, LineView
@@ -287,7 +287,7 @@ class CatalogView(CatalogFixActions):
         """Open the test-call form of the tool under the cursor."""
         row = self.row
         if row is not None and row.view is not None:
-            self.app.push_screen(FormScreen(self._state, row.view))
+            self.app.push_screen(ToolFormScreen(self._state, row.view))
         elif row is not None:
             self._notice(f"{row.sidecar} offers no tool that could be called")
 

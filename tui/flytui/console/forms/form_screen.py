@@ -1,13 +1,13 @@
-"""The test-call form: a tool's input as fields made from its schema, or as JSON.
+"""A form, whose fields are made from a schema, or which is written as JSON; and the form of a test call.
 
-The form decides nothing: the call goes through the same steps as any caller's. Functions that draw the lines
-around the fields come first, the screen below.
+The form of a test call decides nothing: the call goes through the same steps as any caller's. Functions that
+draw the lines around the fields come first, the screens below.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -103,22 +103,26 @@ def problem_lines(result: FormResult, nowhere: Sequence[InputProblem], width: in
     return [*rows, line(state)]
 
 
-def key_pairs(result: FormResult, raw: bool, json_only: bool, in_array: bool) -> list[tuple[str, str]]:
-    """The ids and labels of the keys that do something now, the most needed first."""
-    insist = bool(result.problems) and result.broken is None
+def key_pairs(
+    result: FormResult, raw: bool, json_only: bool, in_array: bool, *, calls: bool
+) -> list[tuple[str, str]]:
+    """The ids and labels of the keys that do something now, the most needed first. `calls`: the form is that
+    of a test call."""
+    insist = calls and bool(result.problems) and result.broken is None
     return [
-        ("form.send", "call the tool"),
+        ("form.send", "call the tool" if calls else "send the answer"),
         *([("form.insist", "call all the same")] if insist else []),
         ("form.leave", "back"),
         *([] if json_only else [("form.json", "fields" if raw else "JSON")]),
-        ("form.example", "example"),
+        *([("form.example", "example")] if calls else []),
         *([("form.add", "add item"), ("form.remove", "take it out")] if in_array else []),
         *([] if raw else [("Tab", "next field")]),
     ]
 
 
-class FormScreen(ScreenTraits, Screen[None]):
-    """The form in which a person writes the input of one tool and calls it."""
+class FormScreen(ScreenTraits, Screen[Any]):
+    """A form in which a person writes values that fit a schema. A subclass says what is above the fields
+    (`_top`) and what becomes of the values (`_submit`)."""
 
     closes_for_view = True
     has_fields = True
@@ -138,24 +142,26 @@ class FormScreen(ScreenTraits, Screen[None]):
         Binding("f8", "item(False)", "Remove item", show=False, priority=True, id="form.remove"),
     ]
 
-    def __init__(self, state: ConsoleState, view: CapabilityView) -> None:
+    HEADING: ClassVar[str]
+    CALLS: ClassVar[bool] = False
+    """Whether the values are the input of a call, which may be sent although they do not fit."""
+
+    def __init__(self, state: ConsoleState, schema: JsonObject) -> None:
         super().__init__()
         self._state = state
-        self._view = view
-        self._schema = view.capability.input_schema
+        self._schema = schema
         self._field = schema_fields(self._schema)
         self._form_value: FormValue = initial_value(self._field)
         self._entries: Sequence[LayoutEntry] = ()
         self._result = FormResult({})
         self._as_json = False
-        self._send_attempted = self._sent = False
-        self._example = -1
+        self._send_attempted = False
         self._body = FieldList(id="form")
         self._area = JsonArea("", id="form-json", soft_wrap=True)
 
     def compose(self) -> ComposeResult:
-        """Place the header, the tool, its fields or its JSON, the problems, the alerts and the keys."""
-        yield LineBar(lambda width: header_lines(self._state, "Test call", width), id="header")
+        """Place the header, what the form is for, its fields or its JSON, the problems, alerts and keys."""
+        yield LineBar(lambda width: header_lines(self._state, self.HEADING, width), id="header")
         yield LineBar(self._top, id="form-top")
         yield self._body
         yield self._area
@@ -164,8 +170,8 @@ class FormScreen(ScreenTraits, Screen[None]):
         yield LineBar(self._keys, id="keys")
 
     async def on_mount(self) -> None:
-        """Start with the input that was written here last."""
-        last = self._state.inputs.get(self._view.capability.name)
+        """Start with the values that were written here last."""
+        last = self._last_values()
         if last is not None:
             await self._load_input(last)
         elif self._field.kind is FieldKind.JSON:
@@ -176,9 +182,6 @@ class FormScreen(ScreenTraits, Screen[None]):
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Show fresh values around the form. What the person wrote stays."""
-        catalog = self._state.catalog
-        view = catalog.capability(self._view.capability.name) if catalog else None
-        self._view = view or self._view
         self._redraw()
 
     @on(FieldWidget.Edited)
@@ -205,41 +208,42 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._redraw()
 
     def action_leave(self) -> None:
-        """Leave the form. What was written is there again the next time."""
+        """Leave the form without sending anything."""
         self.dismiss()
 
-    def on_unmount(self) -> None:
-        """Keep what was written, however the form was left."""
-        if self._result.broken is None:
-            self._state.inputs[self._view.capability.name] = self._result.input
-
     def action_send(self) -> None:
-        """Call the tool, if the input fits."""
+        """Send the values, if they fit."""
         if self._result.problems and not self._result.broken:
             self._send_attempted = True
             self._show()
             self._to_first_problem()
             key = self._state.keys.label("form.insist")
-            self._show_notice(f"not sent: {problem_count(self._result)}. {key} sends it all the same")
+            more = f". {key} sends it all the same" if self.CALLS else ""
+            self._show_notice(f"not sent: {problem_count(self._result)}{more}")
         else:
-            self.action_insist()
+            self._send()
 
     def action_insist(self) -> None:
-        """Call the tool with this input, even if it does not fit. The kernel checks it as always."""
+        """Send the values even if they do not fit, where that is possible. The kernel checks them as
+        always."""
+        if self.CALLS:
+            self._send()
+
+    def _send(self) -> None:
         broken = self._result.broken
-        if broken is not None:
-            self._send_attempted = True
-            self._show()
-            self._to_first_problem()
-            self._show_notice(f"there is nothing to send: {broken.pointer} {broken.message}")
-        elif not self._sent:
-            # A second press of the key can come before the page replaces the form. It must not call twice.
-            self._sent = True
-            state, view = self._state, self._view
-            page = start_test_call(
-                self.app, state, view.capability.name, self._result.input, lambda: FormScreen(state, view)
-            )
-            self.app.switch_screen(page)
+        if broken is None:
+            self._submit(self._result.input)
+            return
+        self._send_attempted = True
+        self._show()
+        self._to_first_problem()
+        self._show_notice(f"there is nothing to send: {broken.pointer} {broken.message}")
+
+    def _last_values(self) -> JsonObject | None:
+        return None
+
+    def _submit(self, values: JsonObject) -> None:
+        raise NotImplementedError
 
     async def action_json(self) -> None:
         """Show the exact input that is sent as JSON, or go back to the fields."""
@@ -253,23 +257,7 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._focus_first()
 
     async def action_example(self) -> None:
-        """Show the next example that the tool brings; after the last one an empty form."""
-        examples = self._view.capability.examples
-        self._send_attempted = False
-        self._example += 1
-        if self._example < len(examples):
-            await self._load_input(examples[self._example])
-            self._show_notice(f"example {self._example + 1} of {len(examples)}")
-        else:
-            self._example = -1
-            empty = read_form(self._field, initial_value(self._field), self._schema).input
-            await (
-                self._load_input(empty)
-                if self._field.kind is FieldKind.JSON
-                else self._show_value(initial_value(self._field))
-            )
-            self._show_notice("an empty form" if examples else "the tool has no examples: an empty form")
-        self._focus_first()
+        """Show an example, where the form has some."""
 
     async def action_item(self, more: bool) -> None:
         """Add an item after the one with the focus, or remove that one."""
@@ -349,7 +337,7 @@ class FormScreen(ScreenTraits, Screen[None]):
         self._redraw()
 
     def _top(self, width: int) -> Sequence[StyledLine]:
-        return tool_lines(self._view, self._as_json, width)
+        raise NotImplementedError
 
     def _foot(self, width: int) -> Sequence[StyledLine]:
         _, nowhere = problems_by_entry(self._entries, self._result.problems)
@@ -363,5 +351,66 @@ class FormScreen(ScreenTraits, Screen[None]):
             for length in range(1, len(path) + 1)
         )
         json_only = self._field.kind is FieldKind.JSON
-        pairs = key_pairs(self._result, self._as_json, json_only, in_array)
+        pairs = key_pairs(self._result, self._as_json, json_only, in_array, calls=self.CALLS)
         return [keys_fitting(self._state.keys.hints(pairs), width)]
+
+
+class ToolFormScreen(FormScreen):
+    """The form in which a person writes the input of one tool and calls it."""
+
+    HEADING = "Test call"
+    CALLS = True
+
+    def __init__(self, state: ConsoleState, view: CapabilityView) -> None:
+        super().__init__(state, view.capability.input_schema)
+        self._view = view
+        self._sent = False
+        self._example = -1
+
+    def changed(self, topics: frozenset[Topic]) -> None:
+        """Show fresh values around the form. What the person wrote stays."""
+        catalog = self._state.catalog
+        view = catalog.capability(self._view.capability.name) if catalog else None
+        self._view = view or self._view
+        self._redraw()
+
+    def on_unmount(self) -> None:
+        """Keep what was written, however the form was left: it is there again the next time."""
+        if self._result.broken is None:
+            self._state.inputs[self._view.capability.name] = self._result.input
+
+    async def action_example(self) -> None:
+        """Show the next example that the tool brings; after the last one an empty form."""
+        examples = self._view.capability.examples
+        self._send_attempted = False
+        self._example += 1
+        if self._example < len(examples):
+            await self._load_input(examples[self._example])
+            self._show_notice(f"example {self._example + 1} of {len(examples)}")
+        else:
+            self._example = -1
+            empty = read_form(self._field, initial_value(self._field), self._schema).input
+            await (
+                self._load_input(empty)
+                if self._field.kind is FieldKind.JSON
+                else self._show_value(initial_value(self._field))
+            )
+            self._show_notice("an empty form" if examples else "the tool has no examples: an empty form")
+        self._focus_first()
+
+    def _last_values(self) -> JsonObject | None:
+        return self._state.inputs.get(self._view.capability.name)
+
+    def _submit(self, values: JsonObject) -> None:
+        # A second press of the key can come before the page replaces the form. It must not call twice.
+        if self._sent:
+            return
+        self._sent = True
+        state, view = self._state, self._view
+        page = start_test_call(
+            self.app, state, view.capability.name, values, lambda: ToolFormScreen(state, view)
+        )
+        self.app.switch_screen(page)
+
+    def _top(self, width: int) -> Sequence[StyledLine]:
+        return tool_lines(self._view, self._as_json, width)
