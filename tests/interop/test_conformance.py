@@ -37,6 +37,7 @@ MUST_PASS = (
     "tools-call-image",
     "tools-call-error",
     "tools-call-with-progress",
+    "logging-set-level",
     "resources-list",
     "prompts-list",
     "json-schema-2020-12",

@@ -93,6 +93,9 @@ class Progress(Value, frozen=True, kw_only=True):
     progress: float | None = None
     total: float | None = None
     message: str = ""
+    log: JsonObject = {}
+    """A log message of the MCP server that works on the call, as it sent it, with `level`, `logger` and
+    `data`; it says nothing of the progress. Empty where this is progress."""
 
 
 class CallError(Value, frozen=True, kw_only=True):

@@ -92,6 +92,11 @@ class Call:
         if self._on_progress is not None:
             self._on_progress(step)
 
+    def hand_on_log(self, log: JsonObject) -> None:
+        """Hand a log message of the server on to the caller alone."""
+        if self._on_progress is not None:
+            self._on_progress(Progress(call_id=self.request.call_id, phase=Phase.RUNNING, log=log))
+
     @property
     def began(self) -> bool:
         """Whether the tool has begun to run."""

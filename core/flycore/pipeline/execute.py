@@ -397,6 +397,9 @@ def _on_event(call: Call, prepared: Prepared) -> OnEvent:
     masks = prepared.masks
 
     def on_event(event: SidecarEvent) -> None:
+        if event.log is not None:
+            call.hand_on_log(masks.json(event.log))
+            return
         call.report(Phase.RUNNING, masks.text(event.message, cut=True), event.progress, event.total)
 
     return on_event

@@ -34,6 +34,8 @@ class SidecarEvent:
     total: float | None = None
     level: str = ""
     """The level of a log event: debug, info, warning or error; empty for progress."""
+    log: JsonObject | None = None
+    """A log message of an MCP server, which only the caller gets; None for any other event."""
 
 
 OnEvent = Callable[[SidecarEvent], None]

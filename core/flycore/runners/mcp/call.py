@@ -17,7 +17,7 @@ from flycore.runners.mcp.requests import CALL_TOOL, send_request
 from flycore.runners.mcp.results import LONGEST_ERROR, outcome_of_result
 from flycore.runners.mcp.transport import McpTransport
 from flycore.runners.one_shot import MEMORY_HINT, PROCESS_HINT, ProcessJsonJob, RunOutcome
-from flycore.runners.output import EventBudget, OnEvent, SidecarEvent, exit_words
+from flycore.runners.output import OnEvent, SidecarEvent, exit_words
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -79,7 +79,7 @@ async def call_tool(
                 on_progress = _Progress(running)
                 with asked.enter(running):
                     outcome = await _send(client, link, running, call, request, slot, on_progress)
-                outcome = outcome.with_warnings(on_progress.budget.warnings)
+                outcome = outcome.with_warnings(running.budget.warnings)
             except MCPError as error:
                 outcome = await _error(link, error)
             except ValidationError:
@@ -111,13 +111,12 @@ class _Progress:
 
     def __init__(self, call: RunningCall) -> None:
         self._call, self._job, self._on_event = call, call.job, call.on_event
-        self.budget = EventBudget()
         self._last = anyio.current_time() + self._job.progress_timeout_ms / 1000
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
         last = self._last + self._call.waited_s
         self._call.extend(min(anyio.current_time() + self._job.timeout_ms / 1000, last))
-        if self._on_event is not None and self.budget.admits():
+        if self._on_event is not None and self._call.budget.admits():
             text = (message or "")[:LONGEST_ERROR]
             self._on_event(SidecarEvent(progress=progress, total=total, message=text))
 

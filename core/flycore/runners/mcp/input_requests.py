@@ -18,16 +18,19 @@ import anyio
 from flycore.catalog.schemas import check_schema
 from flycore.model.json import JsonObject, canonical_json
 from flycore.runners.one_shot import ProcessJsonJob
-from flycore.runners.output import OnEvent, SidecarEvent
+from flycore.runners.output import EventBudget, OnEvent, SidecarEvent
 
 if TYPE_CHECKING:
     from mcp.client.session import ClientRequestContext
-    from mcp_types import ElicitRequestParams, ElicitResult
+    from mcp_types import ElicitRequestParams, ElicitResult, LoggingMessageNotificationParams
 
 MOST_WORDS = 4_000
 """Characters of a server's question; a longer one is not shown."""
 MOST_SCHEMA_BYTES = 32_768
 MOST_ADDRESS = 2_000
+MOST_LOG_BYTES = 16_384
+"""The size of a log message, as canonical JSON."""
+TOO_LARGE = "a message that is too large to be handed on"
 MOST_ASKED = 20
 """Questions of a server during one call. Further ones are cancelled."""
 ACCEPT, DECLINE, CANCEL = "accept", "decline", "cancel"
@@ -76,6 +79,7 @@ class RunningCall:
         self.limit = anyio.CancelScope()
         """Its time limit, once that has begun."""
         self.on_event = on_event
+        self.budget = EventBudget()
         self.ended = anyio.Event()
         self.asked = 0
         """How many questions it has had."""
@@ -145,6 +149,25 @@ class InputRequests:
             for call in calls:
                 call.unanswered.append(reply.why)
         return ElicitResult.model_validate({"action": reply.action, "content": reply.content})
+
+    async def log(self, params: LoggingMessageNotificationParams) -> None:
+        """Hand a log message on to the call that the server works on; the SDK calls this.
+
+        A message does not say which call it belongs to. So it is dropped where the server works on several,
+        whose callers may be different ones.
+        """
+        call = self._running[0] if len(self._running) == 1 else None
+        if call is None or call.on_event is None:
+            return
+        message: JsonObject = params.model_dump(
+            mode="json", by_alias=True, exclude_none=True, exclude={"meta"}
+        )
+        try:
+            fits = len(canonical_json(message)) <= MOST_LOG_BYTES
+        except (ValueError, TypeError, RecursionError):
+            fits = False
+        if call.budget.admits():
+            call.on_event(SidecarEvent(message="", log=message if fits else {**message, "data": TOO_LARGE}))
 
     async def _reply(self, question: Question | str, calls: tuple[RunningCall, ...]) -> Reply:
         if not calls:

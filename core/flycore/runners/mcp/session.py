@@ -10,11 +10,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 import anyio.to_thread
@@ -51,6 +51,10 @@ RELIST_PAUSE_S = 1.0
 AT_ONCE = 8
 """How many calls at once go to one server. Answers are told apart by their ids; a tool that must be alone has
 an exclusive group."""
+LOG_LEVEL: Literal["info"] = "info"
+"""From which level on a server's log messages are handed on."""
+LEVEL_S = 10.0
+"""How long a server may take to answer that it knows the level."""
 _SILENT = logging.NullHandler()
 
 
@@ -228,6 +232,8 @@ class McpSession:
             message_handler=self._on_message,
             list_roots_callback=self._list_roots,
             elicitation_callback=self._asked.elicit,
+            logging_callback=self._asked.log,
+            log_level=LOG_LEVEL,
             client_info=Implementation(name=ITSELF, version=flycore.__version__),
         )
         async with anyio.create_task_group() as group:
@@ -240,6 +246,7 @@ class McpSession:
                     self._relist = anyio.Event()
                     announced = self._announced
                     inner.start_soon(self._listen, client)
+                    inner.start_soon(_choose_level, client)
                     listing = await list_offers(client)
                     connecting.deadline = float("inf")
                     self._begin(client, started)
@@ -343,6 +350,19 @@ def _changed(message: str) -> RunOutcome:
         hint="look at the change first (flytui trust, or T in the console), then call again",
         details={"code": "definition-changed"},
     )
+
+
+async def _choose_level(client: Client) -> None:
+    """Tell a server of the older protocol from which level on its log messages are wanted."""
+    from mcp import MCPError
+    from mcp_types import EmptyResult, SetLevelRequest, SetLevelRequestParams
+
+    if client.server_capabilities.logging is None:
+        return
+    request = SetLevelRequest(params=SetLevelRequestParams(level=LOG_LEVEL))
+    # One that does not take it sends what it sends; no call depends on it.
+    with suppress(MCPError, ValueError), anyio.move_on_after(LEVEL_S):
+        await client.session.send_request(request, EmptyResult)
 
 
 async def _leave_when_ended(link: McpTransport, scope: anyio.CancelScope) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
@@ -18,7 +19,7 @@ from mcp_types import (
 )
 
 from flycore.catalog.schemas import needs_process
-from flycore.model.call import ToolResult
+from flycore.model.call import Progress, ToolResult
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, FlyError
@@ -27,6 +28,7 @@ from flycore.model.large_values import is_large, run_aside
 from flycore.rpc.methods import Client
 from flycore.runners.mcp.call import RPC_ERROR
 from flycore.server.mcp import names
+from flycore.server.mcp.logs import LogMessages
 from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.pages import UnknownCursorError
 from flycore.server.mcp.person_wait import PersonWait
@@ -53,10 +55,12 @@ class ToolRequests:
         current_tools: CurrentTools,
         read_media: ReadMedia,
         person_wait: PersonWait | None = None,
+        logs: LogMessages | None = None,
     ) -> None:
         """Without `person_wait`, each call waits for a person as long as the settings say."""
         self._client, self._current_tools, self._read_media = client, current_tools, read_media
         self._person_wait = person_wait
+        self._logs = logs or LogMessages()
 
     async def list_tools(self, ctx: Context, params: PaginatedRequestParams | None) -> ListToolsResult:
         """Return one page of the visible tools. Raises MCPError."""
@@ -135,7 +139,11 @@ class ToolRequests:
             except FlyError as problem:
                 return problem  # raised below: the task groups in between would wrap it in a group
 
-        async with report_progress(ctx.session.report_progress) as on_progress:
+        async with (
+            report_progress(ctx.session.report_progress) as report,
+            self._logs.forwarded(ctx) as log,
+        ):
+            on_progress = partial(_hand_on, report, log)
             ended = await _until_disconnect(ctx, run)
         if isinstance(ended, FlyError):
             raise ended
@@ -161,6 +169,13 @@ class ToolRequests:
             # Before the answer: a client that reads the list again then takes this answer as it is.
             await self._current_tools.drop_output_schema(capability)
         return answer
+
+
+def _hand_on(report: Callable[[Progress], None], log: Callable[[JsonObject], None], step: Progress) -> None:
+    if step.log:
+        log(step.log)
+    else:
+        report(step)
 
 
 def raise_server_error(result: ToolResult) -> None:

@@ -24,12 +24,13 @@ from mcp.server.subscriptions import (
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, NotificationParams
+from mcp_types import INTERNAL_ERROR, NotificationParams, SetLevelRequestParams
 
 import flycore
 from flycore.rpc.methods import Client
 from flycore.server.mcp.calls import Context, ToolRequests
 from flycore.server.mcp.early_answers import INSTRUCTIONS, SERVER_NAME
+from flycore.server.mcp.logs import LogMessages
 from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.tool_list import TOOLS, CurrentTools, StoredList
@@ -142,7 +143,8 @@ def build_server(
     for the next server of this root.
     """
     current_tools, sessions, bus = CurrentTools(client, stored_list), Sessions(), InMemorySubscriptionBus()
-    requests = ToolRequests(client, current_tools, read_media, person_wait)
+    logs = LogMessages()
+    requests = ToolRequests(client, current_tools, read_media, person_wait, logs)
     reads = UpstreamRequests(requests, current_tools, read_media)
 
     async def changed(kinds: frozenset[str]) -> None:
@@ -171,6 +173,10 @@ def build_server(
         on_list_prompts=_without_fault_details(reads.list_prompts),
         on_get_prompt=_without_fault_details(reads.get_prompt),
         on_subscriptions_listen=ListenHandler(bus, max_subscriptions=MAX_SESSIONS),
+    )
+    # Not as an argument: the SDK warns of it, because the newest protocol has another way.
+    server.add_request_handler(
+        "logging/setLevel", SetLevelRequestParams, _without_fault_details(logs.set_level)
     )
     server.add_notification_handler("notifications/initialized", NotificationParams, sessions.add)
     return server
