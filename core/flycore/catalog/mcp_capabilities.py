@@ -20,14 +20,25 @@ from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Kind, Risk
 from flycore.model.json import Json, JsonObject
 from flycore.model.sidecar import Registry, SidecarEntry, ToolClaim
-from flycore.model.upstream import GET_PROMPT, READ_RESOURCE, McpToolOffer, ToolDefinition, UnreadableTool
+from flycore.model.upstream import (
+    COMPLETE,
+    GET_PROMPT,
+    READ_RESOURCE,
+    McpToolOffer,
+    ToolDefinition,
+    UnreadableTool,
+)
 from flycore.registry.names import free_id
 from flysafe.text import safe_lines, safe_text, strict_text
 
 RULE = "upstream-tool"
 CLASSES = ("network", "execute")
 READ_CLASSES = ("read",)
-REQUEST_NAMES = {READ_RESOURCE: "resources.read", GET_PROMPT: "prompts.get"}
+REQUEST_NAMES = {
+    READ_RESOURCE: "resources.read",
+    GET_PROMPT: "prompts.get",
+    COMPLETE: "completion.complete",
+}
 """What the requests are called behind an entry's id. No tool of a server has a dot there."""
 WHOLE_RESULT = 33_554_432
 """The result limit of a request: what a server sends is handed on whole, up to `maxOutputBytes`."""

@@ -7,7 +7,7 @@ from flycore.model.base import Value
 from flycore.model.enums import Envelope
 from flycore.model.json import Json, JsonObject, digest
 
-READ_RESOURCE, GET_PROMPT = "resources/read", "prompts/get"
+READ_RESOURCE, GET_PROMPT, COMPLETE = "resources/read", "prompts/get", "completion/complete"
 
 
 class ToolDefinition(Value, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class ToolDefinition(Value, frozen=True, kw_only=True):
     """What the server says of the tool's behaviour, by the names of MCP's annotations, such as
     `readOnlyHint`. Agents get it; the kernel uses it for nothing."""
     request: str = ""
-    """For what is no tool: the request of MCP that a call makes, READ_RESOURCE or GET_PROMPT."""
+    """For what is no tool: the request of MCP that a call makes, READ_RESOURCE, GET_PROMPT or COMPLETE."""
     envelope: Envelope | None = None
     """For a tool of an executable: how it answers. None for a tool of an MCP server."""
     version: str = ""

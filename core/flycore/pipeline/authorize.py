@@ -22,6 +22,7 @@ from flycore.model.enums import Code, Decision, Phase, RequestState, Status
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import surroundings_of
+from flycore.model.upstream import COMPLETE
 from flycore.pipeline.call import Call, Rejection, denied, failed
 from flycore.pipeline.context import AdmissionContext, AskContext
 from flycore.pipeline.prepare import Prepared
@@ -61,6 +62,7 @@ PrepareAgain = Callable[[JsonObject], Awaitable[Prepared | Rejection]]
 QUEUE_RETRY_SECONDS = 10.0
 """How long a caller that found the queue full should wait before it makes the call again, unless a request
 ends by itself sooner. A person takes a few seconds for one card."""
+NO_COMPLETION = "nobody is asked about a completion: it runs only where a rule or a lease allows it"
 RETRY_AFTER_MS = 1_000
 """How long a caller with a ticket should wait before it makes the same call again."""
 
@@ -108,6 +110,9 @@ async def authorize(
     )
     if grant is not None:
         return Authorization(authority=f"lease {grant.lease}", grant_id=grant.id)
+    if prepared.target.capability.request == COMPLETE:
+        # A client asks for one with each letter that is typed: no card is worth that.
+        return denied(Code.NO_APPROVER, NO_COMPLETION, "a rule that allows it lets it run")
     # The card shows how a person answered the same call earlier today, which is known once the log has been
     # read.
     await context.past_calls.ready()

@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.upstream import GET_PROMPT, READ_RESOURCE, McpLists, McpToolList, ToolDefinition
+from flycore.model.upstream import COMPLETE, GET_PROMPT, READ_RESOURCE, McpLists, McpToolList, ToolDefinition
 from flycore.runners.mcp.tools import MOST_PAGES, list_tools
 
 if TYPE_CHECKING:
@@ -53,6 +53,39 @@ REQUESTS = {
             "additionalProperties": False,
         },
     ),
+    COMPLETE: ToolDefinition(
+        name=COMPLETE,
+        request=COMPLETE,
+        description="Completes an argument of a prompt or of a template of resources.",
+        input_schema={
+            "type": "object",
+            "properties": {
+                "ref": {
+                    "type": "object",
+                    "properties": {
+                        "type": {"enum": ["ref/prompt", "ref/resource"]},
+                        "name": {**_TEXT, "minLength": 1, "maxLength": 1_024},
+                        "uri": {**_TEXT, "minLength": 1, "maxLength": 8_192},
+                    },
+                    "required": ["type"],
+                    "additionalProperties": False,
+                },
+                "argument": {
+                    "type": "object",
+                    "properties": {"name": _TEXT, "value": {**_TEXT, "maxLength": 8_192}},
+                    "required": ["name", "value"],
+                    "additionalProperties": False,
+                },
+                "context": {
+                    "type": "object",
+                    "properties": {"arguments": {"type": "object", "additionalProperties": _TEXT}},
+                    "additionalProperties": False,
+                },
+            },
+            "required": ["ref", "argument"],
+            "additionalProperties": False,
+        },
+    ),
 }
 
 Fetch = Callable[..., Awaitable[Any]]
@@ -63,7 +96,12 @@ async def list_offers(client: Client) -> McpToolList:
     Raises what the SDK raises for a list of tools that does not follow the protocol."""
     listing = await list_tools(client.session)
     lists = await _lists(client)
-    asked = {READ_RESOURCE: lists.resources or lists.templates, GET_PROMPT: lists.prompts}
+    completes = client.server_capabilities.completions is not None and (lists.templates or lists.prompts)
+    asked = {
+        READ_RESOURCE: lists.resources or lists.templates,
+        GET_PROMPT: lists.prompts,
+        COMPLETE: completes,
+    }
     # A tool that has the name of a request keeps it, and the request is not offered.
     names = {tool.name for tool in listing.tools} | {tool.name for tool in listing.refused}
     requests = [REQUESTS[name] for name, some in asked.items() if some and name not in names]

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from flycore.model.json import JsonObject
-from flycore.model.upstream import GET_PROMPT, READ_RESOURCE
+from flycore.model.upstream import COMPLETE, GET_PROMPT, READ_RESOURCE
 from flycore.runners.mcp.input_requests import RunningCall, belonging_to
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ async def send_request(
 
     async def send(responses: Any, state: str | None) -> Any:
         made = kind.model_validate({"method": method, "params": params})
-        given = {"input_responses": responses, "request_state": state}
-        made = made.model_copy(update={"params": made.params.model_copy(update=given)})
+        if responses is not None or state is not None:
+            given = {"input_responses": responses, "request_state": state}
+            made = made.model_copy(update={"params": made.params.model_copy(update=given)})
         return await client.session.send_request(made, answers, progress_callback=on_progress)
 
     async def reply(key: str, asked: InputRequest) -> InputResponse | ErrorData:
@@ -58,6 +59,7 @@ def _kind(method: str) -> tuple[Any, TypeAdapter[Any]]:
         CALL_TOOL: (types.CallToolRequest, types.CallToolResult),
         READ_RESOURCE: (types.ReadResourceRequest, types.ReadResourceResult),
         GET_PROMPT: (types.GetPromptRequest, types.GetPromptResult),
+        COMPLETE: (types.CompleteRequest, types.CompleteResult),
     }
     kind, result = made[method]
     return kind, TypeAdapter(result | types.InputRequiredResult)

@@ -42,6 +42,7 @@ def initialize_result(version: str) -> JsonObject:
     return {
         "protocolVersion": version,
         "capabilities": {
+            "completions": {},
             "logging": {},
             "prompts": {"listChanged": True},
             "resources": {"subscribe": False, "listChanged": True},

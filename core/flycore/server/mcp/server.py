@@ -172,6 +172,7 @@ def build_server(
         on_read_resource=_without_fault_details(reads.read_resource),
         on_list_prompts=_without_fault_details(reads.list_prompts),
         on_get_prompt=_without_fault_details(reads.get_prompt),
+        on_completion=_without_fault_details(reads.complete),
         on_subscriptions_listen=ListenHandler(bus, max_subscriptions=MAX_SESSIONS),
     )
     # Not as an argument: the SDK warns of it, because the newest protocol has another way.

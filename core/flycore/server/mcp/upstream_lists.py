@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from flycore.model.catalog import Catalog
 from flycore.model.json import JsonObject
-from flycore.model.upstream import GET_PROMPT, READ_RESOURCE
+from flycore.model.upstream import COMPLETE, GET_PROMPT, READ_RESOURCE
 from flycore.server.mcp.names import Names
 
 URI_START = "flytui://"
@@ -36,6 +36,10 @@ class DoorLists:
     """The capability that reads the resources of each entry."""
     askers: dict[str, tuple[str, str]] = field(default_factory=dict)
     """By the name of a prompt here: the capability that gets it, and the server's own name of it."""
+    completers: dict[str, str] = field(default_factory=dict)
+    """The capability that completes arguments for each entry."""
+    owners: dict[str, str] = field(default_factory=dict)
+    """The entry of each prompt, by the prompt's name here."""
 
     def changed(self, other: DoorLists) -> set[str]:
         """Return which lists differ."""
@@ -71,16 +75,19 @@ def mapped_uri(entry: str, uri: str) -> str:
 
 def door_lists(catalog: Catalog, usable: frozenset[str]) -> DoorLists:
     """Return the lists of all servers; `usable` are the capabilities that agents may call."""
-    readers, getters = dict[str, str](), dict[str, str]()
+    readers, getters, completers = dict[str, str](), dict[str, str](), dict[str, str]()
     for view in catalog.capabilities:
         if view.capability.name in usable and view.sidecar is not None:
             if view.capability.request == READ_RESOURCE:
                 readers[view.sidecar] = view.capability.name
             elif view.capability.request == GET_PROMPT:
                 getters[view.sidecar] = view.capability.name
+            elif view.capability.request == COMPLETE:
+                completers[view.sidecar] = view.capability.name
     resources: list[Resource] = []
     templates: list[ResourceTemplate] = []
     own_prompts: dict[str, tuple[str, str, Prompt]] = {}
+    owners: dict[str, str] = {}
     for server in catalog.sidecars:
         if server.id in readers:
             resources += _read(Resource, server.lists.resources, server.id, "uri")
@@ -88,6 +95,7 @@ def door_lists(catalog: Catalog, usable: frozenset[str]) -> DoorLists:
         if server.id in getters:
             for prompt in _read(Prompt, server.lists.prompts, server.id, ""):
                 own_prompts[f"{server.id}.{prompt.name}"] = (getters[server.id], prompt.name, prompt)
+                owners[f"{server.id}.{prompt.name}"] = server.id
     names = Names(sorted(own_prompts)).name_of
     prompts = [prompt.model_copy(update={"name": names[key]}) for key, (_, _, prompt) in own_prompts.items()]
     return DoorLists(
@@ -96,6 +104,8 @@ def door_lists(catalog: Catalog, usable: frozenset[str]) -> DoorLists:
         prompts=tuple(sorted(prompts, key=lambda one: one.name)),
         readers=readers,
         askers={names[key]: (getter, own) for key, (getter, own, _) in own_prompts.items()},
+        completers=completers,
+        owners={names[key]: owner for key, owner in owners.items()},
     )
 
 

@@ -12,6 +12,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    CompleteRequestParams,
+    CompleteResult,
+    Completion,
     EmbeddedResource,
     GetPromptRequestParams,
     GetPromptResult,
@@ -20,6 +23,7 @@ from mcp_types import (
     ListResourceTemplatesResult,
     PaginatedRequestParams,
     PromptMessage,
+    PromptReference,
     ReadResourceRequestParams,
     ReadResourceResult,
 )
@@ -115,6 +119,39 @@ class UpstreamRequests:
             messages=messages,
             _meta=about or None,
         )
+
+    async def complete(self, ctx: Context, params: CompleteRequestParams) -> CompleteResult:
+        """Complete an argument of a prompt or template. Where policy does not allow that, there is nothing to
+        complete it with. Raises MCPError for a reference that no server has, and for an error of the
+        server."""
+        lists = await self._lists()
+        ref: JsonObject
+        if isinstance(params.ref, PromptReference):
+            entry = lists.owners.get(params.ref.name)
+            ref = {"type": "ref/prompt", "name": lists.askers.get(params.ref.name, ("", ""))[1]}
+        else:
+            source = lists.source(params.ref.uri)
+            entry, _, own = source or (None, "", "")
+            ref = {"type": "ref/resource", "uri": own}
+        if entry is None:
+            raise MCPError(INVALID_PARAMS, "no server has this prompt or template")
+        nothing = CompleteResult(completion=Completion(values=[]))
+        completer = lists.completers.get(entry)
+        if completer is None:
+            return nothing
+        argument: JsonObject = {"name": params.argument.name, "value": params.argument.value}
+        given = params.context.arguments if params.context is not None else None
+        context: JsonObject = {} if given is None else {"context": {"arguments": dict(given)}}
+        try:
+            result = await self._tools.run(ctx, completer, {"ref": ref, "argument": argument, **context})
+        except StrictJsonError as problem:
+            raise MCPError(INVALID_PARAMS, f"the input {problem.reason}") from None
+        except FlyError as problem:
+            raise MCPError(INTERNAL_ERROR, f"no kernel answers: {problem}") from None
+        raise_server_error(result)
+        if result.status is not Status.SUCCESS:
+            return nothing
+        return CompleteResult.model_validate({"completion": result.output})
 
     async def _lists(self) -> DoorLists:
         try:
