@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from flycore.model.base import Value
-from flycore.model.enums import Phase, QuestionKind, RequestState, Risk, Status
+from flycore.model.enums import PackageResult, Phase, QuestionKind, RequestState, Risk, Status, UpgradeState
 from flycore.model.events import MISSED, PAIRING, EventClass
 from flycore.rpc.messages import EmptyPayload
 
@@ -134,6 +134,15 @@ class UnwritableEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     path: str | UnsetType = UNSET
 
 
+class PackageEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A change of a package ended."""
+
+    package: str
+    state: UpgradeState
+    """The state of the package after it."""
+    result: PackageResult
+
+
 class CatalogEvent(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The catalog changed."""
 
@@ -204,6 +213,8 @@ EVENTS: dict[str, tuple[EventClass, type[msgspec.Struct]]] = {
     "quota.denied": (EventClass.QUOTA, QuotaDeniedEvent),
     "quota.freed": (EventClass.QUOTA, QuotaFreedEvent),
     "catalog.changed": (EventClass.CATALOG, CatalogEvent),
+    "package.changed": (EventClass.PACKAGE, PackageEvent),
+    "packages.changed": (EventClass.PACKAGE, EmptyPayload),
     **dict.fromkeys(("trust.changed", "evidence.changed"), (EventClass.SNAPSHOT, EmptyPayload)),
     "history.read": (EventClass.AUDIT, EmptyPayload),
     "audit.line": (EventClass.AUDIT, LineEvent),

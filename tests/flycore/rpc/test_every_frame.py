@@ -16,10 +16,12 @@ from websockets.asyncio.client import ClientConnection, unix_connect
 
 import flycore
 from flycore.kernel.kernel import Kernel
+from flycore.model.enums import PackageScope
 from flycore.rpc.events import EVENTS
 from flycore.rpc.methods import ANSWERS
 from flycore.rpc.schema import PAYLOADS, protocol_schema
-from kits.kernel import ECHO, Root, approve, request, tool, waiting_ask
+from kits.kernel import ECHO, Root, approve, approver_of, request, tool, waiting_ask
+from kits.packages import shell_example
 from kits.unix_socket import served
 
 pytestmark = pytest.mark.anyio
@@ -62,6 +64,10 @@ ASKING = {
     "server.import": {"path": ".mcp.json", "name": "x", "digest": "0"},
     "sidecar.enable": {"sidecar": "x", "enabled": True},
     "sidecar.permit": {"sidecar": "x", "digest": "0"},
+    "package.ask": {"action": "apply", "package": "x", "scope": "project"},
+    "package.stage": {"source": "/no/such/file", "scope": "user"},
+    "package.change": {"action": "remove", "package": "x", "scope": "project", "digest": ""},
+    "package.discard": {"package": "x", "scope": "user"},
 }
 """A payload for each message that needs one."""
 LAST = ("kernel.yield", "panic")
@@ -171,7 +177,7 @@ async def test_whatever_is_asked_is_answered_in_the_published_shape(root: Root, 
                 {"tool.result", "tool.progress"},
                 {
                     *("doctor.snapshot", "console.pairing", "call.undone"),
-                    *("starter.snapshot", "starter.plan.snapshot"),
+                    *("starter.snapshot", "starter.plan.snapshot", "package.checks"),
                 },
             )
             missing = set(ANSWERS) - wire.received
@@ -184,7 +190,10 @@ async def test_what_happens_is_told_in_the_published_shape(root: Root) -> None:
         await approve(kernel, await waiting_ask(kernel))
         root.policy()
         root.sidecar("more", ECHO, tool("more.echo"))
+        source = str(shell_example().folder(root.base))
+        assert (await approver_of(kernel).stage_package(source, PackageScope.PROJECT)).accepted
         wanted = {"call.finished", "approval.asked", "approval.decided", "policy.changed", "catalog.changed"}
+        wanted |= {"package.changed", "packages.changed", "question.asked"}
         while not wanted <= wire.told:
             await wire.hear()
         assert wire.told <= set(EVENTS)

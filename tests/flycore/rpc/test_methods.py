@@ -19,7 +19,7 @@ from flycore.kernel.approver import KernelApprover
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Outcome
 from flycore.model.call import Caller
-from flycore.model.enums import Choice
+from flycore.model.enums import Choice, PackageAction, PackageScope
 from flycore.model.errors import ConnectionLost, ProtocolError
 from flycore.rpc.flyflor import EMPTY_READS
 from flycore.rpc.method_row import EVERYTHING, NARROWED, Kind, Method, Who
@@ -51,6 +51,10 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "import_server": (".mcp.json", "x", "d1"),
     "refuse_pairing": (7,),
     "plan_starter": (("mock.echo",),),
+    "ask_package": (PackageAction.APPLY, "greet", PackageScope.USER),
+    "stage_package": ("/srv/greet.zip", PackageScope.PROJECT),
+    "change_package": (PackageAction.ROLLBACK, "greet", PackageScope.PROJECT, "d1"),
+    "discard_package": ("greet", PackageScope.USER),
     "write_starter": (("mock.echo",), "d1"),
 }
 FRAMES = {
@@ -87,6 +91,15 @@ FRAMES = {
     "permit": ("sidecar.permit", {"sidecar": "echo", "digest": "d1"}),
     "import_server": ("server.import", {"path": ".mcp.json", "name": "x", "digest": "d1"}),
     "refuse_pairing": ("console.refuse", {"pid": 7}),
+    "packages": ("package.list", {}),
+    "verify_packages": ("package.verify", {}),
+    "ask_package": ("package.ask", {"action": "apply", "package": "greet", "scope": "user"}),
+    "stage_package": ("package.stage", {"source": "/srv/greet.zip", "scope": "project"}),
+    "change_package": (
+        "package.change",
+        {"action": "rollback", "package": "greet", "scope": "project", "digest": "d1"},
+    ),
+    "discard_package": ("package.discard", {"package": "greet", "scope": "user"}),
     "write_starter": ("starter.write", {"sidecars": ["mock.echo"], "digest": "d1"}),
 }
 """What goes over the wire for each method, as it has always been. Of `decide` the answer is added."""
@@ -95,7 +108,7 @@ TOKEN_MAY = {
     *("event.subscribe", "event.unsubscribe", "tool.call", "tool.cancel", "tool.metrics.get"),
     *("ask.list", "ask.detail.get", "history.list", "history.detail.get", "call.picture.get"),
     *("lease.list", "block.list", "question.list", "trust.list", "rule.list"),
-    *("sidecar.probe", "panic", "tool.create"),
+    *("sidecar.probe", "panic", "tool.create", "package.list"),
     *("confirm.list", *EMPTY_READS),
 }
 """All that a client that comes with a token may send."""
