@@ -39,6 +39,7 @@ SCREENS: tuple[Step, ...] = (
     (("3",), r"No calls yet"),
     (("4",), r"There is no grant"),
     (("5",), r"TRUST_DECIDED"),
+    (("6",), r"No package is installed or staged"),
     (("7",), r"\d+ checks: "),
     (("1",), r"RISK WHY"),
 )
