@@ -329,7 +329,7 @@ async def test_the_form_of_a_server_is_filled_in_and_sent_by_its_key_alone() -> 
         await until(pilot, lambda: isinstance(app.screen, AnswerFormScreen) and app.focused is not None)
         await press(pilot, "A", "enter", "f5")
         assert place.answered == []
-        assert "problem" in app.state.notice
+        assert "problem" in app.state.shared.notice
         # Values that do not fit are not sent, whatever the key.
         await press(pilot, "f6")
         assert place.answered == []
