@@ -18,6 +18,7 @@ from flycore.model.enums import Code, Status
 from flycore.pipeline.execute import LONGEST_WITH_PROGRESS_MS
 from flycore.runners.mcp import stdio
 from flycore.runners.mcp.call import _Progress
+from flycore.runners.mcp.input_requests import RunningCall
 from flycore.runners.one_shot import ProcessJsonJob
 from kits.kernel import Root, kernel_of, processes_of, request, until
 from kits.mcp_servers import connected, server_of
@@ -209,8 +210,9 @@ async def test_progress_moves_the_time_limit_up_to_ten_minutes() -> None:
         with anyio.CancelScope() as limit:
             begun = anyio.current_time()
             limit.deadline = begun + 25.0
-            on_progress = _Progress(limit, replace(job, progress_timeout_ms=progress_ms), None)
-            await on_progress(1.0, None, None)
+            running = RunningCall(replace(job, progress_timeout_ms=progress_ms), None)
+            running.limit = limit
+            await _Progress(running)(1.0, None, None)
             assert (limit.deadline > begun + 25.0) is moved
             assert limit.deadline - begun < max(most, 25.0) + 1.0
 
