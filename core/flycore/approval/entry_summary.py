@@ -66,6 +66,8 @@ def _lines(entry: SidecarEntry, resolutions: Mapping[str, ResolvedProgram]) -> I
         yield f"its tool {_quoted(own)} is called {entry.id}.{name}"
     if entry.restarts_on_cancel:
         yield "restarted, for every caller, where it does not end a cancelled call"
+    if entry.samples:
+        yield "asks the models of the clients that call it, each time after your yes"
     if entry.seal_in_place:
         yield "runs in place: its seal is partial"
     if entry.creator:

@@ -49,6 +49,7 @@ PANIC = "PANIC"
 PANIC_RELEASED = "PANIC_RELEASED"
 QUESTION_ASKED = "QUESTION_ASKED"
 QUESTION_ANSWERED = "QUESTION_ANSWERED"
+SAMPLING_ENDED = "SAMPLING_ENDED"
 CHANGE_UNDONE = "CHANGE_UNDONE"
 PACKAGE_STAGED = "PACKAGE_STAGED"
 PACKAGE_CHANGED = "PACKAGE_CHANGED"
@@ -404,6 +405,21 @@ def question_answered(question: Question, option: str, text: str, *, by: str) ->
     if any(item.fills and item.id == option for item in question.options):
         return {**fields, "content": text_digest(text), "bytes": len(text)}
     return fields | _non_empty(reason=_bounded(text))
+
+
+def sampling_ended(sidecar: str, call_id: str, request: str, answer: str, problem: str) -> JsonObject:
+    """Fields for a request of an MCP server that was handed on to a client's model, and its answer, both as
+    canonical JSON: the log has only digests and sizes of them. `answer` is empty where there is none, and
+    `problem` says why."""
+    fields: JsonObject = {
+        "sidecar": _bounded(sidecar),
+        "callId": call_id,
+        "content": text_digest(request),
+        "bytes": len(request),
+    }
+    if answer:
+        fields |= {"answer": text_digest(answer), "answerBytes": len(answer)}
+    return fields | _non_empty(reason=_bounded(problem))
 
 
 def package_event(outcome: PackageOutcome, decision: str, *, by: str = "", version: str = "") -> JsonObject:

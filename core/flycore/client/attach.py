@@ -49,6 +49,7 @@ class AttachedClient(ForwardingClient):
         purpose: str = "",
         inline_wait_ms: int | None = None,
         observe: bool = False,
+        samples: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool over a new connection."""
@@ -60,6 +61,7 @@ class AttachedClient(ForwardingClient):
                 purpose=purpose,
                 inline_wait_ms=inline_wait_ms,
                 observe=observe,
+                samples=samples,
                 on_progress=on_progress,
             )
 

@@ -38,6 +38,7 @@ class LocalClient(ClientProxy):
         purpose: str = "",
         inline_wait_ms: int | None = None,
         observe: bool = False,
+        samples: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool through the whole pipeline."""
@@ -50,6 +51,7 @@ class LocalClient(ClientProxy):
             said=purpose,
             inline_wait_ms=self._kernel.inline_wait_ms if inline_wait_ms is None else inline_wait_ms,
             observe=observe,
+            samples=samples,
         )
         return await self._kernel.call(request, on_progress)
 

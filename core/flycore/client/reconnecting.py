@@ -186,6 +186,7 @@ class ReconnectingClient(ForwardingClient):
         purpose: str = "",
         inline_wait_ms: int | None = None,
         observe: bool = False,
+        samples: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool; where the kernel ends before it accepts the call, run it at the next kernel."""
@@ -200,6 +201,7 @@ class ReconnectingClient(ForwardingClient):
                     purpose=purpose,
                     inline_wait_ms=inline_wait_ms,
                     observe=observe,
+                    samples=samples,
                     on_progress=on_progress,
                 )
             except ConnectionLost:  # raised only where the call had not started: sending it again is safe

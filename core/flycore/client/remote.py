@@ -227,6 +227,7 @@ class RemoteClient(ClientProxy):
         purpose: str = "",
         inline_wait_ms: int | None = None,
         observe: bool = False,
+        samples: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool.
@@ -245,6 +246,7 @@ class RemoteClient(ClientProxy):
                 wait_approver_ms=self._wait_approver_ms,
                 inline_wait_ms=inline_wait_ms,
                 observe=observe,
+                samples=samples,
             ),
         )
         call_id, message_id = "", self._new_id()

@@ -42,6 +42,7 @@ from flycore.kernel.panic import Panic, PanicSwitch, revoke_permissions
 from flycore.kernel.questions import PolicyQuestion, QuestionEvents, QuestionRegistry, TrustQuestions
 from flycore.kernel.quota_events import QuotaEvents
 from flycore.kernel.refresh import StateRefresher, load_state
+from flycore.kernel.samplings import Samplings
 from flycore.kernel.server_questions import ServerQuestions
 from flycore.kernel.standing_permissions import RevocationHistory, StandingPermissions
 from flycore.model.approval import Ask
@@ -206,7 +207,10 @@ def _build_parts(
     activity = ActivityLog(clock, bus.publish)
     events = QuestionEvents(recorder)
     server_questions = _server_questions(root, events, consoles, activity, desktop_control)
-    mcp_servers = McpServers(environment, clock, refresher, switch.active, root.session, server_questions)
+    samplings = Samplings(recorder, server_questions)
+    mcp_servers = McpServers(
+        environment, clock, refresher, switch.active, root.session, server_questions, samplings
+    )
     background = BackgroundProcesses(pool, mcp_servers, refresher)
     panic = Panic(switch, recorder, queue, activity, background)
     loops = LoopGuard(clock, consoles.present, events.publish_asked, events.publish_ended)
@@ -238,6 +242,7 @@ def _build_parts(
         permissions=permissions,
         panic=panic,
         questions=questions,
+        samplings=samplings,
         nested_roots=nested_roots,
         packages=packages,
         package_questions=package_questions,

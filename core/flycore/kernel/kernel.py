@@ -34,6 +34,7 @@ from flycore.kernel.panic import STOP_SECONDS, Panic
 from flycore.kernel.peers import identify_local_peer
 from flycore.kernel.questions import QuestionRegistry
 from flycore.kernel.quota_events import QuotaEvents
+from flycore.kernel.samplings import Samplings
 from flycore.kernel.standing_permissions import StandingPermissions
 from flycore.kernel.starter_offer import starter_offer
 from flycore.kernel.undo import UndoActions
@@ -70,6 +71,7 @@ class KernelParts:
     permissions: StandingPermissions
     panic: Panic
     questions: QuestionRegistry
+    samplings: Samplings
     nested_roots: NestedRoots
     packages: PackageActions
     package_questions: PackageQuestions
@@ -101,6 +103,7 @@ class Kernel:
         self._permissions = parts.permissions
         self._panic = parts.panic
         self._questions = parts.questions
+        self._samplings = parts.samplings
         self._nested_roots = parts.nested_roots
         self._packages = parts.packages
         self._package_questions = parts.package_questions
@@ -146,7 +149,8 @@ class Kernel:
                 request = msgspec.structs.replace(request, tool=tool)
             if is_plan(self._refresher.root_state, request.tool):
                 return await run_plan(self._context, request, self.new_call_id, on_progress, on_cancellable)
-            return await run_call(self._context, request, on_progress, on_cancellable)
+            with self._samplings.taken_by(request, on_progress):
+                return await run_call(self._context, request, on_progress, on_cancellable)
         finally:
             self._calls -= 1
             # An event cannot be cleared, so a new one replaces it for the next wait.
@@ -250,6 +254,10 @@ class Kernel:
         if self._panic.active():
             return Outcome(accepted=False, why_not="everything is stopped until a person releases it")
         return await self._refresher.create_tool(name, definition, str(caller))
+
+    def answer_sampling(self, sampling_id: str, result: JsonObject | None, caller: Caller) -> Outcome:
+        """Give an MCP server the answer of the caller's model; None refuses."""
+        return self._samplings.answer(sampling_id, result, caller.key)
 
     async def panic(self, by: str) -> bool:
         """Stop everything until a person releases it. `by` names the client, for the person and the log."""

@@ -24,6 +24,7 @@ from flycore.kernel.bus import Bus
 from flycore.kernel.load_state import RootEnvironment
 from flycore.kernel.probe_runner import seal_and_materialise
 from flycore.kernel.refresh import StateRefresher
+from flycore.kernel.samplings import Samplings
 from flycore.kernel.server_questions import ServerQuestions
 from flycore.model.catalog import SidecarView
 from flycore.model.clock import Clock
@@ -42,6 +43,7 @@ from flycore.runners.child.spawn import SpawnSpec
 from flycore.runners.mcp.call import McpCall, crash_outcome
 from flycore.runners.mcp.connection_state import ConnectionState, StartError
 from flycore.runners.mcp.input_requests import Question, Reply
+from flycore.runners.mcp.sampling import Sampled, Sampling
 from flycore.runners.mcp.session import McpSession, Started
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
 from flycore.runners.output import OnEvent
@@ -131,9 +133,10 @@ class McpServers:
         panic_active: Callable[[], bool],
         session: str,
         questions: ServerQuestions,
+        samplings: Samplings,
     ) -> None:
         self._environment, self._clock, self._refresher = environment, clock, refresher
-        self._questions = questions
+        self._questions, self._samplings = questions, samplings
         self._panic_active, self._session = panic_active, session
         self._sessions: dict[str, _OpenSession] = {}
         self._group: TaskGroup | None = None
@@ -165,7 +168,9 @@ class McpServers:
                 record_status = partial(self._record_status, entry)
                 app_root = self._environment.places.app_root
                 ask = partial(self._ask_person, entry)
-                session = McpSession(partial(self._start, entry), record_status, app_root, ask)
+                hand_on = partial(self._hand_on, entry) if entry.samples else None
+                start = partial(self._start, entry)
+                session = McpSession(start, record_status, app_root, ask, hand_on=hand_on)
                 opened = _OpenSession(entry, self._level(entry), session)
                 self._sessions[sidecar] = opened
                 self._group.start_soon(self._keep, opened)
@@ -325,6 +330,10 @@ class McpServers:
     async def _ask_person(self, entry: SidecarEntry, asked: Question) -> Reply:
         masks = masks_for(self._refresher.root_state, entry, self._environment)
         return await self._questions.ask(entry.id, masks, asked)
+
+    async def _hand_on(self, entry: SidecarEntry, asked: Sampling) -> Sampled:
+        masks = masks_for(self._refresher.root_state, entry, self._environment)
+        return await self._samplings.hand_on(entry.id, masks, asked)
 
     def _record_status(self, entry: SidecarEntry, connection: ConnectionState) -> None:
         if connection.unconfined:

@@ -1,11 +1,13 @@
 """The questions of MCP servers to a person: what a server asks for during a call, in its own words.
 
 A person gets the server's words marked as such and its form, and the answer goes to the server alone. The
-agent learns from flytui only that a question was not answered. No secret of the project is filled in.
+agent learns from flytui only that a question was not answered. No secret of the project is filled in. Of what
+a server asks of a model, the person sees all and says whether the client of the call gets it.
 """
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
 from flycore.model.question import Option, Question
 from flycore.runners.mcp.input_requests import ACCEPT, CANCEL, DECLINE, Reply
 from flycore.runners.mcp.input_requests import Question as Asked
+from flycore.runners.mcp.sampling import Sampling
 from flycore.sandbox.secret_masks import Masks
 
 MOST_WAITING = 10
@@ -29,11 +32,13 @@ MOST_FIELDS = 50
 """Fields of a form that its question lists in words."""
 SAYS = "server says: "
 """What each line of a server's words begins with."""
+SAMPLING_NOTE = "note    the model's answer goes to the server; you do not see it first"
 NOTE = "note    your answer goes to the server, which may hand it to the agent: write no password and no key"
 _DECLINE = Option(id=DECLINE, words="decline: the server learns that you refused", recommended=True)
 _CANCEL = Option(id=CANCEL, words="cancel: the server learns that you gave no answer")
 _FILL = Option(id=ACCEPT, words="answer: fill in its form", fills=True)
 _CONFIRM = Option(id=ACCEPT, words="accept: the server learns that you agree")
+_HAND_ON = Option(id=ACCEPT, words="hand it on: the model of the client that calls the server answers it")
 _OPEN = Option(id=ACCEPT, words="accept: you open that address yourself")
 
 
@@ -90,6 +95,13 @@ class ServerQuestions:
         """Ask a person what the server of that entry asks, and wait for the answer, for a bounded time."""
         if masks.text(asked.words) != asked.words or masks.json(asked.schema) != asked.schema:
             return Reply(action=CANCEL, why="was not asked: it has a secret of its entry in it")
+        return await self._wait_for(self._question(server, asked))
+
+    async def ask_about_sampling(self, server: str, asked: Sampling) -> Reply:
+        """Ask a person whether the client of the call gets what the server asks of a model."""
+        return await self._wait_for(self._sampling_question(server, asked))
+
+    async def _wait_for(self, question: Question) -> Reply:
         if len(self._waiting) >= MOST_WAITING:
             return Reply(action=CANCEL, why=f"was not asked: {MOST_WAITING} others wait for their answer")
         # No console opens for a question: who called is not at the keyboard of one.
@@ -97,7 +109,6 @@ class ServerQuestions:
             return Reply(
                 action=CANCEL, why="was cancelled, because no console is open in which a person answers"
             )
-        question = self._question(server, asked)
         waiting = self._waiting[question.id] = _Waiting(question)
         self._events.publish_asked(question)
         seconds = self._timeout_ms() / 1000
@@ -111,13 +122,30 @@ class ServerQuestions:
         late = f"was cancelled, because nobody answered it within {seconds:.0f} s"
         return waiting.reply or Reply(action=CANCEL, why=late)
 
-    def _question(self, server: str, asked: Asked) -> Question:
-        calls = [call for call in map(self._find_call, asked.call_ids) if call is not None]
+    def _heading(self, server: str, call_ids: tuple[str, ...]) -> list[str]:
+        """Return the lines that say which server asks, and during which call."""
+        calls = [call for call in map(self._find_call, call_ids) if call is not None]
         during = [f"{call.tool}, called by {call.caller}" for call in calls]
         alone = len(during) == 1
-        lines = [
+        return [
             f"server  {server}, an MCP server of this project",
             *(f"{'during' if alone else 'maybe'}  {words}" for words in during),
+        ]
+
+    def _sampling_question(self, server: str, asked: Sampling) -> Question:
+        return Question(
+            id=f"server-{secrets.token_hex(8)}",
+            kind=QuestionKind.SERVER,
+            title=f"the MCP server {server} asks a model something",
+            lines=(*self._heading(server, (asked.call_id,)), *_sampling_lines(asked.params), SAMPLING_NOTE),
+            options=(_HAND_ON, _DECLINE),
+            about=server,
+            asked_at=self._clock.now(),
+        )
+
+    def _question(self, server: str, asked: Asked) -> Question:
+        lines = [
+            *self._heading(server, asked.call_ids),
             *(f"{SAYS}{row}" for row in asked.words.split("\n")),
             *([f"address {asked.address}"] if asked.address else _field_lines(asked.schema or {})),
             NOTE,
@@ -134,6 +162,29 @@ class ServerQuestions:
             about=server,
             asked_at=self._clock.now(),
         )
+
+
+def _sampling_lines(params: JsonObject) -> list[str]:
+    """Return all that a model would be asked: the texts row by row, and the rest as JSON."""
+    lines: list[str] = []
+    prompt, messages = params.get("systemPrompt"), params.get("messages")
+    if isinstance(prompt, str):
+        lines += ["system  the system prompt:", *(f"{SAYS}{row}" for row in prompt.split("\n"))]
+    for number, message in enumerate(messages if isinstance(messages, list) else (), 1):
+        said = message if isinstance(message, dict) else {}
+        content = said.get("content")
+        blocks = content if isinstance(content, list) else [content]
+        for block in blocks:
+            lines += [f"message {number}, by the {said.get('role')}:", *_block_lines(block)]
+    rest = {key: value for key, value in params.items() if key not in ("systemPrompt", "messages")}
+    return lines + [f"asks    {key} = {json.dumps(value, ensure_ascii=False)}" for key, value in rest.items()]
+
+
+def _block_lines(block: Json) -> list[str]:
+    known = block if isinstance(block, dict) else {}
+    more = {key: value for key, value in known.items() if key not in ("type", "text")}
+    rows = [f"{SAYS}{row}" for row in str(known.get("text")).split("\n")]
+    return rows + ([f"with    {json.dumps(more, ensure_ascii=False)}"] if more else [])
 
 
 def _field_lines(schema: JsonObject) -> list[str]:

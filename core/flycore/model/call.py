@@ -83,6 +83,8 @@ class CallRequest(Value, frozen=True, kw_only=True):
     """How long to wait for a person before the call ends `pending` with a ticket; None waits to the end."""
     observe: bool = False
     """Whether the result says what the sandbox refused to the program, also where the call succeeds."""
+    samples: bool = False
+    """Whether the caller has a model, and answers what an MCP server asks of it (`Progress.sampling`)."""
 
 
 class Progress(Value, frozen=True, kw_only=True):
@@ -96,6 +98,9 @@ class Progress(Value, frozen=True, kw_only=True):
     log: JsonObject = {}
     """A log message of the MCP server that works on the call, as it sent it, with `level`, `logger` and
     `data`; it says nothing of the progress. Empty where this is progress."""
+    sampling: JsonObject = {}
+    """A request to the caller's model, which a person let through: its `id`, for `sampling.answer`, and its
+    `params` as MCP has them for `sampling/createMessage`. Empty where this is progress."""
 
 
 class CallError(Value, frozen=True, kw_only=True):

@@ -146,6 +146,9 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
     seal_in_place: bool = False
     restarts_on_cancel: bool = False
     """For an MCP server: whether it is restarted where it does not end a cancelled call."""
+    samples: bool = False
+    """For an MCP server: whether it may ask the model of the client whose call it works on, each time after a
+    person's yes."""
     tools: tuple[ToolClaim, ...] = ()
     """The tools that it offers. For an MCP server they are added when the server has listed them."""
     picked: tuple[ToolClaim, ...] | None = None

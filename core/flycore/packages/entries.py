@@ -14,7 +14,7 @@ from flycore.packages.records import PackageRecord, StagedVersion
 
 _THE_PACKAGES = frozenset(("command", "kind", "packageId", "packageVersion"))
 """Keys that are the package's alone: an upgrade always writes them."""
-_REACH = ("permissions", "delegates", "env", "passEnv")
+_REACH = ("permissions", "delegates", "env", "passEnv", "sampling")
 """Keys of an entry that say what its program may reach."""
 _ABSENT: Json = {"\0": None}
 """Stands for a key that is not there; no file can hold this value."""

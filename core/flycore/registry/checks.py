@@ -40,7 +40,7 @@ def check_entry(raw: dict[str, Any], findings: EntryFindings, known: frozenset[s
     if raw.get("kind") == Kind.MCP:
         check_mcp_server(raw, findings)
         return
-    for key in ("url", "headers", "onCancel", "rename"):
+    for key in ("url", "headers", "onCancel", "sampling", "rename"):
         if key in raw:
             remedy = 'write "kind": "mcp", or remove it'
             findings.add(f"/{key}", "not-an-mcp-server", "is for the kind mcp only", remedy)

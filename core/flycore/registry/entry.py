@@ -180,6 +180,7 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
         dialect=get("dialect", ""),
         seal_in_place=get("seal") == "in-place",
         restarts_on_cancel=get("onCancel") == "restart",
+        samples=get("sampling", False),
         tools=() if upstream else _tool_claims(raw),
         rename=get("rename", {}),
         picked=_tool_claims(raw) if upstream and "tools" in raw else None,

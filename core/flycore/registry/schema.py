@@ -100,7 +100,8 @@ def strict_validator(known: frozenset[str], source: Source) -> jsonschema_rs.Dra
     properties["tools"] |= {"minItems": 1, "uniqueItems": True}
     for kind in ("mcp", "executable", "http", "command", "python"):
         properties["kind"]["enum"].remove(kind)
-    del properties["url"], properties["headers"], properties["onCancel"], properties["exec"]
+    for key in ("url", "headers", "onCancel", "sampling", "exec"):
+        del properties[key]
     permissions["properties"]["secrets"]["type"] = "array"
     # The kernel's own tools are known, and no entry may offer one.
     offered = sorted(name for name in known - PLANS if not is_builtin(name))

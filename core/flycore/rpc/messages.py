@@ -138,6 +138,17 @@ class ToolCall(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long the call waits for a person before it ends `pending`. None: as the settings say."""
     observe: bool = False
     """Whether the result says what the sandbox refused to the program, also where the call succeeds."""
+    samples: bool = False
+    """Whether the client has a model, and answers each `sampling` of a `tool.progress`."""
+
+
+class SamplingAnswer(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`sampling.answer`: what the client's model answers to a request of an MCP server, during the client's
+    own call. The server gets it."""
+
+    sampling_id: str
+    result: JsonObject | None = None
+    """The result of `sampling/createMessage`, as MCP has it; null where there is none."""
 
 
 class ToolCreate(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -288,8 +299,8 @@ class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     paired: bool | UnsetType = UNSET
     """Answer to `console.pair`: true."""
     outcome: Outcome | UnsetType = UNSET
-    """Answer to a decision of a paired console, to `tool.create`: whether the tool waits for review, and to
-    `package.ask`: whether a person is asked."""
+    """Answer to a decision of a paired console, to `tool.create`: whether the tool waits for review, to
+    `package.ask`: whether a person is asked, and to `sampling.answer`: whether the server still waited."""
     permission: RootPermission | UnsetType = UNSET
     """Answer to `root.nested`."""
     client_id: str | UnsetType = UNSET

@@ -106,14 +106,16 @@ class Client(Protocol):
         purpose: str = "",
         inline_wait_ms: int | None = None,
         observe: bool = False,
+        samples: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool through the whole pipeline and return how it ended.
 
         Where a person is needed, the call waits for at most `inline_wait_ms` (None: as the settings say) and
         then ends `pending`; the same call, made again, resumes it. With `observe` the result says what the
-        sandbox refused to the program, also where the call succeeds. Cancelling the task that waits cancels
-        the call, its process tree and its approval request.
+        sandbox refused to the program, also where the call succeeds. With `samples` the caller answers what
+        an MCP server asks of its model, by `answer_sampling`. Cancelling the task that waits cancels the
+        call, its process tree and its approval request.
         """
         ...
 
@@ -131,6 +133,22 @@ class Client(Protocol):
 
         Its permissions stay within a limit, and each call of it is asked about. A definition of the same name
         replaces the earlier one, and is reviewed again.
+        """
+        raise UnimplementedError
+
+    @wire_method(
+        "sampling.answer",
+        "ack",
+        m.Ack,
+        key="outcome",
+        payload=m.SamplingAnswer,
+        kind=Kind.ACT,
+        for_agents="a viewer makes no calls, so it has no model that is asked",
+    )
+    async def answer_sampling(self, sampling_id: str, result: JsonObject | None) -> Outcome:
+        """Answer what an MCP server asked of this client's model during a call of its own; None refuses.
+
+        The outcome says whether the server still waited for it.
         """
         raise UnimplementedError
 

@@ -68,6 +68,7 @@ class ForwardingClient(ClientProxy):
         purpose: str = "",
         inline_wait_ms: int | None = None,
         observe: bool = False,
+        samples: bool = False,
         on_progress: OnProgress | None = None,
     ) -> ToolResult:
         """Run a tool through the other client."""
@@ -79,6 +80,7 @@ class ForwardingClient(ClientProxy):
             purpose=purpose,
             inline_wait_ms=inline_wait_ms,
             observe=observe,
+            samples=samples,
             on_progress=on_progress,
         )
 

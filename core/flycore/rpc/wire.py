@@ -41,6 +41,7 @@ def call_payload(
     wait_approver_ms: int = 0,
     inline_wait_ms: int | None = None,
     observe: bool = False,
+    samples: bool = False,
 ) -> dict[str, object]:
     """Return the payload of `tool.call`."""
     return {
@@ -51,4 +52,5 @@ def call_payload(
         "waitApproverMs": wait_approver_ms,
         "inlineWaitMs": inline_wait_ms,
         **({"observe": True} if observe else {}),
+        **({"samples": True} if samples else {}),
     }

@@ -17,6 +17,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller, CallRequest, Progress, ToolResult
 from flycore.model.enums import Phase
 from flycore.rpc import messages as m
+from flycore.runners.mcp.input_requests import MOST_ASKED
 
 MAX_CALLS = 128
 """Calls that one connection may have running at the same time."""
@@ -66,6 +67,7 @@ class ConnectionCalls:
             wait_approver_ms=wanted.wait_approver_ms,
             inline_wait_ms=max(0, wait_ms),
             observe=wanted.observe,
+            samples=wanted.samples,
         )
         call = self._running[message.id] = _RunningCall(request.call_id)
         group.start_soon(self._run, message, request, call)
@@ -116,11 +118,12 @@ class ConnectionCalls:
         self, message: m.Envelope, request: CallRequest, announce: Callable[[], Awaitable[None]]
     ) -> ToolResult:
         """Run the call and send its progress reports while it runs."""
-        steps, to_send = anyio.create_memory_object_stream[Progress](MAX_PENDING_STEPS)
+        steps, to_send = anyio.create_memory_object_stream[Progress](MAX_PENDING_STEPS + MOST_ASKED)
 
         def on_progress(step: Progress) -> None:
-            # The pipeline never waits for a slow peer: reports that do not fit are dropped.
-            if steps.statistics().current_buffer_used < MAX_PENDING_STEPS:
+            # The pipeline never waits for a slow peer: reports that do not fit are dropped. For what the
+            # peer's model is asked there is always a place.
+            if step.sampling or steps.statistics().current_buffer_used < MAX_PENDING_STEPS:
                 steps.send_nowait(step)
 
         async def forward() -> None:

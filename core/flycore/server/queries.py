@@ -123,6 +123,10 @@ class Queries:
         """Keep a tool that this client made for a person's review."""
         return await self._kernel.create_tool(name, definition, self._caller)
 
+    async def answer_sampling(self, sampling_id: str, result: JsonObject | None) -> Outcome:
+        """Answer what a server asked of the model of this client, during a call of its own."""
+        return self._kernel.answer_sampling(sampling_id, result, self._caller)
+
     async def undo_call(self, call_id: str, look: bool) -> UndoResult:
         """Undo the change of a call in the name of this client, or with `look` say whether that is
         possible."""

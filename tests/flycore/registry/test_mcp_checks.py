@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from flycore.approval.entry_summary import describe_entry
 from flycore.model.diagnostics import Severity
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ ROWS: list[tuple[str, dict[str, Any], Severity, str, str]] = [
     ),
     ("not of the kind", {"command": "x", "idleMs": 5}, W, "not-used", "/idleMs"),
     ("not of a url", at(HOST, env={"A": "b"}), W, "not-used", "/env"),
+    ("no answer to whether", {"command": "x", "sampling": "yes"}, E, "schema", "/sampling"),
     ("no tools", {"command": "x", "tools": []}, W, "no-tools", "/tools"),
     ("twice", {"command": "x", "tools": ["a", "a"]}, W, "tool-twice", "/tools/1"),
     (
@@ -91,12 +93,30 @@ def test_is_told_with_its_place(
     assert problem.remedy
 
 
+def test_requests_to_a_model_are_for_servers_and_change_what_is_trusted(root: Root) -> None:
+    server = {"command": "notes-server"}
+    without, given = (
+        root.load(written({**server, **more})).entry("one") for more in ({}, {"sampling": True})
+    )
+    assert without is not None
+    assert given is not None
+    assert (without.samples, given.samples) == (False, True)
+    assert without.digest != given.digest
+    assert any("asks the models" in line for line in describe_entry(given, {}))
+    assert not any("asks the models" in line for line in describe_entry(without, {}))
+    other = root.load(written({**server, "kind": "process-json", "tools": ["web.search"], "sampling": True}))
+    read = other.entry("one")
+    assert read is not None
+    assert [problem.pointer for problem in read.problems] == ["/sidecars/one/sampling"]
+
+
 @pytest.mark.parametrize(
     "entry",
     [
         {
             "command": "notes-server",
             "args": ["--folder", "notes"],
+            "sampling": True,
             "tools": ["search", {"name": "x", "risk": "high"}],
         },
         at("http://127.0.0.1:8000/mcp"),

@@ -36,6 +36,7 @@ ASKING = {
     "capability.catalog.get": {"detail": True},
     "tool.call": {"tool": "echo.free", "input": {"message": "hello"}},
     "tool.create": {"name": "hello", "definition": {"name": "hello"}},
+    "sampling.answer": {"samplingId": "none"},
     "tool.cancel": {"callId": "no such call"},
     "tool.schema.get": {"tool": "file.hash"},
     "history.detail.get": {"callId": "no such call"},

@@ -33,6 +33,7 @@ APPROVERS = (RemoteApprover, KernelApprover)
 BY_HAND = ("call", "events")
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "create_tool": ("hello", {"name": "hello"}),
+    "answer_sampling": ("s-1", {"role": "assistant"}),
     "cancel": ("c-1",),
     "picture": ("c-1", 2),
     "probe": ("echo",),
@@ -59,6 +60,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 }
 FRAMES = {
     "create_tool": ("tool.create", {"name": "hello", "definition": {"name": "hello"}}),
+    "answer_sampling": ("sampling.answer", {"samplingId": "s-1", "result": {"role": "assistant"}}),
     "cancel": ("tool.cancel", {"callId": "c-1"}),
     "activity": ("history.list", {}),
     "picture": ("call.picture.get", {"callId": "c-1", "index": 2}),
@@ -108,7 +110,7 @@ TOKEN_MAY = {
     *("event.subscribe", "event.unsubscribe", "tool.call", "tool.cancel", "tool.metrics.get"),
     *("ask.list", "ask.detail.get", "history.list", "history.detail.get", "call.picture.get"),
     *("lease.list", "block.list", "question.list", "trust.list", "rule.list"),
-    *("sidecar.probe", "panic", "tool.create", "package.list"),
+    *("sidecar.probe", "panic", "tool.create", "sampling.answer", "package.list"),
     *("confirm.list", *EMPTY_READS),
 }
 """All that a client that comes with a token may send."""

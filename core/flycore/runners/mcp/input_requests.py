@@ -1,4 +1,4 @@
-"""What an MCP server asks during a call: the values that it asks a person for, and the calls that wait.
+"""What an MCP server asks during a call, of a person or of a model, and the calls that wait for that.
 
 While a person decides, the time of the calls that the question may belong to stands still. A server of the
 older protocol does not say which call its question belongs to; then it may be each that runs. The question
@@ -17,12 +17,20 @@ import anyio
 
 from flycore.catalog.schemas import check_schema
 from flycore.model.json import JsonObject, canonical_json
+from flycore.runners.mcp.sampling import NO_MESSAGE, HandOn, Sampled, message_of, refusal, sampling_of
 from flycore.runners.one_shot import ProcessJsonJob
 from flycore.runners.output import EventBudget, OnEvent, SidecarEvent
 
 if TYPE_CHECKING:
-    from mcp.client.session import ClientRequestContext
-    from mcp_types import ElicitRequestParams, ElicitResult, LoggingMessageNotificationParams
+    from mcp.client.session import ClientRequestContext, SamplingFnT
+    from mcp_types import (
+        CreateMessageRequestParams,
+        CreateMessageResult,
+        ElicitRequestParams,
+        ElicitResult,
+        ErrorData,
+        LoggingMessageNotificationParams,
+    )
 
 MOST_WORDS = 4_000
 """Characters of a server's question; a longer one is not shown."""
@@ -35,7 +43,12 @@ MOST_ASKED = 20
 """Questions of a server during one call. Further ones are cancelled."""
 ACCEPT, DECLINE, CANCEL = "accept", "decline", "cancel"
 WAITS = "waiting for a person: the server asks a question"
+WAITS_FOR_MODEL = "waiting for a person: the server asks your model something"
+QUESTION, REQUEST = "a question of the server", "a request of the server to a model"
+WITHDRAWN = "was withdrawn, because the call ended"
+SEVERAL = "was not asked: the server works on several calls, and does not say for which it asks"
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -84,7 +97,7 @@ class RunningCall:
         self.asked = 0
         """How many questions it has had."""
         self.unanswered: list[str] = []
-        """For each question that nobody answered, why."""
+        """For each question that nobody answered, a sentence that says why."""
         self.waited_s = 0.0
         """How long its time stood still."""
         self._pauses = 0
@@ -113,7 +126,7 @@ class RunningCall:
     @property
     def warnings(self) -> tuple[str, ...]:
         """The warning that questions were not answered, where some were not."""
-        return tuple(f"a question of the server {why}" for why in dict.fromkeys(self.unanswered))
+        return tuple(dict.fromkeys(self.unanswered))
 
 
 _CALL: ContextVar[RunningCall | None] = ContextVar(
@@ -124,8 +137,9 @@ _CALL: ContextVar[RunningCall | None] = ContextVar(
 class InputRequests:
     """The questions of one server, and the calls that it works on."""
 
-    def __init__(self, ask_person: AskPerson) -> None:
-        self._ask_person = ask_person
+    def __init__(self, ask_person: AskPerson, hand_on: HandOn | None = None) -> None:
+        """`hand_on` is None where the server may ask nothing of a model."""
+        self._ask_person, self._hand_on = ask_person, hand_on
         self._running: list[RunningCall] = []
 
     @contextmanager
@@ -144,11 +158,39 @@ class InputRequests:
 
         own = _CALL.get()
         calls = tuple(self._running) if own is None else (own,)
-        reply = await self._reply(_question(params, calls), calls)
+        question = _question(params, calls)
+        asked = await self._wait(question, self._ask_person, calls, WAITS)
+        reply = Reply(action=CANCEL, why=asked) if isinstance(asked, str) else asked
         if reply.why:
-            for call in calls:
-                call.unanswered.append(reply.why)
+            _note(calls, f"{QUESTION} {reply.why}")
         return ElicitResult.model_validate({"action": reply.action, "content": reply.content})
+
+    @property
+    def sampler(self) -> SamplingFnT | None:
+        """What the SDK calls with a request to a model; None where the server may make none."""
+        return None if self._hand_on is None else self._sample
+
+    async def _sample(
+        self, context: ClientRequestContext, params: CreateMessageRequestParams
+    ) -> CreateMessageResult | ErrorData:
+        """Ask a person, and then the client whose call it is, and return its answer."""
+        own = _CALL.get()
+        calls = tuple(self._running) if own is None else (own,)
+        hand_on = self._hand_on
+        if hand_on is None or len(calls) > 1:
+            sampled: Sampled | str = SEVERAL
+        else:
+            asked = sampling_of(params, calls[0].job.call_id if calls else "")
+            sampled = await self._wait(asked, hand_on, calls, WAITS_FOR_MODEL)
+        if isinstance(sampled, str):
+            sampled = Sampled(why=sampled)
+        message = None if sampled.result is None else message_of(sampled.result)
+        if message is not None:
+            return message
+        why = sampled.why if sampled.result is None else NO_MESSAGE
+        if why:
+            _note(calls, f"{REQUEST} {why}")
+        return refusal(why)
 
     async def log(self, params: LoggingMessageNotificationParams) -> None:
         """Hand a log message on to the call that the server works on; the SDK calls this.
@@ -169,21 +211,24 @@ class InputRequests:
         if call.budget.admits():
             call.on_event(SidecarEvent(message="", log=message if fits else {**message, "data": TOO_LARGE}))
 
-    async def _reply(self, question: Question | str, calls: tuple[RunningCall, ...]) -> Reply:
+    async def _wait(
+        self, asked: A | str, ask: Callable[[A], Awaitable[T]], calls: tuple[RunningCall, ...], waits: str
+    ) -> T | str:
+        """Return what `ask` gives while the calls' time stands still, or why nobody was asked."""
         if not calls:
-            return Reply(action=CANCEL, why="came outside of a call")
-        if isinstance(question, str):
-            return Reply(action=CANCEL, why=question)
+            return "came outside of a call"
+        if isinstance(asked, str):
+            return asked
         if any(call.asked >= MOST_ASKED for call in calls):
-            return Reply(action=CANCEL, why=f"was not asked: it asked more than {MOST_ASKED} during the call")
+            return f"was not asked: the server asked more than {MOST_ASKED} times during the call"
         with ExitStack() as pauses:
             for call in calls:
                 call.asked += 1
                 pauses.enter_context(call.paused())
                 if call.on_event is not None:
-                    call.on_event(SidecarEvent(message=WAITS))
-            reply = await _until_ended(calls, lambda: self._ask_person(question))
-        return reply or Reply(action=CANCEL, why="was withdrawn, because the call ended")
+                    call.on_event(SidecarEvent(message=waits))
+            reply = await _until_ended(calls, lambda: ask(asked))
+        return WITHDRAWN if reply is None else reply
 
 
 @contextmanager
@@ -194,6 +239,11 @@ def belonging_to(call: RunningCall) -> Iterator[None]:
         yield
     finally:
         _CALL.reset(token)
+
+
+def _note(calls: tuple[RunningCall, ...], why: str) -> None:
+    for call in calls:
+        call.unanswered.append(why)
 
 
 async def _until_ended(calls: tuple[RunningCall, ...], ask: Callable[[], Awaitable[T]]) -> T | None:

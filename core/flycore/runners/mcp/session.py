@@ -1,8 +1,8 @@
 """The session with one MCP server: connects, reconnects with back-off, lists the server's tools, calls them.
 
 Whatever the server does ends its session, never the kernel. A server that asks for the roots of its client
-gets the project's folder and nothing else. What else it asks during a call goes to a person
-(`input_requests.py`).
+gets the project's folder and nothing else. What else it asks during a call goes to a person, and what it asks
+of a model then to the client whose call it is (`input_requests.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from flycore.runners.mcp.call import CALL_NOT_CANCELLED, McpCall, call_tool, cra
 from flycore.runners.mcp.connection_state import ITSELF, ConnectionState, connection_loss, server_label
 from flycore.runners.mcp.input_requests import AskPerson, InputRequests, nobody
 from flycore.runners.mcp.lists import list_offers
+from flycore.runners.mcp.sampling import HandOn
 from flycore.runners.mcp.transport import McpTransport
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
 from flycore.runners.output import OnEvent
@@ -88,10 +89,12 @@ class McpSession:
         app_root: Path,
         ask_person: AskPerson = nobody,
         connect_s: float = CONNECT_S,
+        hand_on: HandOn | None = None,
     ) -> None:
+        """`hand_on` is None where the server may not ask for a model's answer; then it is not told of any."""
         self._start, self._on_state, self._connect_s = start, on_state, connect_s
         self._app_root = app_root
-        self._asked = InputRequests(ask_person)
+        self._asked = InputRequests(ask_person, hand_on)
         self._client: Client | None = None
         self._started: Started | None = None
         self._listing: McpToolList | None = None
@@ -232,6 +235,7 @@ class McpSession:
             message_handler=self._on_message,
             list_roots_callback=self._list_roots,
             elicitation_callback=self._asked.elicit,
+            sampling_callback=self._asked.sampler,
             logging_callback=self._asked.log,
             log_level=LOG_LEVEL,
             client_info=Implementation(name=ITSELF, version=flycore.__version__),

@@ -34,6 +34,7 @@ from flycore.server.mcp.pages import UnknownCursorError
 from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.progress import report_progress
 from flycore.server.mcp.results import META, OUTPUT_FITS, call_result, text_result, tool_error
+from flycore.server.mcp.sampling import sampling_requests, takes_sampling
 from flycore.server.mcp.tool_list import CurrentTools, ToolList
 from flysafe.text import safe_text
 
@@ -134,16 +135,19 @@ class ToolRequests:
                     arguments,
                     purpose=client_name(ctx),
                     inline_wait_ms=wait_ms,
+                    samples=samples,
                     on_progress=on_progress,
                 )
             except FlyError as problem:
                 return problem  # raised below: the task groups in between would wrap it in a group
 
+        samples = takes_sampling(ctx)
         async with (
             report_progress(ctx.session.report_progress) as report,
             self._logs.forwarded(ctx) as log,
+            sampling_requests(ctx, self._client) as sample,
         ):
-            on_progress = partial(_hand_on, report, log)
+            on_progress = partial(_hand_on, report, log, sample)
             ended = await _until_disconnect(ctx, run)
         if isinstance(ended, FlyError):
             raise ended
@@ -171,9 +175,16 @@ class ToolRequests:
         return answer
 
 
-def _hand_on(report: Callable[[Progress], None], log: Callable[[JsonObject], None], step: Progress) -> None:
+def _hand_on(
+    report: Callable[[Progress], None],
+    log: Callable[[JsonObject], None],
+    sample: Callable[[JsonObject], None],
+    step: Progress,
+) -> None:
     if step.log:
         log(step.log)
+    elif step.sampling:
+        sample(step.sampling)
     else:
         report(step)
 

@@ -19,7 +19,14 @@ import uvicorn
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, ToolListChangedNotification
+from mcp_types import (
+    INTERNAL_ERROR,
+    CallToolResult,
+    CreateMessageRequestParams,
+    CreateMessageResult,
+    TextContent,
+    ToolListChangedNotification,
+)
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from flycore.client.local import LocalClient
@@ -31,7 +38,8 @@ from flycore.server.http import CALLER_STATE_KEY
 from flycore.server.mcp.http import MCP_PATH, http_app
 from flycore.server.mcp.media import media_reader
 from kits.kernel import ECHO, Root, approve, approver_of, kernel_of, tool, until, waiting_ask
-from kits.mcp_clients import ERAS, NEW, OLD, ProgressRecorder, about
+from kits.mcp_clients import ERAS, NEW, OLD, ProgressRecorder, about, text_of
+from kits.mcp_servers import server_of
 
 pytestmark = pytest.mark.anyio
 
@@ -45,6 +53,28 @@ async def main():
         await client.call_tool("echo_ask", {})
 asyncio.run(main())
 """
+
+ASKER = '''
+from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
+from mcp_types import CreateMessageRequest, CreateMessageRequestParams, InputRequiredResult, SamplingMessage
+from mcp_types import TextContent
+
+server = MCPServer("asker")
+
+
+@server.tool()
+async def ask(ctx: Context) -> str | InputRequiredResult:
+    """Asks a model."""
+    if ctx.input_responses is None:
+        message = SamplingMessage(role="user", content=TextContent(text="What is 1 + 1?"))
+        params = CreateMessageRequestParams(messages=[message], max_tokens=5)
+        return InputRequiredResult(input_requests={"sum": CreateMessageRequest(params=params)})
+    return "it is " + ctx.input_responses["sum"].content.text
+
+
+server.run("stdio")
+'''
 
 
 @pytest.fixture
@@ -234,3 +264,28 @@ async def test_a_fault_of_our_own_tells_the_client_nothing(
         with pytest.raises(MCPError) as raised:
             await client.call_tool("echo_free", {})
     assert (raised.value.error.code, raised.value.error.message) == (INTERNAL_ERROR, "internal error")
+
+
+async def test_a_server_of_the_newer_protocol_asks_the_model_of_the_client(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    server_of(root, "asker", ASKER, sampling=True)
+    root.policy({"tool": "asker.*", "decision": "allow", "because": "test"})
+
+    async def model(context: object, params: CreateMessageRequestParams) -> CreateMessageResult:
+        return CreateMessageResult(role="assistant", content=TextContent(text="2"), model="small-1")
+
+    async with kernel_of(root) as kernel, served(root, kernel) as address:
+        await until(lambda: kernel.catalog().capability("asker.ask"))
+        async with (
+            over_http(address, OLD, sampling_callback=model) as client,
+            anyio.create_task_group() as group,
+        ):
+            results: list[CallToolResult] = []
+
+            async def call() -> None:
+                results.append(await client.call_tool("asker_ask", {}))
+
+            group.start_soon(call)
+            question = await until(lambda: next(iter(kernel.questions()), None))
+            assert (await approver_of(kernel).answer(question.id, "accept")).accepted
+    assert [text_of(result) for result in results] == ["it is 2"]
