@@ -75,8 +75,7 @@ for line in sys.stdin:
         say(id=number, result={"tools": tools})
     elif method == "tools/call":
         answer = call(params["name"])
-        if answer is not None or params["name"] == "can":
-            say(id=number, result={"content": [{"type": "text", "text": json.dumps(answer)}]})
+        say(id=number, result={"content": [{"type": "text", "text": json.dumps(answer)}]})
     else:
         say(id=number, error={"code": -32601, "message": "no such method"})
 '''
