@@ -12,7 +12,7 @@ import pytest
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Status
-from flycore.runners.mcp.session import McpSession
+from flycore.runners.mcp.session import CONNECT_S, McpSession
 from kits.kernel import PATIENCE, Root, kernel_of, request, until
 from kits.mcp_servers import connected, server_of
 
@@ -245,6 +245,9 @@ async def test_a_call_is_not_ended_because_its_server_is_busy_with_it(
     root: Root, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It reads nothing but the end of our patience with its list."""
-    monkeypatch.setattr(McpSession.__init__, "__defaults__", (5.0,))
+    defaults = McpSession.__init__.__defaults__ or ()
+    assert CONNECT_S in defaults
+    sooner = tuple(5.0 if value == CONNECT_S else value for value in defaults)
+    monkeypatch.setattr(McpSession.__init__, "__defaults__", sooner)
     async with kernel_of(root) as kernel:
         assert (await called(kernel, "busy")).output == {"text": "done"}
