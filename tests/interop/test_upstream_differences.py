@@ -103,7 +103,8 @@ def import_servers(root: Root, declared: Mapping[str, Any], places: Mapping[str,
         proposed = import_proposal(name, server, str(root.folder), frozenset(KNOWN))
         root.sidecars[proposed.id] = proposed.entry
     for name, entry in root.sidecars.items():
-        server = SERVERS[name.removeprefix("mcp-")]
+        # `git` is a reserved family, so its server is imported as `git-server`.
+        server = SERVERS[name.removeprefix("mcp-").removesuffix("-server")]
         entry["permissions"].update(in_place(dict(server.permissions), places))
         entry.update(server.entry)
     root.write()
