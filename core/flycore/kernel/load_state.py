@@ -42,7 +42,7 @@ from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.stability import SandboxReport
 from flycore.model.upstream import McpToolOffer
-from flycore.packages.listing import list_packages
+from flycore.packages.inventory import list_packages
 from flycore.pipeline.context import RootEnvironment as RootEnvironment
 from flycore.pipeline.context import RootState
 from flycore.policy.conditions import PolicyCall

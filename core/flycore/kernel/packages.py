@@ -29,7 +29,7 @@ from flycore.model.package import PackageCheck, PackageOutcome, PackageView
 from flycore.packages import actions
 from flycore.packages.actions import PackageEnd
 from flycore.packages.area import PackageArea, areas
-from flycore.packages.listing import verify_area
+from flycore.packages.inventory import verify_area
 from flycore.packages.recovery import recover_area
 from flycore.pipeline.activity import ActivityLog
 from flycore.runners.pool import ProcessPool

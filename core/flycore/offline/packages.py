@@ -26,7 +26,7 @@ from flycore.packages import actions
 from flycore.packages.actions import PackageEnd
 from flycore.packages.area import areas
 from flycore.packages.entries import review_lines as review_lines
-from flycore.packages.listing import list_packages, verify_area
+from flycore.packages.inventory import list_packages, verify_area
 from flycore.packages.recovery import recover_area
 from flycore.registry.paths import RootPaths
 

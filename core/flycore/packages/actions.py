@@ -20,7 +20,7 @@ from flycore.model.json import JsonObject
 from flycore.model.package import PackageOutcome, PackageView
 from flycore.packages.area import OpenArea, PackageArea, PackageRefused, open_area
 from flycore.packages.entries import review_of
-from flycore.packages.listing import is_whole, list_area
+from flycore.packages.inventory import is_whole, list_area
 from flycore.packages.records import (
     InstalledVersion,
     PackageRecord,

@@ -10,7 +10,7 @@ import pytest
 from flycore.model.enums import PackageResult, UpgradeState
 from flycore.packages import actions
 from flycore.packages.area import PackageArea, open_area
-from flycore.packages.listing import list_area, verify_area
+from flycore.packages.inventory import list_area, verify_area
 from flycore.registry.jsonc.parse import parse_jsonc
 from kits.packages import REGISTRY, Example, area_in, python_example, shell_example, tree_facts
 

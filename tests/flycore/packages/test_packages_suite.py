@@ -18,7 +18,7 @@ import pytest
 
 from flycore.model.enums import PackageResult, UpgradeState
 from flycore.packages.area import PackageArea
-from flycore.packages.listing import list_area
+from flycore.packages.inventory import list_area
 from flycore.packages.records import read_records
 from flycore.packages.recovery import recover_area
 from kits.package_faults import Driver, act, area_of

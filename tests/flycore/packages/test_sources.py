@@ -15,7 +15,7 @@ import pytest
 from flycore.model.enums import PackageResult
 from flycore.packages import actions
 from flycore.packages.area import PackageArea, PackageRefused, open_area
-from flycore.packages.listing import list_area
+from flycore.packages.inventory import list_area
 from flycore.packages.stage import stage
 from flycore.packages.tree import checksum, read_tree
 from flysafe.archives import Format
