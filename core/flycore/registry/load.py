@@ -27,6 +27,8 @@ from flycore.registry.read_file import read_text
 from flycore.registry.source_text import key_position
 
 RULE = "tool-conflict"
+LEFT_OUT = "bundle-entry"
+"""The rule of the warning that an entry of a bundle is left out."""
 _ID_DIGITS = 12
 """Hexadecimal digits of a file's path in an id that would not be unique without them."""
 
@@ -95,7 +97,10 @@ def load_registry(
     own = (_project(places, known), _user(places, known, environ))
     layers = [layer for layer in own if layer is not None] + _bundles(places, known)
     diagnostics = tuple(found for layer in layers for found in _add_file_findings(layer, previous))
-    entries, replaced = _merged(layers, previous)
+    entries, taken = _merged(layers, previous)
+    # A bundle never stands in for an entry that is written in the project or by the user, and says so.
+    diagnostics += tuple(_left_out(entry) for entry in taken if entry.source is Source.BUNDLE)
+    replaced = tuple(entry for entry in taken if entry.source is not Source.BUNDLE)
     app_root = str(places.app_root)
     entries = tuple(entry.with_origin(app_root) for entry in entries)
     replaced = tuple(entry.with_origin(app_root) for entry in replaced)
@@ -212,18 +217,29 @@ def _merged(
     layers: list[_RegistryLayer], previous: Registry | None
 ) -> tuple[tuple[SidecarEntry, ...], tuple[SidecarEntry, ...]]:
     """Return the project's entries, then those of the user and of bundles whose ids no layer before has; and
-    the other ones of the user."""
+    the others."""
     merged: dict[str, SidecarEntry] = {}
-    replaced: list[SidecarEntry] = []
+    taken: list[SidecarEntry] = []
     for layer in layers:
         entries = layer.entries
         if entries is None:
             kept = (*previous.entries, *previous.replaced) if previous is not None else ()
             entries = in_file_order(tuple(entry for entry in kept if entry.source is layer.source))
-        taken = [entry for entry in entries if merged.setdefault(entry.id, entry) is not entry]
-        # A bundle never stands in for an entry that is written in the project or by the user.
-        replaced += [entry for entry in taken if entry.source is not Source.BUNDLE]
-    return tuple(merged.values()), tuple(replaced)
+        taken += [entry for entry in entries if merged.setdefault(entry.id, entry) is not entry]
+    return tuple(merged.values()), tuple(taken)
+
+
+def _left_out(entry: SidecarEntry) -> Diagnostic:
+    return Diagnostic(
+        severity=Severity.WARNING,
+        rule=LEFT_OUT,
+        message=f"the bundle's entry {entry.id} is left out, because the project, you or an earlier bundle"
+        " has an entry of that id",
+        remedy=f"give the other {entry.id} another id, or remove it, if you want the bundle's",
+        pointer=pointer_join("/sidecars", entry.id),
+        position=entry.position,
+        sidecar=entry.id,
+    )
 
 
 def _digest(layers: list[_RegistryLayer]) -> str:

@@ -81,6 +81,13 @@ async def test_an_entry_waits_for_trust_and_stays_below_the_users_own(root: Root
             Source.PROJECT,
             Source.BUNDLE,
         )
+        # What is left out is said, wherever faults of files are.
+        left_out = {
+            message.partition(" is left out")[0].rpartition(" ")[2]
+            for check in await kernel.checks()
+            if " is left out" in (message := check.message)
+        }
+        assert left_out == {"own", "echo"}
         assert {item.sidecar for item in kernel.pending_trust()} == {"echo", "team"}
         assert (await kernel.call(request(kernel, "team.more"))).status is Status.UNAVAILABLE
         items = tuple((item.sidecar, item.digest) for item in kernel.pending_trust())
