@@ -39,8 +39,9 @@ RULE_AT = {
     "finding": 4,
 }
 """The functions that make findings, each with the place of the rule among its arguments."""
-ELSEWHERE = {"shadowed"}
-"""Rules of these modules that only the catalog shows: two files of one name are no fault of either."""
+ELSEWHERE = {"shadowed", "bundle-entry"}
+"""Rules of these modules that only the catalog shows: two files of one name are no fault of either, and an
+entry of a bundle that gives way to one of the root is no fault of the root's files."""
 
 
 def written_rules() -> set[str]:
