@@ -23,7 +23,7 @@ from flycore.model.json import Json, JsonObject, canonical_json, digest, text_di
 from flycore.model.json_pieces import encode
 from flycore.model.package import PackageOutcome
 from flycore.model.question import Question
-from flycore.model.sidecar import SidecarEntry
+from flycore.model.sidecar import AppliedBundle, SidecarEntry
 
 TOOL_CALLED = "TOOL_CALLED"
 APPROVAL_ASKED = "APPROVAL_ASKED"
@@ -35,6 +35,7 @@ TOOL_OUTCOME_UNKNOWN = "TOOL_OUTCOME_UNKNOWN"
 STRAYS_ENDED = "STRAYS_ENDED"
 SNAPSHOT_CHANGED = "SNAPSHOT_CHANGED"
 POLICY_CHANGED = "POLICY_CHANGED"
+BUNDLES_CHANGED = "BUNDLES_CHANGED"
 TRUST_DECIDED = "TRUST_DECIDED"
 LEASE_CHANGED = "LEASE_CHANGED"
 RULE_CHANGED = "RULE_CHANGED"
@@ -263,6 +264,14 @@ def _source_state(catalog: Catalog, key: str) -> str:
 def policy_changed(policy: str, files: tuple[str, ...], *, problems: int) -> JsonObject:
     """Fields for a new policy. `policy` is its digest; `problems` counts the findings in its files."""
     return {"policy": policy, "files": [_bounded(file) for file in files[:MOST_NAMES]], "problems": problems}
+
+
+def bundles_changed(bundles: tuple[AppliedBundle, ...]) -> JsonObject:
+    """Fields for other bundles that apply: all that apply now, each with the key that signed it."""
+    applied: list[Json] = [
+        {"name": one.name, "number": one.number, "digest": one.digest, "key": one.key} for one in bundles
+    ]
+    return {"bundles": applied}
 
 
 def trust_decided(accepted: tuple[tuple[str, str], ...], *, by: str, revoked: bool = False) -> JsonObject:

@@ -9,6 +9,7 @@ from flycore.kernel.bus import Recorder
 from flycore.model.catalog import Catalog
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
+from flycore.model.sidecar import AppliedBundle
 from flycore.policy.evaluate import Policy
 
 MOST_NAMES = 200
@@ -28,6 +29,12 @@ class ChangePublisher:
             fields = audit_events.policy_changed(now.version, files, problems=len(now.diagnostics))
             self.recorder.record(audit_events.POLICY_CHANGED, fields)
             self.recorder.publish(EventClass.APPROVAL, "policy.changed", {"ok": now.ok})
+
+    def record_bundles(self, before: tuple[AppliedBundle, ...], now: tuple[AppliedBundle, ...]) -> None:
+        """Record which bundles apply, where others did before. The command that applies one belongs to no
+        root, so the log of each root says what applied there, and from when on."""
+        if before != now:
+            self.recorder.record(audit_events.BUNDLES_CHANGED, audit_events.bundles_changed(now), sync=True)
 
     def publish_catalog(self, before: Catalog, now: Catalog, changed: tuple[str, ...]) -> None:
         """Publish a changed catalog, or one whose states are the same on new evidence."""

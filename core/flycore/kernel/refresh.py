@@ -220,6 +220,7 @@ class StateRefresher:
         self._stop = anyio.Event()
         self.waiting_rules = LooserRules()
         """The looser rules of the user's policy file that wait for a person."""
+        self._publisher.record_bundles((), self.files.registry.bundles)
         self._note_policy()
         self._queue_probes()
         self._schemas.review(self.files, self.root_state)
@@ -425,6 +426,7 @@ class StateRefresher:
         self._mcp_status.mark_shown(mcp_status, effective.files.registry)
         self._pending = pending
         self._replace(state)
+        self._publisher.record_bundles(before.registry.bundles, self.files.registry.bundles)
         self._publisher.publish_policy(before.policy, self.files.policy)
         if before.packages != self.files.packages:
             self._recorder.publish(EventClass.PACKAGE, "packages.changed", {})

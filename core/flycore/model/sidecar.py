@@ -242,6 +242,17 @@ class SidecarEntry(Value, frozen=True, kw_only=True):
         return tool in self.took_over or f"{tool.rpartition('.')[0]}.*" in self.took_over
 
 
+class AppliedBundle(Value, frozen=True, kw_only=True):
+    """What names one bundle that a person applied."""
+
+    name: str
+    number: int
+    digest: str
+    """SHA-256 over key and content: 64 hex digits."""
+    key: str
+    """The public key that signed it: 64 hex digits."""
+
+
 class Registry(Value, frozen=True, kw_only=True):
     """Everything that the registry files of one app root declare, with their layers merged."""
 
@@ -253,6 +264,8 @@ class Registry(Value, frozen=True, kw_only=True):
     entries: tuple[SidecarEntry, ...] = ()
     replaced: tuple[SidecarEntry, ...] = ()
     """The user's entries whose ids the project has, too."""
+    bundles: tuple[AppliedBundle, ...] = ()
+    """The bundles that apply, in the order of their names."""
     diagnostics: tuple[Diagnostic, ...] = ()
     """Diagnostics of whole files; those of an entry are in its `problems`."""
     files: tuple[str, ...] = ()

@@ -17,8 +17,8 @@ import msgspec
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
 from flycore.model.json import Json, digest, indented_json, pointer_join
-from flycore.model.sidecar import Registry, SidecarEntry
-from flycore.registry.bundles import read_applied
+from flycore.model.sidecar import AppliedBundle, Registry, SidecarEntry
+from flycore.registry.bundles import AppliedBundles, read_applied
 from flycore.registry.entry import entry_digest, sorted_json
 from flycore.registry.names import LONGEST_ID
 from flycore.registry.parse_registry import parse_registry
@@ -95,7 +95,8 @@ def load_registry(
     app root, and the user's file with `~` where it is below `environ["HOME"]`.
     """
     own = (_project(places, known), _user(places, known, environ))
-    layers = [layer for layer in own if layer is not None] + _bundles(places, known)
+    applied = read_applied(places.config_dir)
+    layers = [layer for layer in own if layer is not None] + _bundles(applied, places, known)
     diagnostics = tuple(found for layer in layers for found in _add_file_findings(layer, previous))
     entries, taken = _merged(layers, previous)
     # A bundle never stands in for an entry that is written in the project or by the user, and says so.
@@ -111,6 +112,7 @@ def load_registry(
         workspace=str(places.workspace),
         entries=mark_conflicts(entries),
         replaced=replaced,
+        bundles=_applied(applied, previous),
         diagnostics=diagnostics,
         files=tuple(layer.path for layer in layers),
         digest=_digest(layers),
@@ -168,9 +170,18 @@ def _user(places: RootPaths, known: frozenset[str], environ: Mapping[str, str]) 
     return _read(places.config_dir, REGISTRY_FILE, shown, Source.USER, known)
 
 
-def _bundles(places: RootPaths, known: frozenset[str]) -> list[_RegistryLayer]:
+def _applied(applied: AppliedBundles, previous: Registry | None) -> tuple[AppliedBundle, ...]:
+    """Return what names the applied bundles; those of the last good state where their file cannot be used."""
+    if applied.problem is not None:
+        return previous.bundles if previous is not None else ()
+    return tuple(
+        AppliedBundle(name=bundle.name, number=bundle.number, digest=bundle.digest, key=bundle.key)
+        for bundle in applied.bundles
+    )
+
+
+def _bundles(applied: AppliedBundles, places: RootPaths, known: frozenset[str]) -> list[_RegistryLayer]:
     """Return one layer for each applied bundle with entries, or one for the file if it cannot be used."""
-    applied = read_applied(places.config_dir)
     path = str(places.config_dir / BUNDLES_FILE)
     if applied.problem is not None:
         return [_RegistryLayer(Source.BUNDLE, path, applied.data, None, (applied.problem,))]

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from flycore.audit.events import BUNDLES_CHANGED
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.questions import ACCEPT
 from flycore.model.enums import Decision, QuestionKind, Source, Status
-from flycore.registry.bundles import Bundle, applied_document
+from flycore.registry.bundles import Bundle, applied_document, read_applied
 from flycore.registry.paths import BUNDLES_FILE
 from kits.kernel import ECHO, Root, approver_of, kernel_of, request, tool, until
 
@@ -60,6 +61,34 @@ async def test_a_bundle_tightens_at_once_and_its_removal_waits_for_a_person(root
         assert decision(kernel) is Decision.DENY
         assert (await approver_of(kernel).answer(question.id, ACCEPT)).accepted
         await until(lambda: decision(kernel) is Decision.ASK)
+
+
+async def test_the_log_says_which_bundles_apply_from_when_on(root: Root) -> None:
+    file = root.places.config_dir / BUNDLES_FILE
+
+    def logged() -> list[Any]:
+        return [[(one["name"], one["number"], one["key"]) for one in line["bundles"]] for line in written()]
+
+    def written() -> list[Any]:
+        return [line for line in root.audit() if line["event"] == BUNDLES_CHANGED]
+
+    async with kernel_of(root) as kernel:
+        assert logged() == []
+        apply(root, DENY)
+        await until(lambda: logged() == [[("acme", 1, "0" * 64)]])
+        assert written()[0]["bundles"][0]["digest"] == read_applied(root.places.config_dir).bundles[0].digest
+        # A file that cannot be used changes nothing of what applies.
+        file.write_text("{")
+        await until(lambda: not kernel.status().policy_ok)
+        assert len(logged()) == 1
+        apply(root, ALLOW)
+        await until(lambda: len(logged()) == 2)
+    async with kernel_of(root):
+        await until(lambda: len(logged()) == 3)
+        file.unlink()
+        await until(lambda: logged()[3:] == [[]])
+    async with kernel_of(root):
+        assert len(logged()) == 4
 
 
 async def test_an_allow_in_a_bundle_has_no_effect(root: Root) -> None:
