@@ -50,6 +50,7 @@ PANIC = "PANIC"
 PANIC_RELEASED = "PANIC_RELEASED"
 QUESTION_ASKED = "QUESTION_ASKED"
 QUESTION_ANSWERED = "QUESTION_ANSWERED"
+QUESTION_WITHDRAWN = "QUESTION_WITHDRAWN"
 SAMPLING_ENDED = "SAMPLING_ENDED"
 CHANGE_UNDONE = "CHANGE_UNDONE"
 PACKAGE_STAGED = "PACKAGE_STAGED"
@@ -406,6 +407,11 @@ def question_asked(question: Question) -> JsonObject:
         "about": _bounded(question.about),
         "title": redact_text(_bounded(question.title)),
     }
+
+
+def question_withdrawn(question: Question, why: str) -> JsonObject:
+    """Fields for a question that nobody can answer any more, and that nobody has answered."""
+    return {**question_asked(question), "reason": why}
 
 
 def question_answered(question: Question, option: str, text: str, *, by: str) -> JsonObject:

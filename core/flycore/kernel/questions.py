@@ -57,6 +57,12 @@ class QuestionEvents:
         self._recorder.record(audit_events.QUESTION_ASKED, audit_events.question_asked(question))
         self._recorder.publish(EventClass.APPROVAL, "question.asked", _event_payload(question))
 
+    def publish_withdrawn(self, question: Question, why: str) -> None:
+        """Publish that the question no longer waits, although nobody answered it."""
+        fields = audit_events.question_withdrawn(question, why)
+        self._recorder.record(audit_events.QUESTION_WITHDRAWN, fields)
+        self.publish_ended(question)
+
     def publish_ended(self, question: Question) -> None:
         """Publish that the question no longer waits, whether or not it was answered."""
         self._recorder.publish(EventClass.APPROVAL, "question.answered", _event_payload(question))

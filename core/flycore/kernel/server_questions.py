@@ -112,15 +112,16 @@ class ServerQuestions:
         waiting = self._waiting[question.id] = _Waiting(question)
         self._events.publish_asked(question)
         seconds = self._timeout_ms() / 1000
+        why = "its call ended, or its server took it back"
         try:
             with anyio.move_on_after(seconds):
                 await waiting.decided.wait()
+            why = f"nobody answered it within {seconds:.0f} s"
         finally:
             del self._waiting[question.id]
             if waiting.reply is None:
-                self._events.publish_ended(question)
-        late = f"was cancelled, because nobody answered it within {seconds:.0f} s"
-        return waiting.reply or Reply(action=CANCEL, why=late)
+                self._events.publish_withdrawn(question, why)
+        return waiting.reply or Reply(action=CANCEL, why=f"was cancelled, because {why}")
 
     def _heading(self, server: str, call_ids: tuple[str, ...]) -> list[str]:
         """Return the lines that say which server asks, and during which call."""

@@ -199,6 +199,8 @@ async def test_the_words_of_the_server_are_marked_and_its_form_is_checked(tmp_pa
         assert "no such answer" in await refused("else")
         assert kernel.cancel(made.call_id)
         await until(lambda: not kernel.questions())
+        await until(lambda: withdrawn(root))
+    assert withdrawn(root) == [("QUESTION_WITHDRAWN", "its call ended, or its server took it back")]
 
 
 async def test_a_person_may_take_longer_than_the_call(
@@ -277,12 +279,18 @@ async def test_an_address_is_shown_and_not_opened(tmp_path: Path) -> None:
         assert (await approver_of(kernel).answer(question.id, "accept")).accepted
 
 
+def withdrawn(root: Root) -> list[tuple[str, str]]:
+    """The questions of the log that nobody answered, with the reasons."""
+    return [(line["event"], line["reason"]) for line in root.audit() if line["event"] == "QUESTION_WITHDRAWN"]
+
+
 async def test_a_question_that_nobody_answers_is_cancelled_and_said(tmp_path: Path) -> None:
     root = root_of(tmp_path)
     root.settings(approvals={"timeoutMs": {"medium": 300}})
     async with kernel_of(root) as kernel:
         result = await answered(kernel, "notes.form")
         assert not kernel.questions()
+    assert ("QUESTION_WITHDRAWN", "nobody answered it within 0 s") in withdrawn(root)
     assert result.text == '{"action": "cancel"}'
     assert any("nobody answered it within" in warning for warning in result.warnings)
 
