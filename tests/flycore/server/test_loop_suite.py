@@ -208,8 +208,9 @@ async def run_program(
         stdin = process.stdin
 
         async def give() -> None:
-            # A program that refuses its input need not read it to the end.
-            with suppress(anyio.BrokenResourceError):
+            # A program that refuses its input need not read it to the end. The oldest anyio that is allowed
+            # raises the error of the system.
+            with suppress(anyio.BrokenResourceError, ConnectionError):
                 await stdin.send(text)
                 if not stays:
                     await stdin.aclose()
