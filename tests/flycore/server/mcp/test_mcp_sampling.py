@@ -11,10 +11,12 @@ import pytest
 from mcp.client import Client
 from mcp_types import CallToolResult, CreateMessageResult, ErrorData, TextContent
 
+from flycore.kernel import samplings
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import QuestionKind
 from flycore.model.json import text_digest
 from flycore.model.question import Question
+from flycore.runners.mcp.input_requests import SEVERAL, WITHDRAWN
 from kits.kernel import Root, approver_of, kernel_of, request, until
 from kits.mcp_clients import NEW, OLD, ProgressRecorder, about, client_of, over_stdio, text_of
 from kits.mcp_servers import capability, server_of
@@ -23,7 +25,7 @@ from kits.unix_socket import plain, say, served
 SERVER = '''
 import json, os, sys
 
-CAN, NUMBER = None, 0
+CAN, NUMBER, HELD = None, 0, []
 
 
 def say(**message):
@@ -70,12 +72,15 @@ for line in sys.stdin:
         said = {"tools": {}}
         say(id=number, result={"protocolVersion": "2025-06-18", "capabilities": said, "serverInfo": about})
     elif method == "tools/list":
-        names = ("can", "sum", "large", "secret", "picture")
+        names = ("can", "sum", "hold", "large", "secret", "picture")
         tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
         say(id=number, result={"tools": tools})
+    elif method == "tools/call" and params["name"] == "hold":
+        HELD.append(number)
     elif method == "tools/call":
         answer = call(params["name"])
-        say(id=number, result={"content": [{"type": "text", "text": json.dumps(answer)}]})
+        for done in (number, *HELD):
+            say(id=done, result={"content": [{"type": "text", "text": json.dumps(answer)}]})
     else:
         say(id=number, error={"code": -32601, "message": "no such method"})
 '''
@@ -276,3 +281,87 @@ async def test_an_answer_to_nothing_is_refused(tmp_path: Path) -> None:
     async with served(root), plain(root) as connection:
         answer = await say(connection, "sampling.answer", {"samplingId": "0" * 32, "result": SAID})
         assert answer["payload"]["outcome"]["accepted"] is False
+
+
+class SlowModel(Model):
+    """A model that has no answer before its request is taken back."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked = anyio.Event()
+
+    async def __call__(self, context: Any, params: Any) -> CreateMessageResult | ErrorData:
+        self.asked.append(params)
+        self.is_asked.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+
+def endings(root: Root) -> list[str]:
+    """How the requests that were handed on ended, as the log has it."""
+    return [line["reason"] for line in root.audit() if line["event"] == "SAMPLING_ENDED"]
+
+
+async def test_a_model_that_takes_too_long_is_waited_for_no_longer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(samplings, "ANSWER_S", 0.2)
+    root, model = root_of(tmp_path), SlowModel()
+    async with kernel_of(root) as kernel:
+        await until(lambda: capability(kernel, "notes.sum"))
+        async with client_of(root, kernel, OLD, sampling_callback=model) as client:
+            result = await answered(kernel, client, "accept")
+    assert len(model.asked) == 1
+    assert heard_by_server(result)["message"].endswith(samplings.LATE)
+    assert samplings.LATE in warnings_of(result)
+    assert endings(root) == [samplings.LATE]
+
+
+async def test_a_call_that_ends_after_the_yes_takes_the_request_back(tmp_path: Path) -> None:
+    root, model = root_of(tmp_path), SlowModel()
+    async with kernel_of(root) as kernel:
+        await until(lambda: capability(kernel, "notes.sum"))
+        async with client_of(root, kernel, OLD, sampling_callback=model) as client:
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "notes_sum", {})
+                question = await question_of(kernel)
+                assert (await approver_of(kernel).answer(question.id, "accept")).accepted
+                await model.is_asked.wait()
+                assert endings(root) == []
+                group.cancel_scope.cancel()
+            await until(lambda: endings(root))
+            # The server is free for the next call.
+            assert text_of(await client.call_tool("notes_can", {})) == "{}"
+    assert endings(root) == [WITHDRAWN]
+
+
+async def test_two_clients_get_their_own_requests(tmp_path: Path) -> None:
+    root = root_of(tmp_path)
+    second = ANSWER.model_copy(update={"model": "small-2"})
+    async with kernel_of(root) as kernel:
+        await until(lambda: capability(kernel, "notes.sum"))
+        async with (
+            client_of(root, kernel, OLD, sampling_callback=Model()) as one,
+            client_of(root, kernel, OLD, sampling_callback=Model(second)) as other,
+        ):
+            heard = [
+                heard_by_server(await answered(kernel, client, "accept")) for client in (one, other, one)
+            ]
+    assert [answer["model"] for answer in heard] == ["small-1", "small-2", "small-1"]
+
+
+async def test_a_request_that_may_be_of_several_calls_goes_to_nobody(tmp_path: Path) -> None:
+    root, model = root_of(tmp_path), Model()
+    async with kernel_of(root) as kernel:
+        await until(lambda: capability(kernel, "notes.sum"))
+        async with (
+            client_of(root, kernel, OLD, sampling_callback=model) as client,
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(client.call_tool, "notes_hold", {})
+            await until(lambda: [call.tool for call in kernel.activity()] == ["notes.hold"])
+            result = await client.call_tool("notes_sum", {})
+    assert heard_by_server(result)["code"] == -1
+    assert SEVERAL in warnings_of(result)
+    assert not model.asked
+    assert not [line for line in root.audit() if line["event"] == "QUESTION_ASKED"]
