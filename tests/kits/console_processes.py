@@ -54,17 +54,20 @@ def gone(pid: int) -> bool:
 
 def launcher_of(kernel: int) -> int:
     """The launcher of that kernel; 0 where it has none now."""
-    found = (pid for pid in children_of(kernel) if any(_LAUNCHER in word for word in command_line(pid)))
-    # An observer is a fork of the launcher, and becomes a child of the kernel when the launcher is killed.
-    return next((pid for pid in found if _has_a_socket(pid)), 0)
+    # Its forks are in its group: the ready child, and an observer once the launcher has been killed.
+    return next((pid for pid in children_of(kernel) if is_of_launcher(pid) and _leads_group(pid)), 0)
 
 
-def _has_a_socket(pid: int) -> bool:
+def is_of_launcher(pid: int) -> bool:
+    """Whether the process is a launcher, or a fork of one that has not executed a program."""
+    return any(_LAUNCHER in word for word in command_line(pid))
+
+
+def _leads_group(pid: int) -> bool:
     try:
-        names = [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")]
-    except OSError:
+        return os.getpgid(pid) == pid
+    except ProcessLookupError:
         return False
-    return any(name.startswith("socket:") for name in names)
 
 
 def still_runs(process: Process) -> bool:

@@ -31,7 +31,13 @@ from flysafe.procfs import (
     process_table,
 )
 from kits.command_line import Terminal, until
-from kits.console_processes import kill_with_kernel, launcher_of, processes_of, still_runs
+from kits.console_processes import (
+    is_of_launcher,
+    kill_with_kernel,
+    launcher_of,
+    processes_of,
+    still_runs,
+)
 from kits.kernel import Root, kernel_of, tool
 from kits.kernel import until as until_so
 from kits.sandbox_levels import LEVELS, LevelDesk, needs_level
@@ -330,13 +336,13 @@ def test_a_confined_call_leaves_nobody(scene: Scene, victim: str, number: int) -
 
 
 def family_of(kernel: int, most: int) -> list[Process]:
-    """What the kernel has started, without its launcher, once it is at least so many: the leader first."""
+    """What the kernel has started, without its launcher and the ready child, once it is at least so many: the
+    leader first."""
     found: list[Process] = []
 
     def complete() -> bool:
         table = process_table()
-        launcher = launcher_of(kernel)
-        children = [pid for pid in descendants([kernel], table)[1:] if pid != launcher]
+        children = [pid for pid in descendants([kernel], table)[1:] if not is_of_launcher(pid)]
         found[:] = [table[pid] for pid in children if not table[pid].ended]
         return len(found) >= most
 

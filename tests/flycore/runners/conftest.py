@@ -12,8 +12,9 @@ import pytest
 
 from flycore.runners.child.launcher import prepare_launcher
 from flycore.runners.child.process_tree import leaving
-from flysafe.procfs import environment_value, own_children, process_table
+from flysafe.procfs import environment_value, process_table
 from kits.hostile_children import MakeJob, python_jobs
+from kits.started_children import started_children
 
 
 @pytest.fixture
@@ -26,13 +27,13 @@ def sidecar(tmp_path: Path) -> MakeJob:
 def nothing_left() -> Iterator[None]:
     """After the test: no child, no process that names a call of this test run, no descriptor more."""
     prepare_launcher()  # it stays for all children of this process
-    children, descriptors = own_children(), set(os.listdir("/proc/self/fd"))
+    children, descriptors = started_children(), set(os.listdir("/proc/self/fd"))
     yield
     going = leaving()
     for pid in going:
         # What the system takes down by itself has ended soon; it is reaped with the next call.
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
-    assert own_children() - going <= children
+    assert started_children() - going <= children
     mark = f"{os.getpid()}-"
     left = [pid for pid in process_table() if environment_value(pid, "FLYTUI_CALL_ID").startswith(mark)]
     assert left == []

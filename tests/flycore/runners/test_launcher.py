@@ -5,7 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import select
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,11 +18,18 @@ import pytest
 
 from flycore.model.enums import Code, Status
 from flycore.runners.child import launcher
-from flycore.runners.child.launcher import is_launcher, launch, prepare_launcher
+from flycore.runners.child.launcher import (
+    ChildProcess,
+    is_launcher,
+    launch,
+    prepare_launcher,
+    reap_ready_children,
+)
 from flycore.runners.child.process_tree import become_subreaper
 from flycore.runners.one_shot import ProcessJsonJob, call_sidecar
 from flysafe.procfs import own_children, process_table, read_process
 from kits.kernel import until
+from kits.started_children import ready_children, started_children
 
 MakeJob = Callable[..., ProcessJsonJob]
 ESCAPES = """
@@ -48,6 +59,7 @@ while not os.path.exists({until!r}):
     time.sleep(0.01)
 os.write(1, b'{{"ok": true}}\\n')
 """
+OWN_PATH = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 SHEDS_ITS_SETTING = "import ctypes; ctypes.CDLL(None).prctl(36, 0, 0, 0, 0)"
 
 
@@ -112,12 +124,12 @@ async def test_a_launcher_that_was_stopped_goes_on(sidecar: MakeJob, monkeypatch
 @pytest.mark.anyio
 async def test_what_cannot_be_executed_is_told_and_leaves_no_child(sidecar: MakeJob, tmp_path: Path) -> None:
     prepare_launcher()
-    before = own_children()
+    before = started_children()
     (tmp_path / "plain").write_text("no program")
     for path in ("/no/such/program", str(tmp_path / "plain"), "nowhere-to-be-found"):
         outcome = await call_sidecar(sidecar("", argv=(path,)))
         assert (outcome.status, outcome.code) == (Status.FAILED, Code.SPAWN)
-    assert own_children() == before
+    assert started_children() == before
     with pytest.raises(OSError, match=os.strerror(errno.ENOENT)):
         launch(["/bin/true"], executable=None, cwd="/no/folder", env={}, stdin=0, stdout=1, stderr=2)
     with pytest.raises(ValueError, match="NUL"):
@@ -190,3 +202,148 @@ def test_the_limits_hold_from_the_first_instruction_on() -> None:
         said = file.read().split()
     child.wait()
     assert said == ["77", "77", "unlimited"]
+
+
+def test_a_ready_child_waits_in_the_launchers_group_and_has_nothing_of_an_earlier_request() -> None:
+    become_subreaper()
+    run_true()
+    pid = ready_child()
+    process = process_table()[pid]
+    assert (process.parent, process.session) == (os.getpid(), os.getsid(0))
+    assert Path(f"/proc/{pid}/environ").read_bytes() in (b"", b"\0")
+    names = [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")]
+    sockets = [name for name in names if name.startswith("socket:")]
+    assert len(sockets) == 2
+    (launcher_id,) = (child for child in own_children() if is_launcher(child))
+    standard = {os.readlink(f"/proc/{launcher_id}/fd/{number}") for number in range(3)}
+    assert set(names) == {*standard, *sockets}
+
+
+def test_a_ready_child_that_was_ended_is_reaped_and_another_one_takes_its_place() -> None:
+    become_subreaper()
+    prepare_launcher()
+    (launcher_id,) = (child for child in own_children() if is_launcher(child))
+    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP):
+        old = ready_child()
+        os.kill(old, number)
+        os.waitid(os.P_PID, old, os.WEXITED | os.WNOWAIT)
+        run_true()
+        reap_ready_children()
+        assert read_process(old) is None
+        assert ready_child() != old
+    assert is_launcher(launcher_id)
+
+
+def test_a_ready_child_that_was_stopped_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launcher, "ANSWER_SECONDS", 600.0)
+    become_subreaper()
+    old = ready_child()
+    os.kill(old, signal.SIGSTOP)
+    os.waitid(os.P_PID, old, os.WSTOPPED)
+    assert run_true().pid == old
+
+
+def test_the_ready_child_of_a_launcher_that_is_given_up_leaves() -> None:
+    become_subreaper()
+    old = ready_child()
+    (launcher_id,) = (child for child in own_children() if is_launcher(child))
+    os.kill(launcher_id, signal.SIGKILL)
+    os.waitid(os.P_PID, launcher_id, os.WEXITED | os.WNOWAIT)
+    # It cannot tell a launcher that it was taken, and so it starts nothing.
+    assert run_true().pid != old
+    os.waitid(os.P_PID, old, os.WEXITED | os.WNOWAIT)
+    assert not reap_ready_children()
+    assert read_process(old) is None
+
+
+@pytest.mark.parametrize("ended", ["the kernel", "both"])
+def test_a_ready_child_leaves_with_a_killed_kernel(ended: str) -> None:
+    code = "import time, kits.started_children as kit\n"
+    code += "from flycore.runners.child.launcher import prepare_launcher, _running\nprepare_launcher()\n"
+    code += "while not kit.ready_children(): time.sleep(0.01)\n"
+    code += "print(_running[0].process.pid, *kit.ready_children(), flush=True)\ntime.sleep(600)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=OWN_PATH, stdout=subprocess.PIPE, text=True
+    ) as kernel:
+        assert kernel.stdout is not None
+        launcher_id, ready = map(int, kernel.stdout.readline().split())
+        descriptors = [os.pidfd_open(ready), os.pidfd_open(launcher_id)]
+        if ended == "both":
+            kernel.send_signal(signal.SIGSTOP)
+            os.kill(launcher_id, signal.SIGKILL)
+        kernel.kill()
+    for descriptor in descriptors:
+        assert select.select([descriptor], [], [], 60.0)[0]
+        os.close(descriptor)
+
+
+REFUSED = """
+import ctypes, errno, os, struct, sys
+from flycore.runners.child.launcher import launch
+from flycore.runners.child.process_tree import become_subreaper
+from flycore.runners.child.ready_child_program import _CLONE, _CLONE3
+newer, older = map(int, sys.argv[1:])
+steps = (
+    (0x20, 0, 0, 0), (0x15, 4, 0, _CLONE3), (0x15, 0, 2, _CLONE[os.uname().machine]),
+    (0x20, 0, 0, 16), (0x45, 2, 0, 0x8000),  # the flags, and CLONE_PARENT
+    (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, newer), (0x06, 0, 0, older))
+kept = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+class Filter(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
+libc = ctypes.CDLL(None)
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, ctypes.byref(Filter(len(steps), ctypes.addressof(kept)))) == 0
+become_subreaper()
+for _ in range(3):
+    try:
+        launch(["/bin/echo", "ran"], executable=None, cwd="/", env={}, stdin=0, stdout=1, stderr=2).wait()
+    except OSError as error:
+        print(errno.errorcode[error.errno], flush=True)
+"""
+FAILS, ALLOWED = 0x50000, 0x7FFF0000
+
+
+@pytest.mark.parametrize(
+    ("newer", "older", "said"),
+    [
+        (errno.ENOSYS, ALLOWED, "ran"),
+        (errno.EPERM, ALLOWED, "ran"),
+        (errno.ENOSYS, FAILS | errno.EAGAIN, "EAGAIN"),
+        (errno.EMFILE, ALLOWED, "EMFILE"),
+    ],
+)
+def test_where_a_filter_refuses_the_newer_call_the_older_one_is_made(
+    newer: int, older: int, said: str
+) -> None:
+    words = [sys.executable, "-c", REFUSED, str(FAILS | newer), str(older)]
+    done = subprocess.run(words, env=OWN_PATH, stdout=subprocess.PIPE, text=True, check=True)
+    assert done.stdout.split() == [said] * 3
+
+
+def run_true() -> ChildProcess:
+    child = launch(["/bin/true"], executable=None, cwd="/", env={}, stdin=0, stdout=1, stderr=2)
+    child.wait()
+    assert child.returncode == 0
+    return child
+
+
+def ready_child() -> int:
+    """The child that waits for its program, once there is one."""
+    prepare_launcher()
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for pid in ready_children():
+            process = read_process(pid)
+            # Its signals have their meaning for a program as soon as it waits.
+            if process is not None and not process.ended and waits(pid):
+                return pid
+        time.sleep(0.01)
+    pytest.fail("there was never a child that waits")
+
+
+def waits(pid: int) -> bool:
+    """Whether the process has closed what it does not need: at most two sockets are left to it."""
+    try:
+        return len(os.listdir(f"/proc/{pid}/fd")) == 5
+    except OSError:
+        return False

@@ -21,7 +21,7 @@ from flycore.runners.child.launcher_program import OOM_SCORE_RAISE
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar, probe_sidecar, request_line
 from flycore.runners.output import SidecarEvent
 from flycore.runners.persistent import PersistentProcess, ask_process
-from flysafe.procfs import own_children
+from kits.started_children import started_children
 
 MakeJob = Callable[..., ProcessJsonJob]
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -274,14 +274,14 @@ async def test_cancelling_ends_the_tree_before_it_goes_on(
     code = "import os, signal, time\n" + ("" if polite else "signal.signal(15, signal.SIG_IGN)\n")
     code += "if os.fork() == 0:\n os.setsid()\n time.sleep(600)\n"
     code += 'print(\'{"event": "log", "message": "up"}\', flush=True)\ntime.sleep(600)'
-    before = own_children()
+    before = started_children()
     returned = False
     with anyio.CancelScope() as scope:
         await call_sidecar(sidecar(code), lambda _: scope.cancel())
         returned = True
     assert scope.cancelled_caught
     assert not returned
-    assert own_children() == before
+    assert started_children() == before
 
 
 async def test_artifacts_are_checked(sidecar: MakeJob, tmp_path: Path) -> None:

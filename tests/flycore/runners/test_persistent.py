@@ -15,12 +15,12 @@ import anyio
 import pytest
 
 from flycore.model.enums import Code, Status
-from flycore.runners.child.launcher import is_launcher
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.runners.pool import FIRST_PAUSE_S, ProcessKey, ProcessPool
 from flycore.runners.protocol import AnswerLine, BusyLine, ProtocolViolation, read_line
-from flysafe.procfs import own_children, read_process
+from flysafe.procfs import read_process
 from kits.kernel import until
+from kits.started_children import started_children
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -391,10 +391,10 @@ os.write(1, b'{"ok": true}\\n')
 
 
 async def test_a_process_that_stays_is_no_shield_for_what_a_call_leaves_behind(make: Any) -> None:
-    before = set(own_children())  # such as the processes that start commands for other tests
+    before = started_children()  # such as the processes that start commands for other tests
     async with make() as pool:
         staying = pid_of(await pool.call("answer()"))
         outcome = await call_sidecar(pool.sidecar(HIDDEN))
         assert (outcome.status, outcome.survivors) == (Status.SUCCESS, 0)
-        assert {pid for pid in own_children() if not is_launcher(pid)} - before == {staying}
+        assert started_children() - before == {staying}
         assert pid_of(await pool.call("answer()")) == staying

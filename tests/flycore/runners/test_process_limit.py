@@ -12,14 +12,14 @@ import pytest
 from flycore.model.enums import Code, Status
 from flycore.model.sidecar import DEFAULT_PROCESSES, Limits
 from flycore.runners.child import tree_watch
-from flycore.runners.child.launcher import is_launcher
 from flycore.runners.child.process_tree import ProcessTree, exceeds
 from flycore.runners.one_shot import RunOutcome, call_sidecar
-from flysafe.procfs import children_of, own_children, read_process, tree_size
+from flysafe.procfs import children_of, read_process, tree_size
 from kits.hostile_children import GOOD, MakeJob
 from kits.kernel import Root, kernel_of, request, tool, until
 from kits.mcp_servers import PLAIN_NOTES, connected, server_of
 from kits.programs import needs_bubblewrap
+from kits.started_children import started_children
 
 pytestmark = pytest.mark.anyio
 
@@ -106,11 +106,11 @@ async def test_each_call_counts_its_own_processes(sidecar: MakeJob, monkeypatch:
     async def one(number: int) -> None:
         outcomes.append(await call_sidecar(jobs[number]))
 
-    before = own_children()
+    before = started_children()
     async with anyio.create_task_group() as group:
         for number in range(3):
             group.start_soon(one, number)
-        await until(lambda: tree_size(own_children() - before, 31) == 30)
+        await until(lambda: tree_size(started_children() - before, 31) == 30)
         seen = len(looks)
         await until(lambda: len(looks) >= seen + 2 * 3)
         await anyio.Path(jobs[0].cwd, "go").touch()
@@ -122,7 +122,7 @@ async def test_orphans_that_end_are_reaped_while_their_call_runs(sidecar: MakeJo
     job = sidecar(GOOD + ORPHANS, timeout_ms=600_000)
     for name in ("go", "end"):
         os.mkfifo(Path(job.cwd) / name)
-    before = own_children()
+    before = started_children()
     outcomes: list[RunOutcome] = []
 
     async def run() -> None:
@@ -130,9 +130,9 @@ async def test_orphans_that_end_are_reaped_while_their_call_runs(sidecar: MakeJo
 
     async with anyio.create_task_group() as group:
         group.start_soon(run)
-        await until(lambda: len(own_children() - before) == 301)
+        await until(lambda: len(started_children() - before) == 301)
         await anyio.Path(job.cwd, "go").write_bytes(b"")
-        await until(lambda: len({pid for pid in own_children() - before if not is_launcher(pid)}) == 1)
+        await until(lambda: len(started_children() - before) == 1)
         assert outcomes == []
         await anyio.Path(job.cwd, "end").write_bytes(b"")
     assert outcomes[0].status is Status.SUCCESS
@@ -184,5 +184,5 @@ async def test_a_confined_call_counts_its_processes(root: Root) -> None:
 
 def children_of_calls() -> set[int]:
     """The processes below the programs that this process has started."""
-    leaders = {pid for pid in own_children() if not is_launcher(pid)}
+    leaders = started_children()
     return {child for leader in leaders for child in children_of(leader) if read_process(child) is not None}

@@ -15,6 +15,7 @@ from flycore.model.session import CALL_ID_VARIABLE
 from flycore.runners.child import process_tree
 from flycore.runners.child.process_tree import ProcessTree, become_subreaper
 from flysafe.procfs import Process, own_children, ticks_now
+from kits.started_children import started_children
 
 ORPHAN_MAKER = """
 import os, sys, time
@@ -45,7 +46,7 @@ def orphan_maker(call_id: str) -> subprocess.Popen[bytes]:
 async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it orphans is its child before the look and ours only after it."""
     become_subreaper()
-    before = own_children()
+    before = started_children()
     mark, call_id = ticks_now(), f"{os.getpid()}-leaver"
     leader = orphan_maker(call_id)
     tree = process_tree.register(leader.pid, call_id, mark)
@@ -61,7 +62,7 @@ async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: py
     monkeypatch.setattr(process_tree, "own_children", look_and_leave)
     try:
         assert await process_tree.end_tree(tree, 2.0) == process_tree.TreeEnd(killed=0, survivors=0)
-        assert own_children() <= before | {leader.pid}
+        assert started_children() <= before | {leader.pid}
     finally:
         leader.wait()
         process_tree.forget(tree)

@@ -25,17 +25,15 @@ from pathlib import Path
 
 from flycore.model.program import ObserverOrder, RestrictionOrder
 from flycore.model.session import CALL_ID_VARIABLE, session_mark
-from flycore.runners.child.launcher_program import (
-    ADOPT,
+from flycore.runners.child.launcher_program import ADOPT, MARK
+from flycore.runners.child.ready_child_program import (
     ANSWER,
     DESCRIPTORS,
     LONGEST_PATH,
-    MARK,
     MOST_DESCRIPTORS,
     OBSERVED,
     START,
 )
-from flysafe.procfs import read_process
 
 ANSWER_SECONDS = 20.0
 """How long a child may take to be started. Only a machine that is overloaded takes that long."""
@@ -89,6 +87,9 @@ class _Launcher:
     """The process that started it: a fork of that process must not use it."""
     process: subprocess.Popen[bytes]
     control: socket.socket
+    """What is for itself."""
+    starts: socket.socket
+    """The requests, which its ready child reads."""
     marks: set[bytes] = field(default_factory=set)
     """The marks that it knows."""
 
@@ -96,6 +97,8 @@ class _Launcher:
 _running: list[_Launcher] = []
 _unreaped: set[int] = set()
 """The ids of the children that were started and not reaped: no other process can have one of them."""
+_left_groups: set[int] = set()
+"""The process groups of launchers that were given up, as long as they may hold a child of this process."""
 _marks: set[bytes] = set()
 """How the variables begin that mark the children of this process: one for each session of calls."""
 
@@ -107,6 +110,7 @@ def prepare_launcher() -> None:
     if _running:
         # A fork: they are children of the process that it was forked from.
         _unreaped.clear()
+        _left_groups.clear()
         _marks.clear()
     _discard()
     _running.append(_start())
@@ -154,6 +158,38 @@ def _send_marks(launcher: _Launcher) -> None:
 def is_launcher(pid: int) -> bool:
     """Return whether that child of this process is its launcher."""
     return bool(_running) and _running[0].process.pid == pid
+
+
+def belongs_to_launcher(pid: int) -> bool:
+    """Return whether that child of this process is its launcher, or a child that waits for its program."""
+    try:
+        return bool(_running) and os.getpgid(pid) == _running[0].process.pid
+    except ProcessLookupError:
+        return False
+
+
+def reap_ready_children() -> bool:
+    """Reap the children that have ended before they were given a program: somebody has ended them, or the
+    launcher that made them was given up. Returns whether a launcher that was given up has left some."""
+    if _running and _running[0].owner == os.getpid():
+        _reap_group(_running[0].process.pid)
+    for group in tuple(_left_groups):
+        if not _reap_group(group):
+            _left_groups.discard(group)
+    return bool(_left_groups)
+
+
+def _reap_group(launcher: int) -> bool:
+    """Reap the children in the group of that launcher, but not the launcher. Returns whether one is left."""
+    # The number of a group is not used again for a process as long as one in it is not reaped.
+    try:
+        while (ended := os.waitid(os.P_PGID, launcher, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
+            if ended.si_pid == launcher:
+                return True  # `renew_launcher` sees it
+            os.waitpid(ended.si_pid, os.WNOHANG)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def launch(
@@ -213,7 +249,7 @@ def _ask(streams: list[int], request: int, handed: Sequence[int], message: bytes
         reading, writing = os.pipe2(os.O_CLOEXEC)
         try:
             _send_marks(_running[0])
-            _send(_running[0].control, [*streams, writing, request, *handed], message)
+            _send(_running[0].starts, [*streams, writing, request, *handed], message)
             os.close(writing)
             writing = -1
             answer = _read_answer(reading, _running[0].process.pid)
@@ -230,10 +266,13 @@ def _ask(streams: list[int], request: int, handed: Sequence[int], message: bytes
 
 
 def _started(answer: bytes) -> ChildProcess:
-    child = ChildProcess(ANSWER.unpack_from(answer)[0])
-    _unreaped.add(child.pid)
+    pid = ANSWER.unpack_from(answer)[0]
+    child = ChildProcess(pid)
+    if pid:
+        _unreaped.add(pid)
     if len(answer) > ANSWER.size:
-        child.wait()
+        if pid:
+            child.wait()
         number = ANSWER.unpack_from(answer, ANSWER.size)[0]
         raise OSError(number, os.strerror(number))
     return child
@@ -261,36 +300,44 @@ def _read_answer(reading: int, launcher: int) -> bytes:
 
 
 def _continue(launcher: int) -> None:
-    """Let the launcher go on if it was stopped. It is not reaped yet, so its id is its own."""
-    process = read_process(launcher)
-    if process is not None and process.state == "T":
-        os.kill(launcher, signal.SIGCONT)
+    """Let the launcher and its ready child go on if they were stopped. The launcher is not reaped yet, so its
+    group is its own."""
+    with suppress(ProcessLookupError):  # it has just been started, and has no group yet
+        os.killpg(launcher, signal.SIGCONT)
 
 
 def _start() -> _Launcher:
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with theirs:
+    control, controlled = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    starts, started = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with controlled, started:
+        numbers = (controlled.fileno(), started.fileno())
         # No site, no environment, no folder of anybody's: nothing but the standard library is loaded.
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _PROGRAM, str(theirs.fileno())],
+            [sys.executable, "-I", "-S", _PROGRAM, *map(str, numbers)],
             cwd="/",
             env={},
             stdin=subprocess.DEVNULL,
-            pass_fds=(theirs.fileno(),),
+            pass_fds=numbers,
         )
-    return _Launcher(os.getpid(), process, ours)
+    return _Launcher(os.getpid(), process, control, starts)
 
 
 def _discard() -> None:
     """Give up the launcher. One that another process started belongs to that process."""
     while _running:
         launcher = _running.pop()
-        launcher.control.close()
         if launcher.owner == os.getpid():
+            # First: at the end of its socket it would end the children.
             launcher.process.kill()
+            if launcher.process.returncode is None:
+                _continue(launcher.process.pid)
             launcher.process.wait()
+            _left_groups.add(launcher.process.pid)
         else:
             launcher.process.returncode = 0  # a fork of the owner: nothing is waited for at the end
+        launcher.control.close()
+        # Its ready child, a child of this process, leaves at the end of this socket.
+        launcher.starts.close()
 
 
 def _close() -> None:
@@ -303,6 +350,7 @@ def _close() -> None:
             _continue(launcher.process.pid)
             launcher.process.wait(_EXIT_SECONDS)
     _discard()
+    reap_ready_children()
 
 
 def _candidates(program: str, env: Mapping[str, str]) -> list[bytes]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from flycore.runners.child.launcher import is_launcher
+from flycore.runners.child.launcher import belongs_to_launcher
 from flysafe.procfs import (
     Process,
     children_of,
@@ -263,7 +263,7 @@ def _adopted(tree: ProcessTree) -> Iterable[Process]:
     if _leaving:
         _reap_leaving()
     strangers = own_children().difference(_registered, _leaving)
-    strangers = {pid for pid in strangers if not is_launcher(pid)}
+    strangers = {pid for pid in strangers if not belongs_to_launcher(pid)}
     # The normal end of a call: no children but registered leaders means that no tree without its leader is
     # left, at the price of reading one small file of /proc.
     if not strangers:
