@@ -16,9 +16,14 @@ from pathlib import Path
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
+from hypothesis import settings
 
 from kits.order import spread
 from kits.scratch import IN_MEMORY, PREFIX, SCRATCH, remove_earlier
+from kits.suites import USUAL_EXAMPLES, examples
+
+settings.register_profile("size", settings(), max_examples=examples(USUAL_EXAMPLES))
+settings.load_profile("size")
 
 COLLECT_AFTER = 20_000
 """New objects after which garbage is collected. Screens are drawn with many, of which hardly any is garbage
@@ -61,6 +66,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Put the folders of tests into memory, where that has room for them, and name failed cases at once."""
     take_signals()
     config.pluginmanager.register(FailedNames(config))
+    config.pluginmanager.register(Sized())
     if config.option.basetemp is None and SCRATCH == IN_MEMORY:
         remove_earlier()
         config.option.basetemp = f"{SCRATCH}/{PREFIX}{os.getpid()}"
@@ -96,6 +102,17 @@ def pytest_collection() -> Iterator[None]:
         gc.freeze()
         gc.set_threshold(COLLECT_AFTER, 10, 10)
         gc.enable()
+
+
+class Sized:
+    """Takes the tests of Hypothesis into the suites, where they make all their examples."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Mark them, before the cases with other marks are left out."""
+        for item in items:
+            if hasattr(getattr(item, "obj", None), "hypothesis"):
+                item.add_marker("suite")
 
 
 @pytest.hookimpl(trylast=True)

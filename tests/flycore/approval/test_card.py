@@ -34,6 +34,7 @@ from flytui.text.input_view import input_lines, input_segments
 from flytui.text.lines import text_of
 from flytui.text.reach import NETWORK_REMARK
 from flytui.text.wrap import cell_width, wrap_exact, wrap_words
+from kits.suites import examples
 
 PAYLOADS = [
     "\x1b]0;title\x07",
@@ -136,7 +137,7 @@ JSON_VALUES = st.recursive(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(value=JSON_VALUES, width=st.integers(20, 400))
 def test_any_input_is_shown_whole(request_factory, value, width: int) -> None:
     request = request_factory(input={"value": value})
@@ -146,7 +147,7 @@ def test_any_input_is_shown_whole(request_factory, value, width: int) -> None:
     assert "".join(input_segments(text)) == text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     value=st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), JSON_VALUES, max_size=5),
     width=st.integers(40, 200),
@@ -467,7 +468,7 @@ def test_wrapping_keeps_tokens_and_marks_together() -> None:
     assert wrap_words("", 4) == [""]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(text=st.text(), width=st.integers(12, 60))
 def test_wrapping_loses_nothing(text: str, width: int) -> None:
     safe = strict_text(text)

@@ -14,6 +14,7 @@ from flycore.audit.events import tool_called, tool_executed
 from flycore.audit.redact import names_secret, redact, redact_text
 from flycore.model.call import Caller, CallError, CallRequest, ToolResult
 from flycore.model.enums import Code, Status
+from kits.suites import examples
 
 VALUE = "hunter2-Xy"
 MARK = f"•••({len(VALUE)}:{hashlib.sha256(VALUE.encode()).hexdigest()[:8]})"
@@ -135,14 +136,14 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(VALUES, st.lists(TEXTS, max_size=6).map("".join))
 def test_doing_it_twice_changes_nothing_more(value: Any, text: str) -> None:
     once = redact([value, text])
     assert redact(once) == once
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.lists(TEXTS, max_size=3).map("".join), st.sampled_from(["&", " ", ";", "\n", '"', ""]))
 def test_whatever_stands_before_it_the_parameter_is_hidden(before: str, gap: str) -> None:
     text = f"{before}\n?x=1&token={VALUE}{gap}"

@@ -22,6 +22,7 @@ from flycore.catalog.schemas import (
     needs_process,
 )
 from flycore.model.json import Json, JsonObject
+from kits.suites import examples
 
 CLOSED: JsonObject = {
     "type": "object",
@@ -205,7 +206,7 @@ def _values() -> st.SearchStrategy[Any]:
     return st.recursive(scalar, lambda inner: st.lists(inner, max_size=3), max_leaves=4)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_agrees_with_the_oracle(data: st.DataObject) -> None:
     capability = data.draw(st.sampled_from(list(KNOWN.values())))

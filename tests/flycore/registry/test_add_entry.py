@@ -14,6 +14,7 @@ from flycore.registry.edits import add_entry, add_to_text, starter_text
 from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths, find_paths
 from kits.kernel import folders
+from kits.suites import examples
 
 ENTRY: dict[str, Any] = {
     "kind": "mcp",
@@ -75,7 +76,7 @@ def registries(draw: st.DrawFn) -> str:
     return f"{head}{{{inner}}}{draw(GAP)}}}"
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(registries())
 def test_whatever_a_person_wrote_stays_in_its_order(text: str) -> None:
     value, problem = parse_jsonc(text, SHOWN)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from flycore.model.json import pointer_join, pointer_keys
 from flycore.registry.jsonc.edit import Change, edited, insert_last, remove, set_members, spelled, verify
 from flycore.registry.jsonc.spans import Span, scan
+from kits.suites import examples
 
 KEYS = st.sampled_from(["a", "b/c", "~", "enabled", "", "naïve", 'q"'])
 SCALARS = (
@@ -97,7 +98,7 @@ def check(text: str, changes: list[Change], wanted: Any) -> str:
 
 
 @given(st.data(), documents(), VALUES)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_members_are_set_and_nothing_else_changes(
     data: st.DataObject, document: tuple[str, Any], value: Any
 ) -> None:
@@ -121,7 +122,7 @@ def test_members_are_set_and_nothing_else_changes(
 
 
 @given(st.data(), documents(), VALUES, st.sampled_from([0, 40]))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_one_more_is_inserted_as_the_last_one(
     data: st.DataObject, document: tuple[str, Any], value: Any, one_line: int
 ) -> None:
@@ -142,7 +143,7 @@ def test_one_more_is_inserted_as_the_last_one(
 
 
 @given(st.data(), documents())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_one_is_removed_and_comments_beside_it_stay(data: st.DataObject, document: tuple[str, Any]) -> None:
     text, before = document
     inner = pointers(before)[1:]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from flycore.model.json import pointer_join
 from flycore.registry.jsonc.spans import plain_entries, plain_keys, scan
+from kits.suites import examples
 
 SCALARS = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | st.text(max_size=6)
 JSON = st.recursive(
@@ -44,7 +45,7 @@ def pointers(value: Any, pointer: str = "") -> list[tuple[str, Any]]:
 
 
 @given(st.data(), JSON)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_each_span_is_its_value(data: st.DataObject, value: Any) -> None:
     text = written(value, data.draw)
     index = scan(text)
@@ -61,7 +62,7 @@ def test_each_span_is_its_value(data: st.DataObject, value: Any) -> None:
     st.data(),
     st.dictionaries(st.text(max_size=4), st.dictionaries(st.text(max_size=4), JSON, max_size=3), max_size=3),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_outline_agrees_or_steps_back(data: st.DataObject, sidecars: dict[str, Any]) -> None:
     text = written({"schemaVersion": 2, "sidecars": sidecars}, data.draw)
     quick = plain_entries(text)
@@ -78,7 +79,7 @@ def test_the_outline_agrees_or_steps_back(data: st.DataObject, sidecars: dict[st
 
 
 @given(st.data(), st.dictionaries(st.text(max_size=4), JSON, max_size=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_the_keys_of_an_entry_stand_where_the_scan_finds_them(
     data: st.DataObject, entry: dict[str, Any]
 ) -> None:

@@ -17,6 +17,7 @@ from flycore.model.enums import Source
 from flycore.registry.edits import starter_entries, switch_entry, switch_in_text
 from flycore.registry.paths import REGISTRY_FILE, find_paths
 from flysafe.text import safe_text
+from kits.suites import examples
 
 GAPS = st.sampled_from(["", " ", "\n", "\r\n  ", "\t", '/* } ", */', "// ' { ,\n", "\n  // why\n  "])
 VALUES = st.sampled_from(
@@ -51,7 +52,7 @@ def text_of(members: list[tuple[str, str]], gaps: list[str], comma: bool, around
 
 
 @given(entries(), st.booleans(), st.sampled_from(["", "// top\r\n", "/* a */ "]), st.booleans(), REASONS)
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 def test_only_the_switch_changes(
     entry: tuple[list[tuple[str, str]], list[str]], comma: bool, around: str, enabled: bool, reason: str
 ) -> None:

@@ -22,6 +22,7 @@ from flycore.server.mcp.client_rules import (
 from flycore.server.mcp.client_schema import client_schema
 from flycore.server.mcp.names import ALIASES, Names, mcp_spelling
 from flycore.server.mcp.schema_compat import listed_input
+from kits.suites import examples
 
 NESTED: dict[str, Any] = {"type": "object"}
 for _ in range(40):
@@ -214,7 +215,7 @@ _VALUES: list[Any] = [{}, {"a": "x"}, {"a": 1, "b": "y"}, {"a": []}, {"a": ["x",
 _VALUES += [{"a": {"b": {"$c": "x"}}}, {"an odd name": "x", "b": {"a": 1}}, {"a": {"a": "x", "b": []}}]
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(below=_SCHEMAS, root=_SCHEMAS)
 def test_any_schema_is_listed_within_the_rules_and_takes_what_the_tool_takes(below: Any, root: Any) -> None:
     schema = {"type": "object", "properties": {"a": below}, "$defs": {"d": {"type": ["string", "integer"]}}}

@@ -29,6 +29,7 @@ from flytui.console.forms.values import (
     without_tokens,
 )
 from kits.payloads import PAYLOADS
+from kits.suites import examples
 
 PLACE: JsonObject = {
     "type": "object",
@@ -362,7 +363,9 @@ def _wider(inner: st.SearchStrategy[Json]) -> st.SearchStrategy[Json]:
 
 schemas = _objects(st.recursive(_leaf_schemas, _wider, max_leaves=6))
 _CALM = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=examples(100),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
 
@@ -400,7 +403,7 @@ def test_what_the_form_calls_valid_the_kernel_accepts_as_it_stands(
             assert not accepts(schema, reading.input)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.text())
 def test_a_field_shows_every_text_and_gives_it_back(text: str) -> None:
     assert without_tokens(safe_text(text)) == text
