@@ -13,13 +13,16 @@ import threading
 from collections.abc import Iterator
 from heapq import merge
 
+from flysafe.patterns import repeated
+
 PIECE_VALUES = 2_000
 """Parts of a value that are written, or strings that are removed, by one call: less than a millisecond."""
 PIECE_CHARACTERS = 64
 """Characters of a string that take as long to write as one value more."""
 
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_STRINGS = re.compile(rb'(?:[^"]*+"[^"\\]*+(?:\\.[^"\\]*+)*+"){1,%d}+' % PIECE_VALUES, re.DOTALL)
+_CHARACTERS = r'[^"\\]*+' + repeated(r'\\.[^"\\]*+')
+_STRING = re.compile(f'"{_CHARACTERS}"?'.encode(), re.DOTALL)
+_STRINGS = re.compile(repeated(f'[^"]*+"{_CHARACTERS}"', f"{{1,{PIECE_VALUES}}}").encode(), re.DOTALL)
 
 
 def encode(encoder: json.JSONEncoder, value: object) -> str:

@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from flycore.model.json import Json, pointer_join
 from flycore.registry.jsonc.parse import parse_jsonc
-from flycore.registry.jsonc.spans import Span, SpanIndex
+from flycore.registry.jsonc.spans import COMMENT, Span, SpanIndex
+from flysafe.patterns import repeated
 from flysafe.text import safe_text
 
 _STEP = "  "
-_TRIVIA = re.compile(r"(?:[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)*+")
+_TRIVIA = re.compile(repeated(rf"[\s\ufeff]++|{COMMENT}"))
 _OPENING = re.compile(r"[ \t]*(?://[^\r\n]*)?(\r?\n)")
 """Text between the brace of an object and the end of the line."""
 

@@ -18,20 +18,25 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from flycore.model.json import pointer_join
+from flysafe.patterns import repeated
 
+_BLOCK = repeated(r"[^*]++|\*(?!/)")
+COMMENT = rf"//[^\n\r\u2028\u2029]*+|/\*{_BLOCK}\*/"
+"""The pattern of a comment."""
+_DOUBLE, _SINGLE = repeated(r'[^"\\]++|\\.'), repeated(r"[^'\\]++|\\.")
 _TOKEN = re.compile(
-    r"""(?P<skip>[\s\ufeff]++|//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/)
-    |(?P<string>"(?:[^"\\]++|\\.)*+"|'(?:[^'\\]++|\\.)*+')
-    |(?P<punct>[{}\[\]:,])
-    |(?P<word>[^\s{}\[\]:,"'/]++)""",
+    rf"""(?P<skip>[\s\ufeff]++|{COMMENT})
+    |(?P<string>"{_DOUBLE}"|'{_SINGLE}')
+    |(?P<punct>[{{}}\[\]:,])
+    |(?P<word>[^\s{{}}\[\]:,"'/]++)""",
     re.VERBOSE | re.DOTALL,
 )
-_PLAIN_STRING = r'"[^"\\\x00-\x1f]*+(?:\\["\\/bfnrtu][^"\\\x00-\x1f]*+)*+"'
-_COMMENT = r"//[^\n\r\u2028\u2029]*+|/\*(?:[^*]++|\*(?!/))*+\*/"
-_GAP = rf"[ \t\r\n,]*+(?:(?:{_COMMENT})[ \t\r\n,]*+)*+"
+_PLAIN_STRING = r'"[^"\\\x00-\x1f]*+' + repeated(r'\\["\\/bfnrtu][^"\\\x00-\x1f]*+') + '"'
+_GAP = r"[ \t\r\n,]*+" + repeated(rf"(?:{COMMENT})[ \t\r\n,]*+")
 _WORDS = r"[-0-9eEtrufalsn \t\r\n,]*+"
 _FRACTION = r"(?<=[0-9])\.(?=[0-9])"
-_JSON_STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
+_CHARACTER = r'[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})'
+_JSON_STRING = re.compile(f'"{repeated(_CHARACTER)}"')
 _JSON_WORD = re.compile(r"-?(?:0|[1-9][0-9]*+)(?:\.[0-9]++)?(?:[eE][-+]?[0-9]++)?|true|false|null")
 
 
@@ -259,11 +264,12 @@ def _plain_patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]
     """Return three patterns: a key or closing brace, a scalar value, and the way to the next bracket."""
     # Each includes the gap before it. The third skips an object or array that has no other one inside in one
     # step, because most brackets belong to such. The possessive quantifiers (`*+`) keep all of them linear.
-    key = rf'{_GAP}(?:"([^"\\\x00-\x1f]*+)":(?:[ \t\r\n]++|{_COMMENT})*+|(\}}))'
-    scalar = rf"{_PLAIN_STRING}|(?:[-0-9eEtrufalsn]++|{_FRACTION})++"
-    item = rf"{_PLAIN_STRING}:?+|{_FRACTION}|{_COMMENT}"
-    innermost = rf"[\[{{]{_WORDS}(?:(?:{item}){_WORDS})*+[\]}}]"
-    step = rf"{_WORDS}(?:(?:{item}|{innermost}){_WORDS})*+([\[\]{{}}])"
+    after_key = repeated(rf"[ \t\r\n]++|{COMMENT}")
+    key = rf'{_GAP}(?:"([^"\\\x00-\x1f]*+)":{after_key}|(\}}))'
+    scalar = rf"{_PLAIN_STRING}|" + repeated(rf"[-0-9eEtrufalsn]++|{_FRACTION}", "+")
+    item = rf"{_PLAIN_STRING}:?+|{_FRACTION}|{COMMENT}"
+    innermost = r"[\[{]" + _WORDS + repeated(rf"(?:{item}){_WORDS}") + r"[\]}]"
+    step = _WORDS + repeated(rf"(?:{item}|{innermost}){_WORDS}") + r"([\[\]{}])"
     return re.compile(key), re.compile(scalar), re.compile(step)
 
 

@@ -7,6 +7,7 @@ import re
 import tomllib
 from io import StringIO
 
+from flysafe.patterns import repeated
 from flysidecars.utility.convert.values import MAX_DEPTH, LossLog, Unreadable, Unrepresentable, as_json, below
 
 TYPE_CHECKING = False
@@ -15,8 +16,15 @@ if TYPE_CHECKING:
 
 _LARGEST_TOML = 2**63
 _TOML_STRING = re.compile(
-    r'''"""(?:[^"\\]|\\.|"(?!""))*+(?:""")?|"(?:[^"\\\n]|\\[^\n])*+"?'''
-    r"""|'''(?:[^']|'(?!''))*+(?:''')?|'[^'\n]*+'?|#[^\n]*+""",
+    "|".join(
+        (
+            '"""' + repeated(r'[^"\\]|\\.|"(?!"")') + '(?:""")?',
+            '"' + repeated(r'[^"\\\n]|\\[^\n]') + '"?',
+            "'''" + repeated("[^']|'(?!'')") + "(?:''')?",
+            r"'[^'\n]*+'?",
+            r"#[^\n]*+",
+        )
+    ),
     re.DOTALL,
 )
 """A string, or a comment. Linear in the text, also where a string has no end."""
