@@ -22,7 +22,8 @@ from flycore.client import sync_client
 from flycore.client.sync_client import ConnectionEnded, NoDirectKernel, SyncClient
 from flytui.cli import direct
 from flytui.cli.direct import Words, read_words
-from kits.command_line import REGISTRY, Desk, until
+from kits.command import COMMAND
+from kits.command_line import LONGEST, REGISTRY, Desk, until
 
 HEAVY = (
     "click", "asyncio", "anyio", "msgspec", "websockets", "rich", "textual", "jsonschema", "dataclasses",
@@ -37,6 +38,8 @@ PROGRAM = (
     "print(chr(10) + ' '.join(sorted(sys.modules)), file=sys.stderr)\n"
     "sys.exit(code)\n"
 )
+ORDINARY = COMMAND.other("flytui.cli.root_command:run")
+"""The same command without the short way, forked from a process that has imported it."""
 SHORT = "import sys\nfrom flytui.cli.main import main\nsys.exit(main())\n"
 CALL = ("call", "try.echo", '{"message": "hi"}')
 
@@ -59,11 +62,15 @@ def beside(settled: Desk) -> Iterator[Desk]:
         yield settled
 
 
+def completion(shell: str, line: str, at: str) -> dict[str, str]:
+    """The variables by which a shell asks what completes a line."""
+    return {"_FLYTUI_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, "COMP_CWORD": at}
+
+
 def completed(desk: Desk, shell: str, line: str, at: str, program: str) -> subprocess.CompletedProcess[str]:
-    environ = {"_FLYTUI_COMPLETE": f"{shell}_complete", "COMP_WORDS": line, "COMP_CWORD": at}
     return subprocess.run(
-        [sys.executable, "-c", program], env={**desk.environ, **environ}, cwd=desk.root, input="",
-        capture_output=True, text=True, timeout=60, check=False,
+        [sys.executable, "-c", program], env=desk.environ | completion(shell, line, at), cwd=desk.root,
+        input="", capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
 
@@ -73,9 +80,10 @@ def test_names_are_completed_by_the_kernel_as_by_the_files(beside: Desk, shell: 
     at = line.split(" ")[-1] if shell == "fish" else "2"
     done = completed(beside, shell, line, at, PROGRAM)
     assert not {name for name in done.stderr.splitlines()[-1].split() if name.startswith(HEAVY)}
-    usual = completed(beside, shell, line, at, "from flytui.cli.root_command import run\nrun()\n")
+    environ = beside.environ | completion(shell, line, at)
+    usual = ORDINARY.run(["-c"], environ, beside.root, b"", LONGEST)
     assert "try" in done.stdout
-    assert done.stdout == usual.stdout
+    assert done.stdout == usual.stdout.decode()
 
 
 def event(desk: Desk, command: str) -> str:
@@ -128,9 +136,8 @@ def test_beside_a_kernel_little_is_imported(beside: Desk, words: tuple[str, ...]
 
 
 def ordinary(desk: Desk, *words: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    """The same command without the short way."""
-    program = "import sys\nfrom flytui.cli.root_command import run\nsys.exit(run())\n"
-    return ran(desk, *words, given=given, program=program)
+    done = ORDINARY.run(["-c", *words], desk.environ, desk.root, given.encode(), LONGEST)
+    return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def without_changing(text: str) -> str:
