@@ -69,10 +69,17 @@ TRICKY = [
 ]
 
 
+SPARSE_PLANES = (*range(4, 14), 15, 16)
+"""Planes in which all code points but the last two are of one kind: unassigned, or of private use."""
+
+
 def everything() -> Iterator[str]:
-    """All 1,114,112 code points, in strings of 4,096 with a letter between."""
+    """All 1,114,112 code points, in strings of 4,096 with a letter between; at the quick size, of a sparse
+    plane the first and the last 4,096."""
     for start in range(0, sys.maxunicode + 1, 4096):
-        yield "x".join(map(chr, range(start, start + 4096)))
+        plane, place = divmod(start, 0x10000)
+        if FULL or plane not in SPARSE_PLANES or place in (0, 0xF000):
+            yield "x".join(map(chr, range(start, start + 4096)))
 
 
 def untoken(shown: str) -> str:
@@ -104,6 +111,7 @@ def test_no_code_point_gets_through() -> None:
     assert left & INVISIBLE == set()
 
 
+@pytest.mark.suite
 def test_every_code_point_can_be_told_from_its_token() -> None:
     for text in everything():
         assert untoken(safe_text(text)) == text
