@@ -43,13 +43,13 @@ async def test_enter_shows_what_was_found() -> None:
         await until(pilot, lambda: "tool  computer.mouse" in "".join(frame(app)))
         await pilot.press("enter")
         await until(pilot, lambda: tools.row is not None and tools.row.tool == "computer.mouse")
-        app.open_found("sidecar", "computer.native")
+        app.call_later(app.open_found, "sidecar", "computer.native")
         await until(pilot, lambda: {row.sidecar for row in tools.shown} == {"computer.native"})
-        app.open_found("sidecar", "broken.one")
+        app.call_later(app.open_found, "sidecar", "broken.one")
         await until(pilot, lambda: tools.row is not None and tools.row.name == "broken.one")
-        app.open_found("call", "c2")
+        app.call_later(app.open_found, "call", "c2")
         await until(pilot, lambda: isinstance(app.screen, CallScreen))
-        app.open_found("call", "gone")
+        app.call_later(app.open_found, "call", "gone")
 
 
 async def test_a_name_from_outside_is_text_and_a_card_is_not_decided() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import ClassVar
 
@@ -252,7 +252,7 @@ class FlytuiApp(App[None]):
             connection.drawn.set()
         for screen in self.screen_stack:
             if isinstance(screen, MainScreen):
-                await screen.mount_views()
+                await screen.first_drawn()
         for connection in self.connections:
             self.set_interval(TICK_S, connection.tick)
             connection.start()
@@ -371,40 +371,40 @@ class FlytuiApp(App[None]):
         """Open the request that waits longest; where none does, the first question."""
         self._decisions.open_first()
 
-    def action_view(self, name: str) -> None:
+    async def action_view(self, name: str) -> None:
         """Show that view of the main screen, from any screen but a form."""
-        self._main_screen(lambda main: main.action_view(name))
+        await self._main_screen(lambda main: main.action_view(name))
 
-    def action_filter(self) -> None:
+    async def action_filter(self) -> None:
         """Open the filter of the view, from any screen but a form."""
-        self._main_screen(MainScreen.open_filter)
+        await self._main_screen(MainScreen.open_filter)
 
-    def action_jump(self) -> None:
+    async def action_jump(self) -> None:
         """Ask for a tool to jump to, from any screen but a form."""
-        self._main_screen(MainScreen.open_jump)
+        await self._main_screen(MainScreen.open_jump)
 
-    def _main_screen(self, act: Callable[[MainScreen], None]) -> None:
+    async def _main_screen(self, act: Callable[[MainScreen], Awaitable[None]]) -> None:
         """Do something on the main screen, after the screens over it are closed. Nothing is decided."""
         top = self.screen
         if isinstance(top, ScreenTraits) and top.has_fields:
             return
-        show_main(self, act, self._notices.show)
+        await show_main(self, act, self._notices.show)
 
-    def open_found(self, kind: str, name: str) -> None:
+    async def open_found(self, kind: str, name: str) -> None:
         """Show the tool, the sidecar or the call that was chosen in the palette."""
         if kind == "root":
-            self.show_root(next(root.place for root in self.shared.roots if root.name == name))
+            await self.show_root(next(root.place for root in self.shared.roots if root.name == name))
             return
         call = next((call for call in self.state.activity if call.call_id == name), None)
 
-        def act(main: MainScreen) -> None:
+        async def act(main: MainScreen) -> None:
             if kind != "call":
-                main.show_in_catalog(kind, name)
+                await main.show_in_catalog(kind, name)
             elif call is not None:
-                main.action_view("activity")
+                await main.action_view("activity")
                 self.push_screen(CallScreen(self.state, call))
 
-        show_main(self, act, self._notices.show)
+        await show_main(self, act, self._notices.show)
 
     def action_trust(self) -> None:
         """Open the screen of the entries that wait for trust."""
@@ -420,30 +420,29 @@ class FlytuiApp(App[None]):
         shown_first = (self.connection, *self.connections)
         next((it for it in shown_first if it.can_be_taken), self.connection).take_root()
 
-    def action_next_root(self) -> None:
+    async def action_next_root(self) -> None:
         """Show the next root, from any screen but a form."""
         top = self.screen
         if not (isinstance(top, ScreenTraits) and top.has_fields):
-            self.show_root((self.shared.chosen + 1) % len(self.shared.roots))
+            await self.show_root((self.shared.chosen + 1) % len(self.shared.roots))
 
-    def show_root(self, place: int) -> None:
+    async def show_root(self, place: int) -> None:
         """Show the catalog, activity, grants, log and checks of the root at that place. Nothing is decided,
         and what waits is in the same queue as before."""
 
-        def act(before: MainScreen) -> None:
+        async def act(before: MainScreen) -> None:
             if place != self.shared.chosen:
                 self.shared.chosen = place
                 self.run_worker(self._show_main(before), group="root", exclusive=True)
 
-        show_main(self, act, self._notices.show)
+        await show_main(self, act, self._notices.show)
 
     async def _show_main(self, before: MainScreen) -> None:
         root = self.state
         # Each root has a mode of Textual's, which keeps the main screen with its cursors while others show.
         await self.switch_mode(_mode_of(root))
         main = self._main_of(root)
-        await main.mount_views()
-        main.show_view_of(before)
+        await main.show_view_of(before)
         self._notices.redraw_bars()
 
     def action_command_palette(self) -> None:

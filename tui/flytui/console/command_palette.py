@@ -7,7 +7,7 @@ request, because it runs a command on Enter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
@@ -95,7 +95,7 @@ class PaletteApp(Protocol):
         """The state of the root that is shown."""
         ...
 
-    def open_found(self, kind: str, name: str) -> None:
+    async def open_found(self, kind: str, name: str) -> None:
         """Show a tool, a sidecar, a call or a root."""
         ...
 
@@ -133,17 +133,19 @@ def palette_commands(
     yield SystemCommand("Theme", "other colours; the ones you choose are kept", app.action_change_theme)
 
 
-def show_main(app: App[None], act: Callable[[MainScreen], None], show_notice: Callable[[str], None]) -> None:
+async def show_main(
+    app: App[None], act: Callable[[MainScreen], Awaitable[None]], show_notice: Callable[[str], None]
+) -> None:
     """Close the screens over the main screen, and do something there. A screen that may not be closed stays,
     and a notice says so."""
     while closes_for_view(app.screen):
         app.pop_screen()
     if isinstance(app.screen, MainScreen):
-        act(app.screen)
+        await act(app.screen)
     else:
         show_notice("close this first")
 
 
-def show_view(app: App[None], name: str, show_notice: Callable[[str], None]) -> None:
+async def show_view(app: App[None], name: str, show_notice: Callable[[str], None]) -> None:
     """Close the screens over the main screen, and show that view of it."""
-    show_main(app, lambda main: main.action_view(name), show_notice)
+    await show_main(app, lambda main: main.action_view(name), show_notice)

@@ -9,6 +9,7 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.widget import AwaitMount
 from textual.widgets import ContentSwitcher
 
 from flytui.console.activity.activity_view import ActivityView
@@ -51,8 +52,10 @@ class MainScreen(Screen[None]):
         super().__init__()
         self._state = state
         self._view = "catalog"
-        self._all_mounted = False
-        """Whether all views are mounted. All but the catalog are mounted after the first frame."""
+        self._drawn = False
+        """Whether the first frame was drawn. Before, no view but the catalog is mounted."""
+        self._mounts: dict[str, AwaitMount] = {}
+        """The mounting, by the name of the view, of each view that was shown, but for the catalog."""
         self._views: dict[str, MainView] = {
             "catalog": CatalogView(state, id="catalog"),
             "approvals": ApprovalsView(state, id="approvals"),
@@ -68,10 +71,11 @@ class MainScreen(Screen[None]):
         """The state of the root whose views these are."""
         return self._state
 
-    def show_view_of(self, other: MainScreen) -> None:
+    async def show_view_of(self, other: MainScreen) -> None:
         """Show the same view as another root's main screen, with fresh values."""
+        self._drawn = True
         self._view = other._view
-        self._show()
+        await self._show()
         self.changed(ALL_TOPICS)
 
     def compose(self) -> ComposeResult:
@@ -82,65 +86,68 @@ class MainScreen(Screen[None]):
         yield LineBar(self._alerts, id="alert")
         yield LineBar(self._keys, id="keys")
 
-    async def mount_views(self) -> None:
-        """Mount the views that the first frame does not need, and show the one that was chosen meanwhile."""
-        # Mounting all seven takes longer than the first frame may take.
-        if self._all_mounted:
-            return
-        others = [view for name, view in self._views.items() if name != "catalog"]
-        for view in others:
-            view.display = False
-        await self.query_one(ContentSwitcher).mount_all(others)
-        self._all_mounted = True
+    async def first_drawn(self) -> None:
+        """Show the view that was chosen before the first frame was drawn."""
+        self._drawn = True
         if self._view != "catalog":
-            self._show()
+            await self._show()
 
     def changed(self, topics: frozenset[Topic]) -> None:
-        """Have every mounted view follow fresh values. Hidden views do too, so that they keep their
-        cursor."""
+        """Have every view that was shown once follow fresh values. Hidden ones do too, so that they keep
+        their cursor."""
         for name, view in self._views.items():
-            if self._all_mounted or name == "catalog":
+            if name == "catalog" or (name in self._mounts and view.is_mounted):
                 view.changed(topics)
         self._redraw()
 
-    def action_view(self, name: str) -> None:
+    async def action_view(self, name: str) -> None:
         """Show that view, which keeps its cursor and filter."""
         self._view = name
         self._state.shared.notice = ""
-        if self._all_mounted:
-            self._show()
+        if self._drawn:
+            await self._show()
         else:
             self._redraw()
 
-    def open_filter(self) -> None:
+    async def open_filter(self) -> None:
         """Open the filter line of the present view; that of the catalog where the view has none."""
         view = self._views[self._view]
         target = view.tool_list if isinstance(view, CatalogView) else view
         if not isinstance(target, FilterLineView):
-            self.action_view("catalog")
+            await self.action_view("catalog")
             target = self.query_one(CatalogView).tool_list
         target.action_filter()
 
-    def open_jump(self) -> None:
+    async def open_jump(self) -> None:
         """Show the catalog, and ask for the name of a tool to jump to."""
-        self.action_view("catalog")
+        await self.action_view("catalog")
         self.query_one(CatalogView).action_jump()
 
-    def show_in_catalog(self, kind: str, name: str) -> None:
+    async def show_in_catalog(self, kind: str, name: str) -> None:
         """Show a tool in the catalog, or what a sidecar offers."""
-        self.action_view("catalog")
+        await self.action_view("catalog")
         tools = self.query_one(CatalogView).tool_list
         if kind == "tool" or all(row.sidecar != name or not row.tool for row in tools.shown):
             tools.go_to(f"{kind} {name}")
         else:
             tools.set_filter(f"sidecar:{name}")
 
-    def _show(self) -> None:
-        self.query_one(ContentSwitcher).current = self._view
-        self._views[self._view].focus_here()
+    async def _show(self) -> None:
+        # A view is mounted when it is shown first. Mounting all seven takes longer than the first frame may
+        # take, and Textual looks through every mounted widget at each change of the focus.
+        name, views = self._view, self.query_one(ContentSwitcher)
+        if name != "catalog":
+            if name not in self._mounts:
+                self._views[name].display = False
+                self._mounts[name] = views.mount(self._views[name])
+            await self._mounts[name]
+        if name != self._view:
+            return  # another one was chosen meanwhile
+        views.current = name
+        self._views[name].focus_here()
         self.changed(frozenset())
 
-    def on_click(self, event: events.Click) -> None:
+    async def on_click(self, event: events.Click) -> None:
         """Show the view whose name in the header was clicked."""
         name = (
             tab_at(self._state, _VIEW_TITLES[self._view], event.screen_x, self.size.width)
@@ -148,7 +155,7 @@ class MainScreen(Screen[None]):
             else None
         )
         if name is not None:
-            self.action_view(name.lower())
+            await self.action_view(name.lower())
 
     @on(LineBar.Stale)
     def _redraw(self) -> None:
