@@ -102,6 +102,7 @@ async def test_a_launcher_that_was_ended_is_started_again(sidecar: MakeJob) -> N
     prepare_launcher()
     (old,) = [pid for pid in own_children() if is_launcher(pid)]
     os.kill(old, signal.SIGKILL)
+    os.waitid(os.P_PID, old, os.WEXITED | os.WNOWAIT)
     outcome = await call_sidecar(sidecar("import os; os.write(1, b'{\"ok\": true}')"))
     assert outcome.status is Status.SUCCESS, outcome
     assert read_process(old) is None

@@ -76,6 +76,8 @@ class Launcher:
         self._notices, self._childs_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._ready = (0, -1)
         """The id and the pidfd of the ready child; 0 and -1 where there is none."""
+        self._ended = False
+        """Whether the last one has ended untaken, or could not be made."""
         self._observers: set[int] = set()
         self._children.watch(control.fileno())
         self._children.watch(self._notices.fileno())
@@ -95,8 +97,12 @@ class Launcher:
             self._reap_observers()
             if self._control.fileno() in readable and not self._obey():
                 break
-            if self._ready[0] == 0 and (error := self._make_ready()) and self._starts.fileno() in readable:
-                self._refuse(error)
+            is_asked = self._starts.fileno() in readable
+            # One that has ended untaken may have been unable to live: the next one is made for a request.
+            if self._ready[0] == 0 and (is_asked or not self._ended) and (error := self._make_ready()):
+                self._ended = True
+                if is_asked:
+                    self._refuse(error)
         if self._ready[0]:
             self._children.ignore(self._ready[1])
             self._children.add(*self._ready)
@@ -132,6 +138,7 @@ class Launcher:
         notice, received = self._program.receive(self._notices)
         answer = self._program.ANSWER
         message = notice[answer.size :]
+        self._ended = False
         self._children.add(*self._forget_ready(), answer.unpack_from(notice)[0])
         _load_ahead(message[1:])
         if message[:1] == self._program.OBSERVED:
@@ -142,6 +149,7 @@ class Launcher:
     def _ready_child_ended(self) -> None:
         """Forget a ready child that somebody has ended. The kernel reaps it."""
         os.close(self._forget_ready()[1])
+        self._ended = True
 
     def _forget_ready(self) -> tuple[int, int]:
         forgotten, self._ready = self._ready, (0, -1)
