@@ -59,6 +59,11 @@ def private_folder(path: Path, mode: int = stat.S_IRWXU) -> None:
     folder, or other users could write to it. A folder with another mode gets this one, so that others cannot
     read it; one that has it already is left as it is, with the time of its last change.
     """
+    with contextlib.suppress(OSError):
+        facts = os.lstat(path)
+        # Most often it is there and as it should be, which one look shows.
+        if stat.S_ISDIR(facts.st_mode) and _is_private(facts, mode):
+            return
     missing = [path]
     while not os.path.lexists(missing[-1].parent):
         missing.append(missing[-1].parent)
@@ -86,6 +91,11 @@ def _make_private(fd: int, path: Path, mode: int) -> None:
         raise _untrusted(path, "other users may write to it")
     if stat.S_IMODE(facts.st_mode) != mode:
         os.fchmod(fd, mode)
+
+
+def _is_private(facts: os.stat_result, mode: int) -> bool:
+    own = facts.st_uid == os.geteuid() and not facts.st_mode & _OTHERS_WRITE
+    return own and stat.S_IMODE(facts.st_mode) == mode
 
 
 def _untrusted(path: Path, why: str) -> PermissionError:

@@ -20,6 +20,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from flycore.sandbox.digests import copy_digest, copy_tree
+from flycore.sandbox.observed_files import Notes, take_notes
 from flysafe.atomic import private_folder
 
 KEPT_SECONDS = 30 * 86_400.0
@@ -32,6 +33,9 @@ _ATTEMPTS = 3
 _NOT_THE_COPY = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
 """Errors of reading that say nothing about the copy, which must not be removed for them."""
 _NAME = re.compile(r"[0-9a-f]{64}")
+_MOST_CHECKED = 256
+_checked: dict[str, Notes] = {}
+"""What the copy at each path was checked by, of those that were as their name says."""
 
 
 class SealBrokenError(OSError):
@@ -98,7 +102,7 @@ def _is_good(copy: Path, content: str) -> bool:
     """Whether the copy is there and unchanged. It counts as used from now on."""
     try:
         about = os.lstat(copy)
-        if about.st_uid != os.geteuid() or copy_digest(str(copy)) != content:
+        if about.st_uid != os.geteuid() or not _holds(str(copy), content):
             return False
         # The time of the last use is the folder's mtime; it is set at most once an hour, to save writes.
         if time.time() - about.st_mtime > _TOUCH_SECONDS:
@@ -108,6 +112,23 @@ def _is_good(copy: Path, content: str) -> bool:
             raise
         return False
     return True
+
+
+def _holds(copy: str, content: str) -> bool:
+    """Whether the content of the copy has that digest, which is its name."""
+    # As for a seal: every file and folder is looked at, and where all are as they were when the digest was
+    # taken, so is the digest. A name that comes or goes shows in its folder.
+    checked = _checked.get(copy)
+    if checked is not None and checked.hold():
+        return True
+    _checked.pop(copy, None)
+    with take_notes() as notes:
+        found = copy_digest(copy)
+    if found == content and notes.settled:
+        if len(_checked) >= _MOST_CHECKED:
+            _checked.clear()
+        _checked[copy] = notes
+    return found == content
 
 
 def _make(copy: Path, source: str) -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from flycore.sandbox import content_store
 from flycore.sandbox.content_store import KEPT_SECONDS, SealBrokenError, prune, store_copy
 from flycore.sandbox.digests import copy_digest, tree_digest
 
@@ -109,7 +110,54 @@ def _empty(copy: Path) -> None:
     copy.mkdir()
 
 
-TAMPERING = [_write, _keep_times, _add, _other_folder, _link, _file, _empty]
+def _add_below(copy: Path) -> None:
+    (copy / "lib").chmod(0o700)
+    (copy / "lib" / "more").write_text("x")
+    (copy / "lib").chmod(0o500)
+
+
+def _remove(copy: Path) -> None:
+    (copy / "lib").chmod(0o700)
+    (copy / "lib" / "say.sh").unlink()
+    (copy / "lib").chmod(0o500)
+
+
+def _make_runnable(copy: Path) -> None:
+    (copy / "lib" / "say.sh").chmod(0o500)
+
+
+def _replace(copy: Path) -> None:
+    (copy / "lib").chmod(0o700)
+    (copy / "lib" / "new").write_text("echo evil\n")
+    (copy / "lib" / "new").chmod(0o400)
+    (copy / "lib" / "new").rename(copy / "lib" / "say.sh")
+    (copy / "lib").chmod(0o500)
+
+
+TAMPERING = [
+    *(_write, _keep_times, _add, _other_folder, _link, _file, _empty),
+    *(_add_below, _remove, _make_runnable, _replace),
+]
+
+
+@pytest.mark.parametrize("tamper", TAMPERING)
+def test_a_copy_that_was_checked_before_is_looked_at_each_time(
+    tamper: Callable[[Path], None], source: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = tree_digest(str(source))
+    copy = store_copy(store, content, str(source))
+    # What was made a moment ago is listed and read each time.
+    while str(copy) not in content_store._checked:
+        time.sleep(0.01)
+        store_copy(store, content, str(source))
+    with monkeypatch.context() as patched:
+        patched.delattr(content_store, "copy_digest")
+        assert store_copy(store, content, str(source)) == copy
+    tamper(copy)
+    again = store_copy(store, content, str(source))
+    assert said(again) == "good\n"
+    assert not again.is_symlink()
+    assert copy_digest(str(again)) == content
 
 
 @pytest.mark.parametrize("tamper", TAMPERING)
