@@ -11,12 +11,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
 import pytest
 
 from flycore.model.enums import Code, Status
+from flycore.model.program import ConfinementReport, RestrictionOrder
 from flycore.runners.child import launcher
 from flycore.runners.child.launcher import (
     ChildProcess,
@@ -26,6 +28,8 @@ from flycore.runners.child.launcher import (
     reap_ready_children,
 )
 from flycore.runners.child.process_tree import become_subreaper
+from flycore.runners.child.run import ChildExit, RunLimits, run_child
+from flycore.runners.child.spawn import SpawnSpec
 from flycore.runners.one_shot import ProcessJsonJob, call_sidecar
 from flysafe.procfs import own_children, process_table, read_process
 from kits.kernel import until
@@ -100,9 +104,7 @@ async def test_a_program_that_sheds_its_setting_leaves_nobody(sidecar: MakeJob, 
 @pytest.mark.anyio
 async def test_a_launcher_that_was_ended_is_started_again(sidecar: MakeJob) -> None:
     prepare_launcher()
-    (old,) = [pid for pid in own_children() if is_launcher(pid)]
-    os.kill(old, signal.SIGKILL)
-    os.waitid(os.P_PID, old, os.WEXITED | os.WNOWAIT)
+    old = ended_launcher()
     outcome = await call_sidecar(sidecar("import os; os.write(1, b'{\"ok\": true}')"))
     assert outcome.status is Status.SUCCESS, outcome
     assert read_process(old) is None
@@ -247,9 +249,7 @@ def test_a_ready_child_that_was_stopped_goes_on(monkeypatch: pytest.MonkeyPatch)
 def test_the_ready_child_of_a_launcher_that_is_given_up_leaves() -> None:
     become_subreaper()
     old = ready_child()
-    (launcher_id,) = (child for child in own_children() if is_launcher(child))
-    os.kill(launcher_id, signal.SIGKILL)
-    os.waitid(os.P_PID, launcher_id, os.WEXITED | os.WNOWAIT)
+    ended_launcher()
     # It cannot tell a launcher that it was taken, and so it starts nothing.
     assert run_true().pid != old
     os.waitid(os.P_PID, old, os.WEXITED | os.WNOWAIT)
@@ -282,6 +282,8 @@ REFUSED = """
 import ctypes, errno, os, struct, sys
 from flycore.runners.child.launcher import launch
 from flycore.runners.child.process_tree import become_subreaper
+from flycore.runners.child.run import ChildExit, RunLimits, run_child
+from flycore.runners.child.spawn import SpawnSpec
 from flycore.runners.child.ready_child_program import _CLONE, _CLONE3
 newer, older = map(int, sys.argv[1:])
 steps = (
@@ -321,6 +323,14 @@ def test_where_a_filter_refuses_the_newer_call_the_older_one_is_made(
     assert done.stdout.split() == [said] * 3
 
 
+def ended_launcher() -> int:
+    """Kill the launcher, and return its id once it has ended."""
+    (pid,) = [pid for pid in own_children() if is_launcher(pid)]
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return pid
+
+
 def run_true() -> ChildProcess:
     child = launch(["/bin/true"], executable=None, cwd="/", env={}, stdin=0, stdout=1, stderr=2)
     child.wait()
@@ -348,3 +358,107 @@ def waits(pid: int) -> bool:
         return len(os.listdir(f"/proc/{pid}/fd")) == 5
     except OSError:
         return False
+
+
+WAITS_TO_BE_LET_GO = """
+import errno
+def restrict(order):
+    with open(order, "rb") as file:
+        told = file.read()
+    if told == b"fail":
+        raise OSError(errno.ENOSPC, "")
+"""
+
+
+@dataclass
+class Starting:
+    """A confined start whose child waits, before it executes its program, until something is written."""
+
+    folder: Path
+    argv: tuple[str, ...] = ("/bin/echo", "ran")
+    environment: dict[str, str] = field(default_factory=dict)
+    cwd: str = "/"
+    descriptors: tuple[int, ...] = ()
+    status: int | None = None
+    keeps_watch: bool = False
+    observer: None = None
+
+    def __post_init__(self) -> None:
+        self.module, self.gate = self.folder / "waits.py", self.folder / "gate"
+        self.module.write_text(WAITS_TO_BE_LET_GO)
+        os.mkfifo(self.gate)
+        self.restriction = RestrictionOrder(module=str(self.module), order=os.fsencode(self.gate))
+
+    def tell(self, word: bytes) -> None:
+        self.gate.write_bytes(word)
+
+    def close(self) -> None: ...
+
+    def report(self, written: bytes) -> ConfinementReport:
+        return ConfinementReport(confined=True)
+
+    def clean_up(self) -> None: ...
+
+
+def begin(start: Starting, output: int) -> ChildProcess:
+    become_subreaper()
+    return launch(
+        start.argv, executable=None, cwd="/", env={}, stdin=0, stdout=output, stderr=2,
+        restriction=start.restriction, wait=False,
+    )  # fmt: skip
+
+
+def test_children_that_start_are_waited_for_later_in_any_order(tmp_path: Path) -> None:
+    starts = []
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+        starts.append(Starting(tmp_path / name))
+    reading, writing = os.pipe()
+    children = [begin(start, writing) for start in starts]
+    os.close(writing)
+    for start, child, word in list(zip(starts, children, (b"", b"fail", b""), strict=True))[::-1]:
+        process = process_table()[child.pid]
+        assert (child.start_fault(), process.session) == (None, child.pid)
+        assert child.starting >= 0
+        start.tell(word)
+        assert select.select([child.starting], [], [], 60.0)[0]
+        fault = child.start_fault()
+        assert (fault.errno if fault else 0) == (errno.ENOSPC if word else 0)
+        assert child.starting == -1
+        child.wait()
+    with os.fdopen(reading) as file:
+        assert file.read().split() == ["ran", "ran"]
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("word", [b"", b"fail", None])
+async def test_the_event_loop_goes_on_while_a_child_starts(tmp_path: Path, word: bytes | None) -> None:
+    start = Starting(tmp_path)
+    spec = SpawnSpec(argv=start.argv, cwd="/", env={}, call_id="c", confine=lambda _: start)
+    ended: list[ChildExit] = []
+
+    async def run() -> None:
+        ended.append(await run_child(spec, b"", RunLimits(timeout_ms=600_000, max_output_bytes=100)))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await until(lambda: any(is_starting(pid) for pid in started_children()))
+        assert ended == []
+        if word is None:
+            group.cancel_scope.cancel()
+        else:
+            await anyio.to_thread.run_sync(start.tell, word)
+    if word is None:
+        assert ended == []
+    elif word:
+        assert (ended[0].spawn_error is not None, ended[0].stdout) == (True, b"")
+        assert os.strerror(errno.ENOSPC) in str(ended[0].spawn_error)
+    else:
+        assert (ended[0].spawn_error, ended[0].stdout, ended[0].exit_code) == (None, b"ran\n", 0)
+
+
+def is_starting(pid: int) -> bool:
+    """Whether the child leads its session, and has not executed its program yet."""
+    process = read_process(pid)
+    return process is not None and process.session == pid and process.name.startswith("python")

@@ -91,6 +91,11 @@ class ConfinedChild:
         """As in `ConfinedStart`."""
         return self._start.keeps_watch
 
+    @property
+    def command(self) -> str:
+        """What was to be started: the confining command, or the program that gives up its own rights."""
+        return self._start.argv[0]
+
     def report(self) -> ConfinementReport:
         """What the confining command has reported until now."""
         while self._status is not None and len(self._written) < MAX_STATUS:

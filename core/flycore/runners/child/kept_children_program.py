@@ -65,10 +65,10 @@ class Children:
     def add(self, pid: int, pidfd: int, since: int | None = None) -> None:
         """Keep the process, and close its pidfd when it exits. `since` is when its program was asked for,
         in ticks since boot; without it, the process was started for it."""
-        process = _read(pid)
-        begun = since if since is not None or process is None else process.started
-        if not self._keep(pid, pidfd, begun) and begun is not None:
-            self._note_orphans(begun)
+        if since is None and (process := _read(pid)) is not None:
+            since = process.started
+        if not self._keep(pid, pidfd, since) and since is not None:
+            self._note_orphans(since)
 
     def _keep(self, pid: int, pidfd: int, since: int | None = None) -> bool:
         """Keep the process; False where it has exited."""

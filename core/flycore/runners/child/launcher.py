@@ -51,12 +51,35 @@ _EXIT_SECONDS = 25.0
 class ChildProcess:
     """A child of this process that the launcher started. Its owner reaps it by `poll`."""
 
-    __slots__ = ("pid", "returncode")
+    __slots__ = ("pid", "returncode", "starting")
 
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, starting: int = -1) -> None:
         self.pid = pid
+        self.starting = starting
+        """The end of a pipe that can be read once the child has executed its program or could not; -1 where
+        that is settled."""
         self.returncode: int | None = None
         """Negative for a signal; None until it was reaped."""
+
+    def start_fault(self) -> OSError | None:
+        """Why the child has executed no program; None where it has, or where it is not known yet."""
+        if self.starting < 0:
+            return None
+        try:
+            answer = os.read(self.starting, ANSWER.size)
+        except BlockingIOError:
+            return None
+        self.close_start()
+        if not answer:
+            return None
+        number = ANSWER.unpack(answer)[0]
+        return OSError(number, os.strerror(number))
+
+    def close_start(self) -> None:
+        """Ask no more how the start went."""
+        if self.starting >= 0:
+            os.close(self.starting)
+            self.starting = -1
 
     def poll(self) -> int | None:
         """Reap the child where it has exited, and return its exit code; None while it runs."""
@@ -206,8 +229,13 @@ def launch(
     observer: ObserverOrder | None = None,
     restriction: RestrictionOrder | None = None,
     group: int = -1,
+    wait: bool = True,
 ) -> ChildProcess:
     """Start a child in a session of its own, as a child of this process and subreaper of its descendants.
+
+    With `wait` it has executed its program when this returns. Without, it is about to, and its owner asks
+    `start_fault` once `starting` can be read. Other tasks may run meanwhile, but not before the child is
+    registered (`process_tree`).
 
     The child gets the descriptors `handed` under their own numbers. `limits` are its resource limits: the
     kind, the value, and whether it must not raise it again. With `observer` another process notes what the
@@ -237,44 +265,59 @@ def launch(
         further = (*handed, *((group,) if grouped else ()))
         further = further if observer is None else (*further, observer.notes)
         message = START if observer is None else OBSERVED
-        return _ask([stdin, stdout, stderr], descriptor, further, message + module)
+        child = _ask([stdin, stdout, stderr], descriptor, further, message + module)
     finally:
         os.close(descriptor)
+    if wait:
+        _wait_for_start(child)
+    return child
+
+
+def _wait_for_start(child: ChildProcess) -> None:
+    """Wait until the child has executed its program. Raises OSError where it could not; then it is reaped."""
+    fault: OSError | None = None
+    if _wait_for(child.starting, child.pid):
+        fault = child.start_fault()
+    else:
+        child.close_start()
+        os.kill(child.pid, signal.SIGKILL)
+        fault = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    if fault is not None:
+        child.wait()
+        raise fault
 
 
 def _ask(streams: list[int], request: int, handed: Sequence[int], message: bytes) -> ChildProcess:
     # Once more with a new launcher: a tool may have ended the old one.
     for _ in range(_ATTEMPTS):
         prepare_launcher()
-        reading, writing = os.pipe2(os.O_CLOEXEC)
+        reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        answer = b""
         try:
             _send_marks(_running[0])
             _send(_running[0].starts, [*streams, writing, request, *handed], message)
             os.close(writing)
             writing = -1
-            answer = _read_answer(reading, _running[0].process.pid)
+            if _wait_for(reading, _running[0].process.pid):
+                answer = os.read(reading, ANSWER.size)
         except OSError:
             answer = b""
         finally:
-            os.close(reading)
             if writing >= 0:
                 os.close(writing)
         if answer:
-            return _started(answer)
+            return _started(answer, reading)
+        os.close(reading)
         _discard()
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
-def _started(answer: bytes) -> ChildProcess:
-    pid = ANSWER.unpack_from(answer)[0]
-    child = ChildProcess(pid)
-    if pid:
-        _unreaped.add(pid)
-    if len(answer) > ANSWER.size:
-        if pid:
-            child.wait()
-        number = ANSWER.unpack_from(answer, ANSWER.size)[0]
-        raise OSError(number, os.strerror(number))
+def _started(answer: bytes, reading: int) -> ChildProcess:
+    child = ChildProcess(ANSWER.unpack(answer)[0], reading)
+    if child.pid:
+        _unreaped.add(child.pid)
+    elif fault := child.start_fault():  # the launcher could make none, and has written both numbers at once
+        raise fault
     return child
 
 
@@ -283,27 +326,23 @@ def _send(control: socket.socket, descriptors: list[int], message: bytes = START
     control.sendmsg([message], rights, socket.MSG_NOSIGNAL)
 
 
-def _read_answer(reading: int, launcher: int) -> bytes:
-    """The whole answer; empty where the launcher has ended or does not answer in time."""
+def _wait_for(reading: int, leader: int) -> bool:
+    """Wait until there is something to read, or the end; False where that takes too long. `leader` and its
+    group are what it waits for."""
     poll = select.poll()
     poll.register(reading, select.POLLIN)
-    answer = b""
     for _ in range(round(ANSWER_SECONDS / LOOK_SECONDS)):
-        if not poll.poll(LOOK_SECONDS * 1000):
-            _continue(launcher)
-            continue
-        part = os.read(reading, 2 * ANSWER.size)
-        if not part:
-            return answer
-        answer += part
-    return b""
+        if poll.poll(LOOK_SECONDS * 1000):
+            return True
+        _continue(leader)
+    return False
 
 
-def _continue(launcher: int) -> None:
-    """Let the launcher and its ready child go on if they were stopped. The launcher is not reaped yet, so its
-    group is its own."""
+def _continue(leader: int) -> None:
+    """Let the launcher and its ready child, or a child that starts, go on if somebody has stopped it. The
+    leader is not reaped yet, so the group is its own."""
     with suppress(ProcessLookupError):  # it has just been started, and has no group yet
-        os.killpg(launcher, signal.SIGCONT)
+        os.killpg(leader, signal.SIGCONT)
 
 
 def _start() -> _Launcher:

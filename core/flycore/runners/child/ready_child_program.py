@@ -15,7 +15,7 @@ It takes one request: one message with the descriptors of the child's stdin, std
 the answer, of a file with the request, and of what else the child is given. Then it tells the launcher, which
 has its pidfd, that it is taken; without a launcher it starts nothing. The answer is the child's id, 8 bytes,
 and after it the error number, 8 bytes, where the program could not be started; the end of the pipe says that
-it was. It leads a session of its own before it executes the program, and has been a child subreaper for long.
+it was. It leads a session of its own before it answers, and has been a child subreaper for long.
 
 The resource limits are set before the program runs, so that whatever it starts has them, too. A child with a
 control group gets a descriptor of the group's `cgroup.procs`, before that of the notes, and moves into the
@@ -203,12 +203,13 @@ def _start(received: list[int], channel: int, load: Callable[[str], ModuleType])
     """Answer, and execute the program. Does not return."""
     stdin, stdout, stderr, answer, request, *further = received
     try:
+        # First: from the answer on the kernel knows it as the leader of its session.
+        os.setsid()
         os.write(answer, ANSWER.pack(os.getpid()))
         data = os.pread(request, os.fstat(request).st_size, 0)
         # The kernel itself wrote it.
         candidates, argv, environ, cwd, numbers, limits, *rest = marshal.loads(data)  # noqa: S302
         observed, restricted, grouped = rest
-        os.setsid()
         os.chdir(cwd)
         # Far from 0 to 2 first: one of these numbers may be a descriptor that was received.
         for target, number in enumerate([os.dup(number) for number in (stdin, stdout, stderr)]):

@@ -24,7 +24,14 @@ from flycore.runners.child.process_tree import (
     let_leave,
     register,
 )
-from flycore.runners.child.spawn import Child, SpawnError, SpawnFailure, SpawnSpec, spawn
+from flycore.runners.child.spawn import (
+    Child,
+    SpawnError,
+    SpawnFailure,
+    SpawnSpec,
+    spawn,
+    start_failure,
+)
 from flycore.runners.child.tree_watch import tree_watch_of
 from flysafe.procfs import ticks_now
 
@@ -89,7 +96,8 @@ async def run_child(
     # not seem older than the tree.
     mark = ticks_now()
     try:
-        child = spawn(spec)
+        # The event loop is free for other calls while the child executes its program.
+        child = spawn(spec, wait=False)
     except SpawnError as fault:
         return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
     tree = register(child.process.pid, spec.call_id, mark, sidecar=spec.sidecar, watched=child.watched)
@@ -101,6 +109,9 @@ async def run_child(
         duration_ms = _since(begun)
     finally:
         ending = TreeEnd(0, 0) if running.end_at_once() else await running.end()
+    if running.start_fault is not None:
+        failure = start_failure(spec, child, running.start_fault)
+        return ChildExit(spawn_error=failure, duration_ms=duration_ms)
     report = running.report
     own_code = report.exit_code if report is not None else None
     return ChildExit(
@@ -140,6 +151,8 @@ class _Running:
         self.stderr = TailBuffer()
         self.timed_out = self.process_limited = self.memory_limited = False
         self.left_behind = 0
+        self.start_fault: OSError | None = None
+        """Why no program was executed; None where one was."""
         self.report: ConfinementReport | None = None
         """What the confining command has reported by its end."""
         self.notes: bytes | None = None
@@ -147,6 +160,8 @@ class _Running:
         self._exited = False
         self._deadline = loop.call_later(limits.timeout_ms / 1000, self._on_deadline)
         self._reactor.watch(child.pidfd, self._on_exit)
+        if child.process.starting >= 0:
+            self._reactor.watch(child.process.starting, self._on_start)
         self._pipes = (
             PipeReader(self._reactor, child.stdout, self.stdout.take),
             PipeReader(self._reactor, child.stderr, self.stderr.take),
@@ -162,6 +177,11 @@ class _Running:
             self.process_limited = True
             self.stopped.set()
 
+    def _on_start(self) -> None:
+        """Note how the start went. A child that has executed no program exits by itself."""
+        self._reactor.forget(self._child.process.starting)
+        self.start_fault = self._child.process.start_fault()
+
     def _on_exit(self) -> None:
         self._exited = True
         self._reactor.forget(self._child.pidfd)
@@ -176,6 +196,8 @@ class _Running:
         """Close and reap a child that exited and left no process behind; False where there is more to end."""
         if not self._exited:
             return False
+        if self._child.process.starting >= 0:
+            self._on_start()
         # The child's last output may still be in the pipes, because the exit is often seen first.
         for pipe in self._pipes:
             pipe.drain()
@@ -217,6 +239,8 @@ class _Running:
             pipe.close()
         self._outlet.close()
         self._reactor.forget(self._child.pidfd)
+        self._reactor.forget(self._child.process.starting)
+        self._child.process.close_start()
         os.close(self._child.pidfd)
         self._child.process.poll()
         forget(self._tree)

@@ -94,8 +94,12 @@ class Child:
             self.group.remove()
 
 
-def spawn(spec: SpawnSpec) -> Child:
-    """Start the child. Raises SpawnError; then nothing runs any more and no descriptor is left open."""
+def spawn(spec: SpawnSpec, *, wait: bool = True) -> Child:
+    """Start the child. Raises SpawnError; then nothing runs any more and no descriptor is left open.
+
+    Without `wait` the child may be about to execute its program (`launcher.launch`). Its owner registers it
+    at once, and `start_failure` says later why it has executed none.
+    """
     ends: list[int] = []  # read and write end of stdin, stdout, stderr
     with ExitStack() as undo:
         undo.callback(lambda: _close(ends))
@@ -111,9 +115,11 @@ def spawn(spec: SpawnSpec) -> Child:
             group = _memory_group(spec.limits)
             if group is not None:
                 undo.callback(group.remove)
-            process, pidfd = _start(spec, ends, confined, group)
+            # A look at the files has to come right after the start.
+            wait = wait or spec.check is not None
+            process, pidfd = _start(spec, ends, confined, group, wait=wait)
         except (OSError, ValueError) as fault:
-            raise SpawnError(_failure(spec, fault, confined)) from fault
+            raise SpawnError(_failure(spec, fault, None if confined is None else confined.argv[0])) from fault
         finally:
             if confined is not None:
                 confined.close()
@@ -148,8 +154,18 @@ def _memory_group(limits: Limits) -> MemoryGroup | None:
         ) from error
 
 
+def start_failure(spec: SpawnSpec, child: Child, fault: OSError) -> SpawnFailure:
+    """Why a child has executed no program, where `spawn` did not wait for that."""
+    return _failure(spec, fault, None if child.confined is None else child.confined.command)
+
+
 def _start(
-    spec: SpawnSpec, ends: list[int], confined: ConfinedStart | None, group: MemoryGroup | None
+    spec: SpawnSpec,
+    ends: list[int],
+    confined: ConfinedStart | None,
+    group: MemoryGroup | None,
+    *,
+    wait: bool,
 ) -> tuple[ChildProcess, int]:
     """The process, and a descriptor that becomes readable when it exits."""
     child = launch(
@@ -165,22 +181,25 @@ def _start(
         observer=None if confined is None else confined.observer,
         restriction=None if confined is None else confined.restriction,
         group=-1 if group is None else group.entrance,
+        wait=wait,
     )
     try:
         # The child is not reaped yet, so its id cannot belong to another process by now.
         return child, os.pidfd_open(child.pid)
     except OSError:
         os.kill(child.pid, signal.SIGKILL)
+        child.close_start()
         child.wait()
         raise
 
 
-def _failure(spec: SpawnSpec, fault: OSError | ValueError, confined: ConfinedStart | None) -> SpawnFailure:
+def _failure(spec: SpawnSpec, fault: OSError | ValueError, command: str | None) -> SpawnFailure:
+    """The failure of a start by that confining command; by none where it is None."""
     if isinstance(fault, ValueError):
         return _unwritable(spec)
-    if confined is None or fault.errno in (errno.EMFILE, errno.ENFILE):
+    if command is None or fault.errno in (errno.EMFILE, errno.ENFILE):
         return _explain(spec, fault)
-    return not_confined(f"{confined.argv[0]}: {fault.strerror}")
+    return not_confined(f"{command}: {fault.strerror}")
 
 
 def not_confined(why: str) -> SpawnFailure:
