@@ -1,19 +1,23 @@
-"""Reads the audit log of a root for the console and the command line, in threads and without writing."""
+"""Reads the audit log of a root for the console and the command line, in threads and without writing.
+
+What reads the log is imported where it is first used: a console has a reader before its first frame, and
+reads nothing until then.
+"""
 
 from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio.to_thread
 
-from flycore.audit.projection import approvals
-from flycore.audit.query import Follower, as_text, find, parse_line
-from flycore.audit.verify import verify
 from flycore.model.audit import ApprovalReport, Verification
 from flycore.model.json import JsonObject
 from flycore.registry.paths import RootPaths
+
+if TYPE_CHECKING:
+    from flycore.audit.query import Follower
 
 MAX_LINES = 100_000
 """Most lines that one read returns, the newest; `flytui audit export` writes all."""
@@ -34,7 +38,8 @@ class AuditReader:
 
     def __init__(self, folder: Path, anchors: Path) -> None:
         self._folder, self._anchors = folder, anchors
-        self._follower = Follower(folder)
+        self._follower: Follower | None = None
+        """What has read the log so far; None before the first read."""
 
     @classmethod
     def of(cls, places: RootPaths) -> AuditReader:
@@ -52,19 +57,27 @@ class AuditReader:
         return await self._verify_once() if found.torn else found
 
     async def _verify_once(self) -> Verification:
+        from flycore.audit.verify import verify
+
         return await anyio.to_thread.run_sync(verify, self._folder, self._anchors, abandon_on_cancel=True)
 
     async def approval_report(self) -> ApprovalReport:
         """Return how often a person was asked, and how they answered. Raises OSError."""
+        from flycore.audit.projection import approvals
+
         return await anyio.to_thread.run_sync(approvals, self._folder, abandon_on_cancel=True)
 
     async def lines_of(self, call_id: str) -> tuple[JsonObject, ...]:
         """Return the lines of one call, in order. Raises OSError."""
+        from flycore.audit.query import find
+
         return await anyio.to_thread.run_sync(find, self._folder, call_id, abandon_on_cancel=True)
 
     def _read_new(self) -> NewLines:
-        replaced = self._follower.replaced()
-        if replaced:
+        from flycore.audit.query import Follower
+
+        replaced = self._follower is not None and self._follower.replaced()
+        if self._follower is None or replaced:
             self._follower = Follower(self._folder)
         newest: deque[bytes] = deque(maxlen=MAX_LINES)  # drops the oldest line when it is full
         count = 0
@@ -76,11 +89,15 @@ class AuditReader:
 
 def parse_record(raw: bytes) -> JsonObject:
     """Return a line of the log as a value. A line that is not valid gets the event UNREADABLE."""
+    from flycore.audit.query import parse_line
+
     return parse_line(raw)
 
 
 def line_text(line: JsonObject) -> str:
     """Return a record as one line for people, without time, event, ids and digests."""
+    from flycore.audit.query import as_text
+
     fields = {name: value for name, value in line.items() if name not in _REFERENCE_FIELDS}
     time_and_event = {"time": line.get("time"), "event": line.get("event")}
     return as_text(fields).removeprefix(as_text(time_and_event)).strip()

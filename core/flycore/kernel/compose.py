@@ -30,6 +30,7 @@ from flycore.kernel.call_history import CallHistory
 from flycore.kernel.connections import OpenConsoles
 from flycore.kernel.console_pairing import ConsolePairing
 from flycore.kernel.crash_recovery import begin_session, record_unfinished, remove_expired
+from flycore.kernel.kept_catalog import KeptCatalogWriter
 from flycore.kernel.kernel import Kernel, KernelParts
 from flycore.kernel.load_state import RootEnvironment, find_environment
 from flycore.kernel.lock import LASTING_ROLES, LockHolder
@@ -127,6 +128,9 @@ async def open_kernel(
             await group.start(parts.background.mcp_servers.run, bus)
             if holder.role in LASTING_ROLES:
                 group.start_soon(parts.notifier.run)
+                refresher = root.refresher
+                kept = KeptCatalogWriter(places, lambda: refresher.root_state.catalog, clock.now)
+                group.start_soon(kept.run, bus)
             try:
                 yield kernel
             finally:

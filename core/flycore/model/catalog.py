@@ -7,7 +7,7 @@ from typing import Literal
 from flycore.model.base import Value
 from flycore.model.described import Described
 from flycore.model.diagnostics import Diagnostic
-from flycore.model.enums import Effective, Layer, Risk
+from flycore.model.enums import Discovery, Effective, Layer, Risk
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Stability
@@ -136,6 +136,13 @@ class CapabilityView(Value, frozen=True, kw_only=True):
     """The rules of that decision, each with its place, `file:line` or `default`; for people."""
     hidden: bool = False
     """Whether agents are not shown it, because it is degraded and the person's settings hide it then."""
+
+    @property
+    def offered(self) -> bool:
+        """Whether something offers it: an entry that is there, or the kernel itself. No entry offers a plan,
+        which stands among the tools that it is made of."""
+        offered = bool(self.sidecar) or self.capability.layer is not Layer.ATOMIC
+        return offered and self.stability.discovery is not Discovery.MISSING
 
 
 class Catalog(Value, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""The files of a root that people write: the registry, which commands edit as well, and the settings.
+"""The registry files of a root, which people write and commands edit as well.
 
 An edit needs neither the root's lock nor a line in the log. It is the same as an edit in the person's editor,
 which a running kernel notices.
@@ -20,8 +20,6 @@ from flycore.registry.load import load_registry
 from flycore.registry.paths import RootPaths
 from flycore.registry.published_schemas import published_schema as published_schema
 from flycore.registry.published_schemas import write_schemas as write_schemas
-from flycore.registry.settings import ReadSettings as ReadSettings
-from flycore.registry.settings import read_settings as read_settings
 
 
 class EnableResult(NamedTuple):

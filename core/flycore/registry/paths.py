@@ -35,6 +35,7 @@ OBSERVED_FILE = "observed.json"
 POLICY_RULES_FILE = "policy-rules.json"
 PANIC_FILE = "panic.json"
 CONSOLE_FILE = "console.json"
+KEPT_CATALOG_FILE = "catalog.jsonl"
 TICKETS_FILE = "tickets.jsonl"
 TOKENS_FILE = "tokens.json"
 LOGINS_FILE = "logins.json"
@@ -125,6 +126,11 @@ class RootPaths(NamedTuple):  # not a dataclass, whose imports take as long as a
     def policy_rules_file(self) -> Path:
         """The file of the person's policy rules that counted in the last kernel."""
         return self.state_dir / POLICY_RULES_FILE
+
+    @property
+    def kept_catalog_file(self) -> Path:
+        """The catalog as it was last, which a console shows until its kernel has answered."""
+        return self.state_dir / KEPT_CATALOG_FILE
 
     @property
     def observed_file(self) -> Path:

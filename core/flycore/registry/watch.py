@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
@@ -20,6 +21,8 @@ from flycore.registry.paths import (
     SYSTEM_CONFIG_DIR,
     RootPaths,
 )
+from flycore.registry.read_file import MAX_FILE_BYTES
+from flysafe.beneath import read_beneath
 
 RECHECK_MS = 700
 """How often the files are checked without a notification. A notification is lost while a new folder is not
@@ -61,6 +64,18 @@ def file_stamps(places: RootPaths, further: FurtherFiles = no_further_files) -> 
     """
     own = (stamp_of(anchor / relative) for anchor, relative in watched_files(places))
     return (*own, *(stamp for _, stamp in further()))
+
+
+def files_digest(places: RootPaths) -> str:
+    """Return a digest of the names and bytes of the watched files. One that cannot be read counts by why."""
+    whole = hashlib.sha256()
+    for anchor, relative in watched_files(places):
+        try:
+            data = read_beneath(anchor, relative, MAX_FILE_BYTES, links=True)
+        except OSError as error:
+            data = f"error {error.errno}".encode()
+        whole.update(os.fsencode(anchor / relative) + b"\0" + hashlib.sha256(data).digest())
+    return whole.hexdigest()
 
 
 async def watch_files(

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from flysafe.unix_sockets import receive_descriptor
 from flytui.cli.attach import attach_to_kernel
-from flytui.cli.interrupts import run_async
+from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.output import holder_text
 from flytui.cli.own_windows import find_console_windows
-from flytui.cli.root_command import explain
 from flytui.cli.terminal import find_terminal
 from flytui.cli.terminal_programs import find_terminal_programs
 from flytui.supervisor.children import CRASHED, ConsoleEnds
@@ -52,7 +51,7 @@ def run_console_process(places: Sequence[ConsolePlace], ends: ConsoleEnds, notic
     roots = [find_paths(place.root, place.workspace, os.environ, Path.cwd()) for place in places]
     link = SupervisorLink(ends, len(roots))
     try:
-        return explain(lambda: _show(places[0], roots, link, notice))
+        return _explained(lambda: _show(places[0], roots, link, notice))
     except BaseException as error:
         # The edge of the process: whatever ended the console, its report is written and the next one opens.
         from flytui.console.run import ConsoleFailed
@@ -63,6 +62,24 @@ def run_console_process(places: Sequence[ConsolePlace], ends: ConsoleEnds, notic
         if not isinstance(error, Exception | BaseExceptionGroup):
             raise
         return CRASHED
+
+
+def _explained(show: Callable[[], int]) -> int:
+    """Show the console, and print what a person can understand of its end. Raises what is a defect."""
+    from flycore.model.errors import FlyError
+
+    try:
+        return show()
+    except (KeyboardInterrupt, SignalInterrupt, FlyError, OSError) as error:
+        # Imported only now: the first frame does without the command line.
+        from flytui.cli.root_command import explain
+
+        ended = error
+
+        def raise_again() -> object:
+            raise ended
+
+        return explain(raise_again)
 
 
 def _show(place: ConsolePlace, roots: Sequence[RootPaths], link: SupervisorLink, notice: str) -> int:
@@ -95,6 +112,7 @@ def _show(place: ConsolePlace, roots: Sequence[RootPaths], link: SupervisorLink,
 def _root_parts(root: RootLink, place: ConsolePlace) -> RootParts:
     """What the console uses for one root. A place with an environment of its own has only its kernel."""
     from flycore.client.audit_reader import AuditReader
+    from flycore.offline.console_files import read_kept_catalog
     from flytui.console.run import RootParts
 
     paths, at_home = root.paths, place.environ is None
@@ -102,6 +120,7 @@ def _root_parts(root: RootLink, place: ConsolePlace) -> RootParts:
         title=place.title or str(paths.app_root),
         open_kernel=root.open_kernel,
         open_attachment=(lambda: attach_to_kernel(paths, find_console_windows)) if at_home else None,
+        kept_catalog=read_kept_catalog(paths),
         audit_reader=AuditReader.of(paths),
         terminal_programs=find_terminal_programs(paths, os.environ, root.link.lend) if at_home else None,
         leave_kernel=root.leave_kernel if at_home else None,
@@ -272,7 +291,7 @@ def terminal_check() -> Callable[[tuple[int, int]], TerminalFacts]:
 
 def read_console_settings(places: RootPaths) -> ConsoleSettings:
     """Read the person's keys, theme and colours from their settings."""
-    from flycore.offline.files import read_settings
+    from flycore.offline.console_files import read_settings
     from flytui.console.themes import theme_names
     from flytui.console.user_settings import check_settings
 

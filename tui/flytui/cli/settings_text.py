@@ -8,7 +8,7 @@ import msgspec
 
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.json import Json, pointer_join, unescape_key
-from flycore.offline.files import ReadSettings
+from flycore.offline.console_files import ReadSettings
 from flytui.cli.documents import ListedSetting
 from flytui.console.key_table import ENTRIES
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.color import ColorSystem
 from rich.console import RenderableType
-from textual import events, on
+from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
@@ -17,13 +17,10 @@ from textual.filter import LineFilter, Monochrome
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.theme import Theme
-from textual.widgets import TextArea
 
 from flycore.model.errors import FlyError
 from flycore.model.events import Event
 from flysafe.text import safe_text
-from flytui.console.activity.call_screen import CallScreen
-from flytui.console.approvals.request_list import ApprovalsView
 from flytui.console.colour_depth import ColourDepth, colour_depth, usual_palettes
 from flytui.console.command_palette import NamesProvider, Palette, palette_commands, show_main
 from flytui.console.controllers.attach import AttachController
@@ -34,9 +31,7 @@ from flytui.console.controllers.notifications import Notifications
 from flytui.console.job_control import NO_SHELL
 from flytui.console.line_filters import ControlCharacterFilter, DepthFilter, MonochromeFilter
 from flytui.console.picture_overlay import PictureOverlay
-from flytui.console.screens.armed import ArmedScreen
 from flytui.console.screens.base import Alternative, PressAgainScreen, ScreenTraits
-from flytui.console.screens.help import HelpScreen, active_sections, help_screen
 from flytui.console.screens.main import MainScreen
 from flytui.console.state import ALL_TOPICS, ConsoleState, Topic, update_screens
 from flytui.console.state_sync import StateSync
@@ -54,6 +49,9 @@ from flytui.console.terminal_graphics import Graphics, GraphicsProtocol, may_dra
 from flytui.console.themes import DARK_NAME, theme_names, themes
 from flytui.text.labels import plural
 from flytui.text.pixel_graphics import KITTY_REMOVE_ALL
+
+if TYPE_CHECKING:
+    from flytui.console.approvals.request_list import ApprovalsView
 
 TICK_S = 0.5
 """Seconds between two drawings of the times that pass in header and alerts."""
@@ -340,6 +338,8 @@ class FlytuiApp(App[None]):
     def _on_hands(self, root: ConsoleState, on: bool) -> None:
         """Disarm every screen that decides, before anything is fetched: a tool of any root could press its
         keys."""
+        from flytui.console.screens.armed import ArmedScreen
+
         root.desktop_controlled = on
         for screen in self.screen_stack:
             if isinstance(screen, ArmedScreen):
@@ -355,12 +355,13 @@ class FlytuiApp(App[None]):
             self._pairing.on_event(root, event)
         update_screens(self, frozenset())
 
-    @on(ApprovalsView.OpenCard)
-    def _open_request(self, event: ApprovalsView.OpenCard) -> None:
+    # By their names and not by `on`, which would need the class: the first frame does without that view.
+    def on_approvals_view_open_card(self, event: ApprovalsView.OpenCard) -> None:
+        """Open the request that was chosen in the list."""
         self._decisions.open_request(event.queued)
 
-    @on(ApprovalsView.OpenQuestion)
-    def _open_question(self, event: ApprovalsView.OpenQuestion) -> None:
+    def on_approvals_view_open_question(self, event: ApprovalsView.OpenQuestion) -> None:
+        """Open the question that was chosen in the list."""
         self._decisions.open_question(event.queued)
 
     def action_stop(self) -> None:
@@ -401,6 +402,8 @@ class FlytuiApp(App[None]):
             if kind != "call":
                 await main.show_in_catalog(kind, name)
             elif call is not None:
+                from flytui.console.activity.call_screen import CallScreen
+
                 await main.action_view("activity")
                 self.push_screen(CallScreen(self.state, call))
 
@@ -454,6 +457,8 @@ class FlytuiApp(App[None]):
 
     def action_help(self) -> None:
         """Open the help, the keys of the focused pane first; in the help, look for a key."""
+        from flytui.console.screens.help import HelpScreen, active_sections, help_screen
+
         if isinstance(self.screen, HelpScreen):
             self.screen.action_search()
         else:
@@ -462,8 +467,10 @@ class FlytuiApp(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Leave ctrl+z to a text of several lines, where it takes back what was written. There is no next
         root where there is only one."""
-        if action == "suspend_job" and isinstance(self.focused, TextArea):
-            return False
+        if action == "suspend_job":
+            from textual.widgets import TextArea
+
+            return not isinstance(self.focused, TextArea)
         if action == "next_root":
             return self.shared.several
         return super().check_action(action, parameters)

@@ -25,7 +25,6 @@ from flytui.console.screens.base import ScreenTraits, closes_for_view
 from flytui.console.screens.main import MainScreen
 from flytui.console.state import ConsoleState
 from flytui.console.user_settings import KeyBindings
-from flytui.text.call_facts import call_effect
 
 MAX_HITS = 20
 """The most tools, sidecars or calls, each, that the palette shows for what is written."""
@@ -68,6 +67,8 @@ class NamesProvider(Provider):
             *self._hits(words, "tool", ((view.capability.name, "") for view in catalog.capabilities)),
             *self._hits(words, "sidecar", ((view.id, "") for view in catalog.sidecars)),
         ]
+        from flytui.text.call_facts import call_effect
+
         calls = {call.call_id: call for call in state.activity}
         names = ((call.call_id, call_effect(catalog, call)) for call in calls.values())
         for hit in [*found, *self._hits(words, "call", names)]:

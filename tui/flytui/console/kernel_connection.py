@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from flycore.rpc.methods import Approver, Client
+if TYPE_CHECKING:
+    from flycore.rpc.methods import Approver, Client
 
 CODE_LETTERS = 8
 _GROUP = 4

@@ -6,22 +6,26 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import anyio
 
-from flycore.client.audit_reader import AuditReader
 from flycore.model.errors import single_exception
+from flycore.model.kept_catalog import KeptCatalog
 from flytui.console.app import FlytuiApp
 from flytui.console.console_memory import ConsoleMemory
 from flytui.console.controllers.connection import KernelConnectionController
 from flytui.console.controllers.terminal_title import restored_title
-from flytui.console.doctor.terminal_checks import TerminalFacts
-from flytui.console.fix.terminal_programs import TerminalPrograms
 from flytui.console.kernel_connection import OpenAttachment, OpeningConnection, OpenKernel
 from flytui.console.state import ConsoleState, SharedState
 from flytui.console.terminal import restore_terminal
 from flytui.console.user_settings import ConsoleSettings
 from flytui.text.root_names import short_names
+
+if TYPE_CHECKING:
+    from flycore.client.audit_reader import AuditReader
+    from flytui.console.doctor.terminal_checks import TerminalFacts
+    from flytui.console.fix.terminal_programs import TerminalPrograms
 
 
 class ConsoleFailed(Exception):
@@ -43,6 +47,8 @@ class RootParts:
     """Connects the console to the kernel of the root."""
     open_attachment: OpenAttachment | None = None
     """Attaches the console to the kernel of another process that holds the root."""
+    kept_catalog: KeptCatalog | None = None
+    """The catalog as it was last, which is shown until the kernel has answered."""
     audit_reader: AuditReader | None = None
     """Reads the log for the Audit view."""
     terminal_programs: TerminalPrograms | None = None
@@ -128,6 +134,7 @@ def _states(roots: Sequence[RootParts], parts: ConsoleParts) -> list[ConsoleStat
             shared=shared,
             clock=parts.clock,
             now=parts.now,
+            kept=root.kept_catalog,
             audit_reader=root.audit_reader,
             play_demo=parts.play_demo,
             terminal_programs=root.terminal_programs,

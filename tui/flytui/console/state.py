@@ -11,13 +11,12 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import anyio.to_thread
 from textual import events
 from textual.app import App
 
-from flycore.client.audit_reader import AuditReader
 from flycore.model.approval import Answer, Ask, Lease, Outcome, StandingRule
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Activity
@@ -26,13 +25,11 @@ from flycore.model.enums import Effective, RequestState, Risk
 from flycore.model.errors import NotConnected
 from flycore.model.events import MISSED, Event
 from flycore.model.json import JsonObject
+from flycore.model.kept_catalog import KeptCatalog
 from flycore.model.package import PackageView
 from flycore.model.question import Block, Question, TrustItem
 from flycore.model.status import Status
-from flycore.rpc.methods import Approver, Client
 from flytui.console.console_memory import ConsoleMemory
-from flytui.console.doctor.terminal_checks import TerminalFacts
-from flytui.console.fix.terminal_programs import TerminalPrograms
 from flytui.console.kernel_connection import (
     AttachedKernel,
     Connection,
@@ -45,6 +42,12 @@ from flytui.console.kernel_connection import (
 from flytui.console.terminal_graphics import GraphicsProtocol
 from flytui.console.terminal_guard import KeyRisk
 from flytui.console.user_settings import ConsoleSettings, KeyBindings
+
+if TYPE_CHECKING:
+    from flycore.client.audit_reader import AuditReader
+    from flycore.rpc.methods import Approver, Client
+    from flytui.console.doctor.terminal_checks import TerminalFacts
+    from flytui.console.fix.terminal_programs import TerminalPrograms
 
 
 class Topic(Enum):
@@ -232,6 +235,14 @@ class QueuedRequest:
         """What identifies the request among those of all roots."""
         return self.root.key_of(self.ask.request.id)
 
+    @property
+    def effect(self) -> str:
+        """What the call does, in the sentence of its card."""
+        # Imported here: the first frame of the console, without any request, does without cards.
+        from flytui.text.card import effect_text
+
+        return effect_text(self.ask.request)
+
     async def decide(self, answer: Answer) -> Outcome:
         """Send the answer to the request as it is here. Raises FlyError where the kernel is gone."""
         request = self.ask.request
@@ -283,6 +294,8 @@ class ConsoleState:
     now: Callable[[], float] = time.time
     """Unix time in seconds, from which ages and time-outs are drawn."""
     catalog: Catalog | None = None
+    kept: KeptCatalog | None = None
+    """The catalog as it was last, until there is one of the kernel; None where none was kept."""
     asks: tuple[Ask, ...] = ()
     audit_reader: AuditReader | None = None
     """The reader of this root's audit log."""
@@ -472,6 +485,7 @@ class ConsoleState:
             self.packages = await self.client.packages()
         if Topic.CATALOG in topics:
             self.catalog = await self.client.catalog()
+            self.kept = None
         if Topic.ACTIVITY in topics:
             self.activity = await self.client.activity()
         if Topic.METRICS in topics:

@@ -15,7 +15,7 @@ from flycore.model.base import Value
 from flycore.model.catalog import CapabilityView, SidecarView
 from flycore.model.described import Described
 from flycore.model.enums import Decision, Effective, ReasonCode, Risk
-from flycore.model.stability import Stability
+from flycore.model.stability import Reason, Stability
 
 CHANGED = "changed"
 """The state of a tool whose entry or program is not the one that was trusted."""
@@ -122,10 +122,11 @@ def listed_tool(view: CapabilityView, *, changed: bool = False, leased: bool = F
         policy = (BLOCKED, *policy)
     if leased:
         policy = (LEASE, *policy)
-    return _listed(
+    return listed_texts(
         (capability.name, view.sidecar or "", capability.summary),
-        stability,
-        changed,
+        stability.effective.value,
+        stability.reasons,
+        changed=changed,
         risk=capability.risk.value,
         policy=policy,
         source=view.source,
@@ -135,8 +136,14 @@ def listed_tool(view: CapabilityView, *, changed: bool = False, leased: bool = F
 def listed_sidecar(view: SidecarView, *, changed: bool = False) -> FilterItem:
     """The item of a sidecar that offers no tool."""
     names = ("", view.id, "")
-    return _listed(
-        names, view.stability, changed, risk="", policy=(NONE,), source=f"registry:{view.entry.source.value}"
+    return listed_texts(
+        names,
+        view.stability.effective.value,
+        view.stability.reasons,
+        changed=changed,
+        risk="",
+        policy=(NONE,),
+        source=f"registry:{view.entry.source.value}",
     )
 
 
@@ -167,20 +174,22 @@ def in_order(letters: str, name: str) -> bool:
     return True
 
 
-def _listed(
+def listed_texts(
     names: tuple[str, str, str],
-    stability: Stability,
-    changed: bool,
+    state: str,
+    reasons: Iterable[Reason],
     *,
+    changed: bool,
     risk: str,
     policy: tuple[str, ...],
     source: str,
 ) -> FilterItem:
+    """The item of a row with these texts. `names` are those of the tool and of the sidecar, and the
+    summary."""
     tool, sidecar, summary = names
-    state = stability.effective.value
     states = (CHANGED, state) if changed else (state,)
     words = [tool, sidecar, *states, summary]
-    for reason in stability.reasons:
+    for reason in reasons:
         words += (reason.code.value, reason.message, reason.remedy)
     return FilterItem(
         name=(tool or sidecar).casefold(),

@@ -256,7 +256,7 @@ def test_a_fix_names_a_key_that_the_catalog_has(kind: FixKind) -> None:
         remedy="a long way of saying what to do about it",
         fix=Fix(kind=kind, words="set delegates.keyboard"),
     )
-    told = summarise_reason((reason, reason), None, "", changed=False)
+    told = summarise_reason((reason, reason), "", "", changed=False)
     bound = {key for owner in (*CatalogView.__mro__, FlytuiApp) for key in _keys_of(owner)}
     assert told.key in bound
     wide, middle, narrow = (text_of(told.fitting(room)) for room in (80, 45, 12))
@@ -274,15 +274,15 @@ def test_why_is_a_sentence_that_ends_with_its_remedy() -> None:
         message="no browser at 127.0.0.1:9222",
         remedy="start one: chromium --remote-debugging-port=9222",
     )
-    told = summarise_reason((reason,), None, "Open a page", changed=False)
+    told = summarise_reason((reason,), "", "Open a page", changed=False)
     whole = "no browser at 127.0.0.1:9222 → start one: chromium --remote-debugging-port=9222"
     assert text_of(told.fitting(80)) == whole
     assert told.cells == len(whole)
     assert text_of(told.fitting(50)) == f"{whole[:49].rstrip()}…"
     own = msgspec.structs.replace(reason, message="browser.open has no tab")
-    named = summarise_reason((own,), None, "", changed=False, name="browser.open")
+    named = summarise_reason((own,), "", "", changed=False, name="browser.open")
     assert text_of(named.fitting(80)).startswith("has no tab → ")
-    assert text_of(summarise_reason((), None, "Open a page", changed=False).fitting(80)) == "Open a page"
+    assert text_of(summarise_reason((), "", "Open a page", changed=False).fitting(80)) == "Open a page"
 
 
 async def test_the_list_takes_the_width_that_its_sentences_need_before_the_ladder_does() -> None:

@@ -28,7 +28,7 @@ def config(invocation: Invocation) -> int:
 @common
 def show(invocation: Invocation) -> int:
     """Print every setting with its value and the line that sets it."""
-    from flycore.offline.files import read_settings
+    from flycore.offline.console_files import read_settings
     from flycore.registry.paths import SETTINGS_FILE
     from flytui.cli.documents import ConfigDocument
     from flytui.cli.settings_text import check_console_settings, listed_settings

@@ -12,15 +12,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import groupby
-from typing import NamedTuple, cast
+from typing import NamedTuple, Protocol, TypeVar, cast
 
 from flycore.model.approval import UNTIL_LEFT, Ask, Lease
 from flycore.model.audit import ToolMetrics
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
-from flycore.model.enums import Discovery, Effective, Layer, LeaseScope, ReasonCode, Risk
+from flycore.model.enums import Discovery, Effective, LeaseScope, ReasonCode, Risk
 from flycore.model.question import TrustItem
 from flycore.model.stability import ProbeEvidence, Stability
 from flytui.console.catalog.reason_summary import ReasonSummary, summarise_reason
+from flytui.console.widgets.virtual_list import ListRow
 from flytui.text.filter_query import BLOCKED, CHANGED, FilterItem, is_blocked, listed_sidecar, listed_tool
 from flytui.text.labels import (
     CHANGED_LABEL,
@@ -286,10 +287,21 @@ class CatalogRow:
         """The sentence about its state."""
         if self._why is None:
             summary = self.view.capability.summary if self.view else ""
-            entry = self.offered_by.entry if self.offered_by else None
-            reasons = self.stability.reasons
-            self._why = summarise_reason(reasons, entry, summary, changed=self.changed, name=self.name)
+            at = self.offered_by.entry.position if self.offered_by else None
+            place, reasons = f"{at.file}:{at.line}" if at else "", self.stability.reasons
+            self._why = summarise_reason(reasons, place, summary, changed=self.changed, name=self.name)
         return self._why
+
+    @property
+    def heading(self) -> str:
+        """The heading of the group of its sidecar."""
+        by = self.offered_by
+        if by is None:
+            return self.sidecar or "flytui itself: its coding tools, and plans over other tools"
+        version = by.entry.package_version or ""
+        state = CHANGED_LABEL if by.changed else STATE_LABELS[by.stability.effective]
+        counts = by.state_text.partition(" ")[2]
+        return " ".join(word for word in (self.sidecar, version, "·", state[0], counts) if word)
 
     def draw(self, width: int) -> StyledLine:
         """Draw the columns that fit, the reason last."""
@@ -324,6 +336,54 @@ class Heading:
 CatalogRows = tuple[CatalogRow, ...]
 
 
+class ToolRow(ListRow, Protocol):
+    """A row of the Catalog, confirmed or not."""
+
+    @property
+    def sidecar(self) -> str:
+        """The id of its sidecar; empty where none offers it."""
+        ...
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool; empty for a sidecar that offers none."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name of the tool, or the id of the sidecar."""
+        ...
+
+    @property
+    def part(self) -> int:
+        """0 for a tool that a sidecar offers, 1 for a sidecar without tools, 2 for a tool that nothing
+        offers."""
+        ...
+
+    @property
+    def state(self) -> tuple[str, Tone]:
+        """The state as glyph and word, with its tone."""
+        ...
+
+    @property
+    def heading(self) -> str:
+        """The heading of the group of its sidecar."""
+        ...
+
+    @property
+    def filter_item(self) -> FilterItem:
+        """The row as the filter searches it."""
+        ...
+
+    @property
+    def why(self) -> ReasonSummary:
+        """The sentence about its state."""
+        ...
+
+
+Row = TypeVar("Row", bound=ToolRow)
+
+
 class Grouping(Enum):
     """How the rows are grouped."""
 
@@ -353,9 +413,7 @@ def rows_of(
     parts: tuple[list[CatalogRow], ...] = ([], [], [])
     for view in catalog.capabilities:
         name, by, stability = view.capability.name, view.sidecar or "", view.stability
-        # No sidecar offers a plan. It stands among the tools that it is made of.
-        offered = bool(by) or view.capability.layer is not Layer.ATOMIC
-        part = 0 if offered and stability.discovery is not Discovery.MISSING else 2
+        part = 0 if view.offered else 2
         is_changed = by in changed or name in drifted
         made = CatalogRow(
             f"tool {name}",
@@ -394,36 +452,36 @@ def changed_parts(catalog: Catalog, trust: Iterable[TrustItem]) -> tuple[frozens
     return frozenset(item.sidecar for item in trust if item.changed and not item.tools), tools
 
 
-def text_needs(rows: CatalogRows) -> TextNeeds:
+def text_needs(rows: Sequence[ToolRow]) -> TextNeeds:
     """The cells that the texts of these rows need, up to the limits of their columns."""
     names = max((width_of((span(row.name),)) for row in rows), default=0)
     why = max((row.why.cells for row in rows), default=0)
     return TextNeeds(max(SHORTEST_NAME, min(LONGEST_NAME, names)), min(LONGEST_WHY, why))
 
 
-def by_key(rows: Iterable[CatalogRow]) -> dict[str, CatalogRow]:
+def by_key(rows: Iterable[Row]) -> dict[str, Row]:
     """The rows by their key."""
     return {row.key: row for row in rows}
 
 
-def sorted_rows(rows: CatalogRows, grouping: Grouping) -> CatalogRows:
+def sorted_rows(rows: tuple[Row, ...], grouping: Grouping) -> tuple[Row, ...]:
     """The rows in the order of a grouping."""
     if grouping is Grouping.FAMILY:
         return rows
     return tuple(sorted(rows, key=lambda row: (row.part, row.sidecar)))
 
 
-def with_headings(rows: Sequence[CatalogRow], grouping: Grouping) -> list[CatalogRow | Heading]:
+def with_headings(rows: Sequence[Row], grouping: Grouping) -> list[Row | Heading]:
     """The rows with a heading before each group. Grouped by family only the last two groups have one, since
     the tool names show the family."""
-    shown: list[CatalogRow | Heading] = []
+    shown: list[Row | Heading] = []
     middle, last = (bisect_left(rows, part, key=lambda row: row.part) for part in (1, 2))
     if grouping is Grouping.FAMILY:
         shown += rows[:middle]
     else:
         for _, group in groupby(rows[:middle], key=lambda row: row.sidecar):
             own = tuple(group)
-            shown += (Heading(_sidecar_heading(own[0])), *own)
+            shown += (Heading(own[0].heading), *own)
     for title, part in zip(_HEADINGS, (rows[middle:last], rows[last:]), strict=True):
         shown += (Heading(title), *part) if part else ()
     return shown
@@ -437,15 +495,6 @@ def state_counts(rows: CatalogRows) -> str:
 
 
 _HEADINGS = ("sidecars that offer no known tool", "known tools that no sidecar here offers")
-
-
-def _sidecar_heading(row: CatalogRow) -> str:
-    if row.offered_by is None:
-        return row.sidecar or "flytui itself: its coding tools, and plans over other tools"
-    version = row.offered_by.entry.package_version or ""
-    state = CHANGED_LABEL if row.offered_by.changed else STATE_LABELS[row.offered_by.stability.effective]
-    counts = row.offered_by.state_text.partition(" ")[2]
-    return " ".join(word for word in (row.sidecar, version, "·", state[0], counts) if word)
 
 
 def _reuse_row(known: CatalogRow | None, made: CatalogRow) -> CatalogRow:

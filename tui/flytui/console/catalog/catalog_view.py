@@ -15,6 +15,7 @@ from textual.containers import Horizontal
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Diagnostic, FixKind
 from flycore.model.errors import FlyError
+from flycore.model.kept_catalog import KeptCatalog
 from flytui.console.catalog.catalog_rows import (
     CatalogRow,
     CatalogRows,
@@ -35,10 +36,15 @@ from flytui.console.catalog.explanation import (
     why_json,
     why_lines,
 )
-from flytui.console.catalog.jump_screen import JumpScreen
+from flytui.console.catalog.kept_rows import (
+    KeptRows,
+    KeptToolRow,
+    kept_lines,
+    kept_rows,
+    kept_summary,
+)
 from flytui.console.catalog.tool_list import ToolListPane, catalog_problems, note_lines
 from flytui.console.fix.fix_actions import CatalogFixActions
-from flytui.console.forms.form_screen import ToolFormScreen
 from flytui.console.screens.base import PageScreen, run_latest
 from flytui.console.state import ConsoleState, Topic
 from flytui.console.widgets.lines import LineBar, LineView
@@ -114,6 +120,8 @@ class CatalogView(CatalogFixActions):
         self._state = state
         self._annotations = RowAnnotations(now=state.now)
         self._rows: CatalogRows = ()
+        self._kept: KeptRows = ()
+        """The rows of the catalog as it was last, until there is one of the kernel."""
         self._drift: dict[str, tuple[str, ...]] = {}
         self._problems: tuple[Diagnostic, ...] = ()
         self._summary = ""
@@ -147,6 +155,8 @@ class CatalogView(CatalogFixActions):
         if Topic.METRICS in topics:
             self._annotations.metrics = {item.tool: item for item in state.metrics}
             self.tool_list.list.refresh()
+        if state.catalog is None and state.kept is not None and not self._kept:
+            self._show_kept(state.kept)
         if topics & _ROW_TOPICS and state.catalog is not None:
             self._annotations.leases = leases_by_tool(state.catalog, state.leases)
             self._drift = drifted_tools(state.asks)
@@ -157,8 +167,16 @@ class CatalogView(CatalogFixActions):
                 self._rebuild_rows(state.catalog, *row_inputs[:2])
             self.tool_list.list.refresh()
 
+    def _show_kept(self, kept: KeptCatalog) -> None:
+        self._kept = kept_rows(kept, self._state.now)
+        self._summary = kept_summary(self._kept)
+        if self._kept:
+            self._annotations.needs = needs = self._kept[0].age.needs
+            self.tool_list.set_rows(self._kept, needs)
+            self._update_layout(self.app.size.width)
+
     def _rebuild_rows(self, catalog: Catalog, changed: frozenset[str], drifted: frozenset[str]) -> None:
-        known = by_key(self._rows)
+        known, self._kept = by_key(self._rows), ()
         self._rows = rows_of(catalog, changed, known, self._annotations, drifted)
         self._problems, self._summary = (
             (*catalog_problems(catalog), *self._state.settings.problems),
@@ -181,6 +199,13 @@ class CatalogView(CatalogFixActions):
         """The row under the cursor."""
         return self.tool_list.row
 
+    def refused(self) -> bool:
+        """Whether the row under the cursor is not confirmed; then a notice says so."""
+        kept = self.tool_list.kept_row
+        if kept is not None:
+            self._notice(kept.refusal)
+        return kept is not None
+
     @property
     def typing(self) -> bool:
         """Whether keys go to the filter line, where letters are text."""
@@ -191,7 +216,8 @@ class CatalogView(CatalogFixActions):
         ladder = self._ladder_view
         ladder.rebuild()
         self.post_message(LineBar.Stale())
-        key = self.row.key if self.row else ""
+        here = self.row or self.tool_list.kept_row
+        key = here.key if here else ""
         if key != self._explained_key:
             self._explained_key = key
             ladder.scroll_to(y=0, animate=False)
@@ -199,7 +225,7 @@ class CatalogView(CatalogFixActions):
     @on(VirtualList.Chosen)
     def _on_row_opened(self, event: VirtualList.Chosen) -> None:
         event.stop()
-        row = self.row
+        row = self.row or self.tool_list.kept_row
         if row is None:
             return
 
@@ -212,17 +238,22 @@ class CatalogView(CatalogFixActions):
 
     def _page(
         self,
-        row: CatalogRow,
+        row: CatalogRow | KeptToolRow,
         lines: Callable[[CatalogRow, int], Sequence[StyledLine]],
         copy: Callable[[CatalogRow], str],
     ) -> PageScreen:
-        """Open a page about the row. The page looks the row up again whenever it is drawn."""
-        page = PageScreen(
-            self._state,
-            row.name,
-            lambda width: lines(by_key(self._rows).get(row.key, row), width),
-            copy=lambda: copy(by_key(self._rows).get(row.key, row)),
-        )
+        """Open a page about the row. The page looks the row up again whenever it is drawn, so that it is of a
+        confirmed row as soon as there is one."""
+
+        def drawn(width: int) -> Sequence[StyledLine]:
+            now = by_key(self._rows).get(row.key, row)
+            return kept_lines(now, width) if isinstance(now, KeptToolRow) else lines(now, width)
+
+        def copied() -> str:
+            now = by_key(self._rows).get(row.key, row)
+            return now.refusal if isinstance(now, KeptToolRow) else copy(now)
+
+        page = PageScreen(self._state, row.name, drawn, copy=copied)
         self.app.push_screen(page)
         return page
 
@@ -243,12 +274,12 @@ class CatalogView(CatalogFixActions):
         if self._wide:
             self._ladder_wanted = not self._ladder_view.display
             self._update_layout(self.size.width)
-        elif self.row is not None:
-            self._page(self.row, self._ladder_of, as_json)
+        elif (row := self.row or self.tool_list.kept_row) is not None:
+            self._page(row, self._ladder_of, as_json)
 
     def action_why(self) -> None:
         """Open the page on why the tool is in its state, and what a call would meet."""
-        if self.row is not None:
+        if not self.refused() and self.row is not None:
             self._page(self.row, why_lines, why_json)
 
     def action_difference(self) -> None:
@@ -257,22 +288,23 @@ class CatalogView(CatalogFixActions):
         def lines(now: CatalogRow, width: int) -> Sequence[StyledLine]:
             return change_lines(now, self._drift.get(now.tool, ()), width)
 
-        if self.row is not None:
+        if not self.refused() and self.row is not None:
             self._page(self.row, lines, as_json)
 
     def action_jump(self) -> None:
         """Ask for a name and move the cursor to its row."""
+        from flytui.console.catalog.jump_screen import JumpScreen
 
         def go_to(key: str | None) -> None:
             if key:
                 self.tool_list.go_to(key)
 
-        self.app.push_screen(JumpScreen(self._rows), go_to)
+        self.app.push_screen(JumpScreen(self._rows or self._kept), go_to)
 
     def action_probe(self) -> None:
         """Probe the sidecar of the row under the cursor."""
         row = self.row
-        if row is None:
+        if self.refused() or row is None:
             return
         first = next(
             (reason for reason in row.stability.reasons if reason.dimension in NOT_PROBED_DIMENSIONS), None
@@ -286,6 +318,10 @@ class CatalogView(CatalogFixActions):
     def action_test_call(self) -> None:
         """Open the test-call form of the tool under the cursor."""
         row = self.row
+        from flytui.console.forms.form_screen import ToolFormScreen
+
+        if self.refused():
+            return
         if row is not None and row.view is not None:
             self.app.push_screen(ToolFormScreen(self._state, row.view))
         elif row is not None:
@@ -301,7 +337,7 @@ class CatalogView(CatalogFixActions):
 
     def action_copy(self) -> None:
         """Copy the row under the cursor to the terminal's clipboard, as JSON."""
-        if self.row is not None:
+        if not self.refused() and self.row is not None:
             self.app.copy_to_clipboard(as_json(self.row))
             self._notice(f"{self.row.name} sent as JSON to the terminal's clipboard")
 
@@ -309,13 +345,15 @@ class CatalogView(CatalogFixActions):
         # Ages grow and leases run out without any event.
         if self.display:
             self.tool_list.list.refresh()
+            if self._kept:
+                self.tool_list.redraw_notes()
             if self._ladder_view.display:
                 self._ladder_view.rebuild()
 
     def _update_layout(self, width: int) -> None:
         self._wide = width >= SIDE_BY_SIDE_WIDTH
         rest = width - self._annotations.needs.columns - LIST_MARGIN
-        fits = bool(self._rows) and rest >= NARROWEST_LADDER
+        fits = bool(self._rows or self._kept) and rest >= NARROWEST_LADDER
         wanted = fits if self._ladder_wanted is None else self._ladder_wanted
         self._ladder_view.display = wanted and self._wide
         least = NARROWEST_LADDER if self._ladder_wanted is None else width * 2 // 5
@@ -323,9 +361,14 @@ class CatalogView(CatalogFixActions):
 
     def _notes(self, width: int) -> Sequence[StyledLine]:
         state = self._state
-        return note_lines(state.catalog, self._problems, self._summary, state.keys, width, state.waiting_for)
+        return note_lines(
+            state.catalog, self._problems, self._summary, state.keys, width, state.waiting_for, self._kept
+        )
 
     def _ladder(self, width: int) -> Sequence[StyledLine]:
+        kept = self.tool_list.kept_row
+        if kept is not None:
+            return kept_lines(kept, width)
         return self._ladder_of(self.row, width) if self.row is not None else []
 
     def _ladder_of(self, row: CatalogRow, width: int) -> Sequence[StyledLine]:

@@ -13,7 +13,7 @@ from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from flytui.console.catalog.catalog_rows import CatalogRow
+from flytui.console.catalog.catalog_rows import Row, ToolRow
 from flytui.console.screens.base import ScreenTraits
 from flytui.console.widgets.lines import LineBar
 from flytui.console.widgets.text_input import FilterInput
@@ -26,7 +26,7 @@ from flytui.text.lines import StyledLine, StyledText, keys_fitting, line, padded
 class JumpTarget:
     """A row of the Catalog in the list of matches."""
 
-    row: CatalogRow
+    row: ToolRow
 
     @property
     def key(self) -> str:
@@ -38,11 +38,11 @@ class JumpTarget:
         return truncated((*padded((StyledText(*self.row.state),), 14), span(self.row.name)), width)
 
 
-def ranked_targets(rows: Iterable[CatalogRow], text: str) -> list[CatalogRow]:
+def ranked_targets(rows: Iterable[Row], text: str) -> list[Row]:
     """The rows whose name contains the letters in this order. Names that begin with the letters come first,
     then names that contain them together, then the others."""
     letters = "".join(text.casefold().split())
-    ranks: tuple[list[CatalogRow], ...] = ([], [], [])
+    ranks: tuple[list[Row], ...] = ([], [], [])
     for row in rows:
         name = row.filter_item.name
         if name.startswith(letters):
@@ -63,7 +63,7 @@ class JumpScreen(ScreenTraits, ModalScreen[str]):
         Binding("down", "step(1)", "Down", show=False, priority=True, id="jump.down"),
     ]
 
-    def __init__(self, rows: Sequence[CatalogRow]) -> None:
+    def __init__(self, rows: Sequence[ToolRow]) -> None:
         super().__init__()
         self._rows = rows
         self._list = VirtualList(id="jump-rows")

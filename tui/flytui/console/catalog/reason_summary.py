@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 from flycore.model.diagnostics import FixKind
 from flycore.model.enums import ReasonCode
-from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason
 from flytui.text.lines import StyledLine, StyledText, Tone, span, truncated, width_of
 
@@ -87,18 +86,19 @@ class ReasonSummary(NamedTuple):
 
 
 def summarise_reason(
-    reasons: tuple[Reason, ...], entry: SidecarEntry | None, summary: str, *, changed: bool, name: str = ""
+    reasons: tuple[Reason, ...], place: str, summary: str, *, changed: bool, name: str = ""
 ) -> ReasonSummary:
     """The summary of the first reason; what the tool does where there is no reason. The reason's code is in
-    the details of the tool. A reason that begins with `name`, which the row shows, is told without it."""
+    the details of the tool. A reason that begins with `name`, which the row shows, is told without it.
+    `place` is where the sidecar is declared, as `file:line`; empty where none is."""
     if changed:
         return ReasonSummary(_CHANGED, "", "D", "shows the difference", len(reasons), "changed")
     if not reasons:
         return ReasonSummary(summary, well=True)
     first, more = reasons[0], len(reasons) - 1
     why, brief = first.message.removeprefix(f"{name} ") or first.code.value, ""
-    if first.code is ReasonCode.DISABLED and entry is not None:
-        brief = f"{entry.position.file.rpartition('/')[2]}:{entry.position.line}"
+    if first.code is ReasonCode.DISABLED and place:
+        brief = place.rpartition("/")[2]
         why = f"disabled in {brief}"
     fix = first.fix
     if fix is None:

@@ -15,13 +15,14 @@ from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Diagnostic
 from flytui.console.catalog.catalog_rows import (
     CatalogRow,
-    CatalogRows,
     Grouping,
     TextNeeds,
+    ToolRow,
     column_titles,
     sorted_rows,
     with_headings,
 )
+from flytui.console.catalog.kept_rows import KeptRows, KeptToolRow, kept_note
 from flytui.console.user_settings import KeyBindings
 from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar, LineView
@@ -59,13 +60,20 @@ def note_lines(
     keys: KeyBindings,
     width: int,
     waiting_for: str = "",
+    kept: KeptRows = (),
 ) -> list[StyledLine]:
     """The lines above the list: problems, then the count of tools by state, or how to begin when the registry
-    declares no sidecar. `waiting_for` names the process that still holds the root."""
+    declares no sidecar. `waiting_for` names the process that still holds the root, and `kept` are the rows
+    that are shown until there is a catalog."""
     notes = _problem_note(problems, keys.label("catalog.problems"))
     if catalog is None:
-        wait = f"waiting until {waiting_for} leaves this root…" if waiting_for else "reading the registry…"
-        notes.append(line(span(f" {wait}", Tone.DIM)))
+        if kept:
+            notes.append(kept_note(kept, summary))
+        if waiting_for or not kept:
+            wait = (
+                f"waiting until {waiting_for} leaves this root…" if waiting_for else "reading the registry…"
+            )
+            notes.append(line(span(f" {wait}", Tone.DIM)))
     elif not catalog.sidecars:
         first = (text.replace(_KEY_MARK, keys.label("catalog.init")) for text in _FIRST_REGISTRY)
         notes += wrapped([line(span(f" {text}")) for text in first], width, 1)
@@ -109,12 +117,12 @@ class ToolListPane(FilterLineView):
         self.list = VirtualList(id="catalog-rows")
         super().__init__(self.list, id=id, filter_id="filter", placeholder=_FILTER_HINT)
         self._notes = notes
-        self._all_rows: CatalogRows = ()
-        self._rows: CatalogRows = ()
+        self._all_rows: tuple[ToolRow, ...] = ()
+        self._rows: tuple[ToolRow, ...] = ()
         """All rows in the order of the grouping."""
         self._needs = TextNeeds()
         self._items: list[FilterItem] | None = None
-        self.shown: CatalogRows = ()
+        self.shown: tuple[ToolRow, ...] = ()
         self.query_now = Query()
         self.grouping = Grouping.FAMILY
         self._note_bar = LineBar(self._note_lines, id="notes")
@@ -133,7 +141,7 @@ class ToolListPane(FilterLineView):
         """Show the rows given so far."""
         self.apply_filter()
 
-    def set_rows(self, rows: CatalogRows, needs: TextNeeds) -> None:
+    def set_rows(self, rows: tuple[ToolRow, ...], needs: TextNeeds) -> None:
         """Replace the rows, whose texts have these needs. The filter, the cursor and the grouping stay."""
         self._all_rows, self._needs = rows, needs
         self._rows = sorted_rows(rows, self.grouping)
@@ -142,9 +150,19 @@ class ToolListPane(FilterLineView):
 
     @property
     def row(self) -> CatalogRow | None:
-        """The row under the cursor."""
+        """The row under the cursor; None where there is none, or it is not confirmed."""
         row = self.list.row
         return row if isinstance(row, CatalogRow) else None
+
+    @property
+    def kept_row(self) -> KeptToolRow | None:
+        """The row under the cursor, where it is not confirmed; else None."""
+        row = self.list.row
+        return row if isinstance(row, KeptToolRow) else None
+
+    def redraw_notes(self) -> None:
+        """Build the lines above the list again."""
+        self._note_bar.redraw()
 
     def focus_here(self) -> None:
         """Give the keys to the rows."""
@@ -175,7 +193,7 @@ class ToolListPane(FilterLineView):
         self._note_bar.redraw()
         self._title_bar.redraw()
 
-    def _matching_rows(self) -> CatalogRows:
+    def _matching_rows(self) -> tuple[ToolRow, ...]:
         if self._items is None:
             self._items = [row.filter_item for row in self._rows]
         rows = self._rows

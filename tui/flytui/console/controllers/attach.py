@@ -10,7 +10,6 @@ from flycore.model.events import Event
 from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.kernel_connection import AttachedKernel, PairingRequest
-from flytui.console.screens.pairing import EnterCodeScreen, PairingRequestScreen
 from flytui.console.state import ALL_TOPICS, ConsoleState, SharedState, update_screens
 
 
@@ -64,12 +63,16 @@ class AttachController:
         elif viewer is not None and viewer.attachment is not None:
             self._open_code(viewer, viewer.attachment)
         elif asked is not None:
+            from flytui.console.screens.pairing import PairingRequestScreen
+
             refuse = partial(self._refuse, asked)
             self._app.push_screen(PairingRequestScreen(asked, asked.open_pairing_requests[0], refuse))
         else:
             self._notifications.show("no console asks to be paired")
 
     def _open_code(self, root: ConsoleState, attachment: AttachedKernel) -> None:
+        from flytui.console.screens.pairing import EnterCodeScreen
+
         self._app.push_screen(EnterCodeScreen(root, attachment), partial(self._on_paired, root))
 
     def _on_paired(self, root: ConsoleState, paired: bool | None) -> None:

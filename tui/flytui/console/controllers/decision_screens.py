@@ -1,4 +1,7 @@
-"""Opens the screens on which a person decides: by a key, or when something new waits and nobody is typing."""
+"""Opens the screens on which a person decides: by a key, or when something new waits and nobody is typing.
+
+Their modules are imported where they are used, because the first frame of the console does without them.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,17 @@ from textual.app import App
 from textual.widgets import Input
 
 from flycore.model.question import ABOUT_PROGRAMS
-from flytui.console.approvals.question_screen import QuestionScreen
-from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.screens.base import PageScreen, decision_open
 from flytui.console.screens.main import MainScreen
-from flytui.console.screens.trust import TrustScreen
-from flytui.console.state import DECIDED_S, QueuedQuestion, QueuedRequest, SharedState, Topic
+from flytui.console.state import (
+    DECIDED_S,
+    ConsoleState,
+    QueuedQuestion,
+    QueuedRequest,
+    SharedState,
+    Topic,
+)
 
 IDLE_S = 2.0
 """Seconds without a key before a screen opens without being asked for."""
@@ -58,11 +65,15 @@ class DecisionScreens:
 
     def open_request(self, queued: QueuedRequest) -> None:
         """Open the screen of that request, unless a decision is open already."""
+        from flytui.console.approvals.request_screen import RequestScreen
+
         if self._none_open():
             self._app.push_screen(RequestScreen(queued))
 
     def open_question(self, queued: QueuedQuestion) -> None:
         """Open the screen of that question, unless a decision is open already."""
+        from flytui.console.approvals.question_screen import QuestionScreen
+
         if self._none_open():
             self._app.push_screen(QuestionScreen(queued))
 
@@ -85,7 +96,7 @@ class DecisionScreens:
         if root is None:
             self._notifications.show("nothing waits for trust")
         elif self.on_main_or_page:
-            self._app.push_screen(TrustScreen(root))
+            self._show_trust(root)
 
     def open_new(self, topics: frozenset[Topic]) -> None:
         """Ring for what is new among these topics, and open it where nobody is typing."""
@@ -117,7 +128,7 @@ class DecisionScreens:
             new = waiting - self._known_trust
             self._known_trust |= waiting
             if new and self.idle and isinstance(self._app.screen, MainScreen):
-                self._app.push_screen(TrustScreen(root))
+                self._show_trust(root)
 
     def _open_new_question(self) -> None:
         """Ring for a question that a program caused, and open it. Trust has a screen of its own, and the
@@ -132,6 +143,11 @@ class DecisionScreens:
         self._app.bell()
         if self.idle and self.on_main_or_page:
             self.open_question(loops[0])
+
+    def _show_trust(self, root: ConsoleState) -> None:
+        from flytui.console.screens.trust import TrustScreen
+
+        self._app.push_screen(TrustScreen(root))
 
     def _none_open(self) -> bool:
         """Whether no screen that decides is open. Such screens are never stacked over each other."""

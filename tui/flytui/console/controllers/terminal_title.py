@@ -9,7 +9,6 @@ from typing import TextIO
 
 from flycore.model.approval import highest_waiting
 from flytui.console.state import SharedState
-from flytui.text.card import effect_text
 from flytui.text.lines import span
 
 MAX_TITLE_CHARACTERS = 80
@@ -24,7 +23,7 @@ def title_text(shared: SharedState) -> str:
     # The count comes first, because terminals and task bars cut a title at its end.
     waiting, title = shared.waiting, shared.shown.title
     asks = [f"{'▲ ' if shared.high_waiting else ''}{len(waiting)} waiting"] if waiting else []
-    first = [effect_text(waiting[0].ask.request)] if waiting else []
+    first = [waiting[0].effect] if waiting else []
     name = PurePath(title).name or title
     if shared.several:
         name = waiting[0].root.name if waiting else f"{len(shared.roots)} roots"
@@ -43,7 +42,7 @@ def notice_text(shared: SharedState) -> str:
     waiting = shared.waiting
     risk = highest_waiting([queued.ask for queued in waiting])
     root = f"{waiting[0].root.name}: " if waiting and shared.several else ""
-    first = f": {root}{effect_text(waiting[0].ask.request)}" if waiting else ""
+    first = f": {root}{waiting[0].effect}" if waiting else ""
     words = f"flytui: {len(waiting)} waiting{f', {risk.value}' if risk is not None else ''}{first}"
     return words[:MAX_NOTICE_CHARACTERS]
 

@@ -1,5 +1,9 @@
 """The actions that repair something from a view: a program on the terminal, trust, a probe, a switch, a first
-registry. Each is shown exactly before it is done."""
+registry. Each is shown exactly before it is done.
+
+The screens that show it are imported where they are opened, because the first frame of the console does
+without them.
+"""
 
 from __future__ import annotations
 
@@ -18,11 +22,6 @@ from flycore.model.errors import FlyError
 from flycore.model.stability import Reason
 from flysafe.text import strict_text
 from flytui.console.catalog.catalog_rows import CatalogRow
-from flytui.console.screens.confirm_action import ConfirmActionScreen
-from flytui.console.screens.sources import SourcesScreen
-from flytui.console.screens.starter import StarterScreen
-from flytui.console.screens.text_prompt import TextPromptScreen
-from flytui.console.screens.trust import TrustScreen
 from flytui.console.state import ConsoleState, StateView, Topic
 from flytui.console.terminal import suspend_for
 from flytui.console.widgets.lines import LineBar, LineBuilder
@@ -106,6 +105,8 @@ class FixActions(Vertical):
     _state: ConsoleState
 
     def _open_trust(self) -> None:
+        from flytui.console.screens.trust import TrustScreen
+
         if self._state.trust:
             self.app.push_screen(TrustScreen(self._state))
         else:
@@ -130,6 +131,8 @@ class FixActions(Vertical):
 
         act = nothing if argv and programs is not None else None
         does = "run it" if fix.kind is FixKind.COMMAND else "open it"
+        from flytui.console.screens.confirm_action import ConfirmActionScreen
+
         screen = ConfirmActionScreen(self._state, "Fix", heading, lines, does, act, copy=shlex.join(argv))
         self.app.push_screen(screen, answered)
 
@@ -167,6 +170,8 @@ class FixActions(Vertical):
     def action_start(self) -> None:
         """Show what the bundled sidecars find on this machine. What a person ticks there is shown as a change
         of the registry, and written once they have confirmed it."""
+        from flytui.console.screens.starter import StarterScreen
+
         if self._state.no_decision_reason:
             self._notice(self._state.no_decision_reason)
             return
@@ -199,12 +204,20 @@ class CatalogFixActions(FixActions):
         """The row under the cursor."""
         raise NotImplementedError
 
+    def refused(self) -> bool:
+        """Whether nothing can be done about the row under the cursor yet; then a notice says why."""
+        raise NotImplementedError
+
     def action_sources(self) -> None:
         """Open the screen of kits and sources, from which MCP servers of other clients can be imported."""
+        from flytui.console.screens.sources import SourcesScreen
+
         self.app.push_screen(SourcesScreen(self._state))
 
     def action_fix(self) -> None:
         """Show the first fix that a reason of this row offers, or do what that kind of fix needs."""
+        if self.refused():
+            return
         row = self.row
         reason = first_fixable(row.stability.reasons) if row is not None else None
         if row is None or reason is None or reason.fix is None:
@@ -242,6 +255,8 @@ class CatalogFixActions(FixActions):
             if yes:
                 self._notice(f"{row.sidecar} is on")
 
+        from flytui.console.screens.confirm_action import ConfirmActionScreen
+
         heading = f"{row.sidecar} is switched off"
         self.app.push_screen(
             ConfirmActionScreen(self._state, "Fix", heading, lines, "switch it on", switch), answered
@@ -259,6 +274,8 @@ class CatalogFixActions(FixActions):
         def answered(yes: bool | None) -> None:
             if yes:
                 self._notice(f"{row.sidecar} has changed: T shows it, and asks whether you trust it")
+
+        from flytui.console.screens.confirm_action import ConfirmActionScreen
 
         heading = f"{row.sidecar} lacks a permission"
         screen = ConfirmActionScreen(self._state, "Fix", heading, lines, "add it", permit)
@@ -289,6 +306,8 @@ class CatalogFixActions(FixActions):
         if self._state.no_decision_reason:
             self._notice(self._state.no_decision_reason)
             return None
+        if self.refused():
+            return None
         if row is None or row.offered_by is None:
             self._notice("no entry of a registry offers this")
             return None
@@ -298,6 +317,8 @@ class CatalogFixActions(FixActions):
         def answered(reason: str | None) -> None:
             if reason is not None:
                 self.run_worker(self._send_switch(sidecar, enabled, reason), group="switch")
+
+        from flytui.console.screens.text_prompt import TextPromptScreen
 
         word = "on" if enabled else "off"
         screen = TextPromptScreen(

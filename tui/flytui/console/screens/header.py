@@ -16,7 +16,6 @@ from flytui.console.kernel_connection import (
 )
 from flytui.console.state import DECIDED_S, ConsoleState
 from flytui.text.caller import caller_name
-from flytui.text.card import effect_text
 from flytui.text.labels import duration, local_time, plural
 from flytui.text.lines import StyledLine, StyledText, Tone, line, padded, span, truncated, width_of
 from flytui.text.root_names import root_tone
@@ -388,7 +387,7 @@ def _request_lines(state: ConsoleState) -> list[StyledLine]:
     )
     away = sum(one.status.turned_away for one in state.shared.roots if one.status is not None)
     full = span(f"queue full: {away} turned away  ", Tone.WARN) if away else StyledText("")
-    first_one = StyledText(f"{effect_text(first)} · {caller_name(first.caller)}")
+    first_one = StyledText(f"{waiting[0].effect} · {caller_name(first.caller)}")
     return [(*note, full, *root_spans(root), first_one)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -12,19 +12,21 @@ from textual.screen import Screen
 from textual.widget import AwaitMount
 from textual.widgets import ContentSwitcher
 
-from flytui.console.activity.activity_view import ActivityView
-from flytui.console.approvals.request_list import ApprovalsView
-from flytui.console.audit.audit_view import AuditView
 from flytui.console.catalog.catalog_view import CatalogView
-from flytui.console.doctor.doctor_view import DoctorView
-from flytui.console.grants.grants_view import GrantsView
-from flytui.console.packages.packages_view import PackagesView
 from flytui.console.screens.base import more_keys
 from flytui.console.screens.header import alert_lines, header_lines, tab_at
 from flytui.console.state import ALL_TOPICS, ConsoleState, Topic
 from flytui.console.widgets.filter_line import FilterLineView
 from flytui.console.widgets.lines import LineBar
 from flytui.text.lines import StyledLine, Tone, keys_fitting, line, span, truncated
+
+if TYPE_CHECKING:
+    from flytui.console.activity.activity_view import ActivityView
+    from flytui.console.approvals.request_list import ApprovalsView
+    from flytui.console.audit.audit_view import AuditView
+    from flytui.console.doctor.doctor_view import DoctorView
+    from flytui.console.grants.grants_view import GrantsView
+    from flytui.console.packages.packages_view import PackagesView
 
 _VIEW_TITLES = {
     "catalog": "Catalog",
@@ -35,7 +37,36 @@ _VIEW_TITLES = {
     "packages": "Packages",
     "doctor": "Doctor",
 }
-MainView = CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView | PackagesView | DoctorView
+MainView: TypeAlias = (
+    "CatalogView | ApprovalsView | ActivityView | GrantsView | AuditView | PackagesView | DoctorView"
+)
+
+
+def _new_view(name: str, state: ConsoleState) -> MainView:
+    """A view that the first frame does not need, imported when it is shown first."""
+    if name == "approvals":
+        from flytui.console.approvals.request_list import ApprovalsView
+
+        return ApprovalsView(state, id=name)
+    if name == "activity":
+        from flytui.console.activity.activity_view import ActivityView
+
+        return ActivityView(state, id=name)
+    if name == "grants":
+        from flytui.console.grants.grants_view import GrantsView
+
+        return GrantsView(state, id=name)
+    if name == "audit":
+        from flytui.console.audit.audit_view import AuditView
+
+        return AuditView(state, id=name)
+    if name == "packages":
+        from flytui.console.packages.packages_view import PackagesView
+
+        return PackagesView(state, id=name)
+    from flytui.console.doctor.doctor_view import DoctorView
+
+    return DoctorView(state, id=name)
 
 
 class MainScreen(Screen[None]):
@@ -54,17 +85,11 @@ class MainScreen(Screen[None]):
         self._view = "catalog"
         self._drawn = False
         """Whether the first frame was drawn. Before, no view but the catalog is mounted."""
+        self._catalog = CatalogView(state, id="catalog")
+        self._views: dict[str, MainView] = {"catalog": self._catalog}
+        """The views that were shown once, by name."""
         self._mounts: dict[str, AwaitMount] = {}
-        """The mounting, by the name of the view, of each view that was shown, but for the catalog."""
-        self._views: dict[str, MainView] = {
-            "catalog": CatalogView(state, id="catalog"),
-            "approvals": ApprovalsView(state, id="approvals"),
-            "activity": ActivityView(state, id="activity"),
-            "grants": GrantsView(state, id="grants"),
-            "audit": AuditView(state, id="audit"),
-            "packages": PackagesView(state, id="packages"),
-            "doctor": DoctorView(state, id="doctor"),
-        }
+        """The mounting of each of them, but for the catalog."""
 
     @property
     def root(self) -> ConsoleState:
@@ -82,7 +107,7 @@ class MainScreen(Screen[None]):
         """Yield the header, the catalog, the alerts and the key line."""
         yield LineBar(lambda width: header_lines(self._state, _VIEW_TITLES[self._view], width), id="header")
         with ContentSwitcher(initial="catalog"):
-            yield self._views["catalog"]
+            yield self._catalog
         yield LineBar(self._alerts, id="alert")
         yield LineBar(self._keys, id="keys")
 
@@ -95,8 +120,8 @@ class MainScreen(Screen[None]):
     def changed(self, topics: frozenset[Topic]) -> None:
         """Have every view that was shown once follow fresh values. Hidden ones do too, so that they keep
         their cursor."""
-        for name, view in self._views.items():
-            if name == "catalog" or (name in self._mounts and view.is_mounted):
+        for view in self._views.values():
+            if view is self._catalog or view.is_mounted:
                 view.changed(topics)
         self._redraw()
 
@@ -111,7 +136,7 @@ class MainScreen(Screen[None]):
 
     async def open_filter(self) -> None:
         """Open the filter line of the present view; that of the catalog where the view has none."""
-        view = self._views[self._view]
+        view = self._views.get(self._view)
         target = view.tool_list if isinstance(view, CatalogView) else view
         if not isinstance(target, FilterLineView):
             await self.action_view("catalog")
@@ -133,17 +158,18 @@ class MainScreen(Screen[None]):
             tools.set_filter(f"sidecar:{name}")
 
     async def _show(self) -> None:
-        # A view is mounted when it is shown first. Mounting all seven takes longer than the first frame may
-        # take, and Textual looks through every mounted widget at each change of the focus.
-        name, views = self._view, self.query_one(ContentSwitcher)
-        if name != "catalog":
-            if name not in self._mounts:
-                self._views[name].display = False
-                self._mounts[name] = views.mount(self._views[name])
+        # A view is imported and mounted when it is shown first. All seven take longer than the first frame
+        # may take, and Textual looks through every mounted widget at each change of the focus.
+        name, switcher = self._view, self.query_one(ContentSwitcher)
+        if name not in self._views:
+            view = self._views[name] = _new_view(name, self._state)
+            view.display = False
+            self._mounts[name] = switcher.mount(view)
+        if name in self._mounts:
             await self._mounts[name]
         if name != self._view:
             return  # another one was chosen meanwhile
-        views.current = name
+        switcher.current = name
         self._views[name].focus_here()
         self.changed(frozenset())
 
@@ -185,10 +211,10 @@ class MainScreen(Screen[None]):
         self._redraw()
 
     def _keys(self, width: int) -> Sequence[StyledLine]:
-        view = self._views[self._view]
-        if isinstance(view, CatalogView | AuditView) and view.typing:
+        view = self._views.get(self._view)
+        if isinstance(view, CatalogView | FilterLineView) and view.typing:
             return [keys_fitting(self._state.keys.hints(view.TYPING_KEYS), width)]
-        first, *rest = view.key_hints if isinstance(view, CatalogView) else view.KEYS
-        pairs = [first, ("main.leave", "quit"), *rest, ("ctrl+p", "palette")]
+        own = view.key_hints if isinstance(view, CatalogView) else view.KEYS if view is not None else ()
+        pairs = [*own[:1], ("main.leave", "quit"), *own[1:], ("ctrl+p", "palette")]
         keys = self._state.keys
         return [keys_fitting(keys.hints(pairs), width, more_keys(keys))]

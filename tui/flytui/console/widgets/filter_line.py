@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import events, on
@@ -22,6 +23,8 @@ class FilterLineView(Vertical):
 
     ACTIONS_OFF_WHILE_TYPING: ClassVar[tuple[str, ...]] = ("filter",)
     """Actions whose keys are text while the person types in the filter line."""
+    TYPING_KEYS: ClassVar[Sequence[tuple[str, str]]] = ()
+    """What the key line says while the person types in the filter line."""
 
     def __init__(self, rows: VirtualList, *, id: str, filter_id: str, placeholder: str) -> None:
         super().__init__(id=id)
