@@ -75,7 +75,7 @@ def _check_exec_entry(raw: dict[str, Any], findings: EntryFindings) -> None:
 def permissions_of(value: dict[str, Any]) -> Permissions:
     """Return the permissions that an entry declares."""
     files = value.get("fs", {})
-    secrets, optional, types = secret_fields(value.get("secrets", []))
+    secrets, optional, types = secret_fields(value["secrets"]) if "secrets" in value else ((), (), ())
     return Permissions(
         network=value.get("network", False),
         read=tuple(files.get("read", ())),
@@ -87,27 +87,36 @@ def permissions_of(value: dict[str, Any]) -> Permissions:
     )
 
 
-def invisible_character_faults(raw: dict[str, Any]) -> bool:
-    """Return whether an entry that `strict_validator` accepts has a fault that no schema can express."""
+def invisible_faults(raw: dict[str, Any], encoded: bytes | None = None) -> bool:
+    """Return whether an entry that `strict_validator` accepts has a fault that no schema can express.
+
+    `encoded` is its JSON, where that was made before.
+    """
     core = raw.get("compatibleCore")
     if core is not None and version_range(core) is None:
         return True
     tools = raw["tools"]
-    described = [tool for tool in tools if isinstance(tool, dict)]
-    if described and _check_references(described):
-        return True
-    return len({tool["name"] if isinstance(tool, dict) else tool for tool in tools}) < len(tools)
+    if _may_have_faults(encoded or msgspec.json.encode(tools)):
+        described = [tool for tool in tools if isinstance(tool, dict)]
+        if _may_have_faults(msgspec.json.encode(described)) and _has_faults(described):
+            return True
+    return len(tools) > 1 and len({_name_of(tool) for tool in tools}) < len(tools)
 
 
-def _check_references(described: list[dict[str, Any]]) -> bool:
-    """Return whether the schema of a tool is not usable although the meta-schema accepts it."""
+def _may_have_faults(encoded: bytes) -> bool:
+    """Return whether a schema in that JSON may be unusable although the meta-schema accepts it."""
     # Only references and patterns can be such, and compiling a schema costs more than all other checks
     # together, so it is done only where the text has one of these keys.
-    written = msgspec.json.encode(described)
-    if b'"$' not in written and b'"pattern' not in written:
-        return False
+    return b'"$' in encoded or b'"pattern' in encoded
+
+
+def _has_faults(described: list[dict[str, Any]]) -> bool:
     schemas = (tool[key] for tool in described for key in ("inputSchema", "outputSchema") if key in tool)
     return any(schema_fault(schema) for schema in schemas)
+
+
+def _name_of(tool: Json) -> Json:
+    return tool["name"] if isinstance(tool, dict) else tool
 
 
 def _unknown_keys(value: dict[str, Any], below: str, keys: frozenset[str], findings: EntryFindings) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -13,12 +13,9 @@ from flycore.model.diagnostics import Diagnostic, Position
 from flycore.model.enums import Anchor, Kind, ProbeMode, Source, UpgradeState
 from flycore.model.json import Json, JsonObject, canonical_json, digest
 from flycore.model.sidecar import (
-    DEFAULT_MAX_INPUT_BYTES,
-    DEFAULT_MAX_OUTPUT_BYTES,
     DEFAULT_TIMEOUT_MS,
     Delegate,
     Limits,
-    Permissions,
     Probe,
     SidecarEntry,
     ToolClaim,
@@ -26,7 +23,7 @@ from flycore.model.sidecar import (
 from flycore.registry.checks import (
     check_addresses,
     check_entry,
-    invisible_character_faults,
+    invisible_faults,
     permissions_of,
 )
 from flycore.registry.names import is_builtin
@@ -84,7 +81,6 @@ _ANCHORS = {anchor.value: anchor for anchor in Anchor} | {"project": Anchor.APP}
 _KINDS = {kind.value: kind for kind in Kind}
 _PROBES = {mode.value: mode for mode in ProbeMode if mode is not ProbeMode.DEFAULT}
 _UPGRADES = {state.value: state for state in UpgradeState}
-_NO_PERMISSIONS, _NO_LIMITS, _DEFAULT_PROBE = Permissions(), Limits(), Probe()
 
 
 class EntrySource(NamedTuple):
@@ -113,7 +109,7 @@ def parse_entry(
     # A bundle's entries have rules of their own, which are checked one by one.
     quick = isinstance(raw, dict) and not findings.problems and source is not Source.BUNDLE
     clean = quick and strict_validator(known, source).is_valid(raw)
-    if clean and isinstance(raw, dict) and not invisible_character_faults(raw):
+    if clean and isinstance(raw, dict) and not invisible_faults(raw, written.encoded):
         return _build_entry(raw, findings, written)
     if isinstance(raw, dict) and entry_validator().is_valid(raw):
         check_entry(raw, findings, known)
@@ -141,54 +137,32 @@ def sorted_json(raw: Json) -> bytes:
 
 
 def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySource) -> SidecarEntry:
-    get = raw.get
-    source = findings.file.source
-    default = Anchor.CONFIG if source is Source.USER else Anchor.APP
-    config = get("config", {})
-    upstream = get("kind") in (Kind.MCP, Kind.EXECUTABLE)
-    parts = parse_exec(raw["exec"]) if "exec" in raw else None
+    source, command, config = findings.file.source, raw.get("command", ""), raw.get("config", {})
+    # Most keys are absent from most entries, so that the defaults of the value count for them.
+    fields: dict[str, Any] = {"cwd": Anchor.CONFIG if source is Source.USER else Anchor.APP}
+    for key, value in raw.items():
+        if key in _AS_WRITTEN:
+            fields[_AS_WRITTEN[key]] = value
+        elif key in _READ:
+            name, read = _READ[key]
+            fields[name] = read(value)
+    if "exec" in raw:
+        fields |= _run_fields(raw)
+    if "delegates" in raw or (config and command.endswith(OWN_PROGRAM)):
+        fields["delegates"] = _delegates(raw, config, findings)
+    if raw.get("kind") not in (Kind.MCP, Kind.EXECUTABLE):
+        fields["tools"] = _tool_claims(raw)
+    elif "tools" in raw:
+        fields["picked"] = _tool_claims(raw)
     entry = SidecarEntry(
         id=findings.sidecar,
         source=source,
         position=written.position,
-        command=get("command", "") if parts is None else parts.command,
-        args=tuple(get("args", ())) if parts is None else parts.args,
-        url=get("url", "") if parts is None else parts.url,
-        headers=get("headers", {}) if parts is None else parts.headers,
-        exec=None if parts is None else parts.exec,
-        working_dir="" if parts is None else parts.working_dir,
-        cwd=_ANCHORS[raw["cwd"]] if "cwd" in raw else default,
-        env=get("env", {}),
-        pass_env=tuple(get("passEnv", ())),
-        enabled=get("enabled", True),
-        disabled_reason=get("disabledReason", ""),
-        kind=_KINDS[raw["kind"]] if "kind" in raw else Kind.PROCESS_JSON,
-        instances=get("instances", 1),
-        idle_ms=get("idleMs", 60_000),
-        config=config,
-        delegates=_delegates(raw, config, findings) if config or "delegates" in raw else {},
-        timeout_ms=get("timeoutMs") or (DEFAULT_TIMEOUT_MS if parts is None else parts.timeout_ms),
-        max_output_bytes=get("maxOutputBytes", DEFAULT_MAX_OUTPUT_BYTES),
-        max_input_bytes=get("maxInputBytes", DEFAULT_MAX_INPUT_BYTES),
-        package_id=get("packageId"),
-        package_version=get("packageVersion"),
-        protocol_version=get("protocolVersion"),
-        compatible_core=get("compatibleCore"),
-        probe=_probe(raw["probe"]) if "probe" in raw else _DEFAULT_PROBE,
-        permissions=permissions_of(raw["permissions"]) if "permissions" in raw else _NO_PERMISSIONS,
-        limits=_limits(raw["limits"]) if "limits" in raw else _NO_LIMITS,
-        dialect=get("dialect", ""),
-        seal_in_place=get("seal") == "in-place",
-        restarts_on_cancel=get("onCancel") == "restart",
-        samples=get("sampling", False),
-        tools=() if upstream else _tool_claims(raw),
-        rename=get("rename", {}),
-        picked=_tool_claims(raw) if upstream and "tools" in raw else None,
-        upgrade=_upgrade(raw),
         raw=raw,
         digest=entry_digest(findings.sidecar, written.encoded or sorted_json(raw)),
         problems=tuple(findings.problems),
         text=written.text,
+        **fields,
     )
     if entry.kind is Kind.EXECUTABLE:
         return msgspec.structs.replace(entry, tools=_executable_claims(entry))
@@ -196,6 +170,20 @@ def _build_entry(raw: dict[str, Any], findings: EntryFindings, written: EntrySou
         return entry
     check_addresses(findings)
     return msgspec.structs.replace(entry, problems=tuple(findings.problems))
+
+
+def _run_fields(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of an entry that says what is run in `exec`."""
+    parts = parse_exec(raw["exec"])
+    return {
+        "command": parts.command,
+        "args": parts.args,
+        "url": parts.url,
+        "headers": parts.headers,
+        "exec": parts.exec,
+        "working_dir": parts.working_dir,
+        "timeout_ms": raw.get("timeoutMs") or parts.timeout_ms,
+    }
 
 
 def _invalid_entry(
@@ -269,9 +257,42 @@ def _limits(value: dict[str, Any]) -> Limits:
     )
 
 
-def _upgrade(raw: dict[str, Any]) -> UpgradeState:
+_AS_WRITTEN = {
+    "command": "command",
+    "url": "url",
+    "headers": "headers",
+    "env": "env",
+    "enabled": "enabled",
+    "disabledReason": "disabled_reason",
+    "instances": "instances",
+    "idleMs": "idle_ms",
+    "config": "config",
+    "maxOutputBytes": "max_output_bytes",
+    "maxInputBytes": "max_input_bytes",
+    "packageId": "package_id",
+    "packageVersion": "package_version",
+    "protocolVersion": "protocol_version",
+    "compatibleCore": "compatible_core",
+    "dialect": "dialect",
+    "sampling": "samples",
+    "rename": "rename",
+}
+"""Fields that hold what the file has, by their keys."""
+_READ: dict[str, tuple[str, Callable[[Any], object]]] = {
+    "args": ("args", tuple),
+    "passEnv": ("pass_env", tuple),
+    "cwd": ("cwd", _ANCHORS.__getitem__),
+    "kind": ("kind", _KINDS.__getitem__),
+    "timeoutMs": ("timeout_ms", lambda value: value or DEFAULT_TIMEOUT_MS),
+    "probe": ("probe", _probe),
+    "permissions": ("permissions", permissions_of),
+    "limits": ("limits", _limits),
+    "seal": ("seal_in_place", "in-place".__eq__),
+    "onCancel": ("restarts_on_cancel", "restart".__eq__),
     # Any other value is a fault of the entry: an unknown state may mean that the program is half replaced.
-    return _UPGRADES[raw["upgrade"]] if "upgrade" in raw else UpgradeState.IDLE
+    "upgrade": ("upgrade", _UPGRADES.__getitem__),
+}
+"""Fields that are made from what the file has, by their keys."""
 
 
 def restore_entry(now: SidecarEntry, raw: JsonObject, known: frozenset[str]) -> SidecarEntry:

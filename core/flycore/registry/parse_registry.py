@@ -12,7 +12,8 @@ from flycore.model.json import Json, may_hold_more, pointer_join
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.entry import EntrySource, parse_entry, sorted_json
 from flycore.registry.jsonc.parse import index_findings, parse_jsonc
-from flycore.registry.jsonc.spans import Span, plain_entries
+from flycore.registry.jsonc.plain import PlainDocument, read_plain
+from flycore.registry.jsonc.spans import Span
 from flycore.registry.read_file import whole_file
 from flycore.registry.source_text import EntryFindings, SourceText
 
@@ -41,15 +42,20 @@ def parse_registry(text: str, shown: str, source: Source, known: frozenset[str])
     if source is Source.PROJECT and may_hold_more(text, MOST_VALUES):
         said = f"holds more than {MOST_VALUES:,} values, which a project's file may not"
         return None, (whole_file(shown, "too-many", said, _SPLIT),)
-    value, problem = parse_jsonc(text, shown)
-    if problem is not None:
-        return None, (problem,)
+    value: Json
+    plain, encoded = _read_plain(text)
+    if plain is None:
+        value, problem = parse_jsonc(text, shown)
+        if problem is not None:
+            return None, (problem,)
+    else:
+        value = plain.value
     file = SourceText(text, shown, source)
     frame = list(_frame_problems(value, file))
     if any(finding.severity is Severity.ERROR for finding in frame):
         return None, tuple(frame)
     sidecars = _sidecars(value)
-    places, encoded = _plain_spans(text, value, sidecars)
+    places = {} if plain is None else plain.places
     of_entries: dict[str, list[Diagnostic]] = {}
     if not encoded:
         for found in index_findings(value, file.index, shown):
@@ -134,24 +140,25 @@ def _frame_finding(
     )
 
 
-def _plain_spans(text: str, value: Json, sidecars: dict[str, Any]) -> tuple[dict[str, Span], _EntryJson]:
-    """Return the spans of the entries and their JSON without a full scan; nothing where that is needed.
+def _read_plain(text: str) -> tuple[PlainDocument | None, _EntryJson]:
+    """Return the document of a text that is plain JSONC, and the JSON of its entries.
 
-    A full scan is needed for text that is not plain JSONC, and where a key may be written twice.
+    There is no JSON where a key may be written twice, which a full scan has to find.
     """
-    # Every key of plain JSONC appears in the text as `":`. Where the parsed value has as many keys as the
-    # text has of these, the parser did not drop a duplicate.
-    quick = plain_entries(text)
-    if quick is None or quick[0].keys() != sidecars.keys() or not isinstance(value, dict):
-        return {}, {}
-    frame = {key: item for key, item in value.items() if key != "sidecars"}
+    plain = read_plain(text)
+    if plain is None:
+        return None, {}
+    # Every key of plain JSONC appears in the text as `":`. Where the value has as many keys as the text has
+    # of these, the decoder did not drop a duplicate.
+    sidecars = _sidecars(plain.value)
+    frame = {key: item for key, item in plain.value.items() if key != "sidecars"}
     try:
         encoded = {sidecar: sorted_json(raw) for sidecar, raw in sidecars.items()}
         keys = _key_count(sorted_json(frame)) + sum(map(_key_count, encoded.values()))
-    except UnicodeEncodeError:
-        return {}, {}
-    whole = keys + len(sidecars) + ("sidecars" in value) == quick[1]
-    return quick[0], encoded if whole else {}
+    except UnicodeEncodeError:  # half of a surrogate pair, which the parser of JSON5 refuses
+        return None, {}
+    whole = keys + len(sidecars) + ("sidecars" in plain.value) == plain.keys
+    return plain, encoded if whole else {}
 
 
 def _key_count(encoded: bytes) -> int:

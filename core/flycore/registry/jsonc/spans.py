@@ -1,10 +1,10 @@
 """Finds the places of the keys and values in a JSONC text that has parsed.
 
 `scan` makes an index of every key and value in one linear pass, with Python code for each token. Positions in
-messages, duplicate keys, lints and edits use that index. A large registry usually needs only the places of
-its entries, and nearly every registry is plain JSONC: without syntax of JSON5, and with each colon right
-after its key. For such a text, `plain_entries` and `plain_keys` skip whole values with a regular expression.
-They return None for every other text, which then needs the full scan.
+messages, duplicate keys, lints and edits use that index. Where only the places of an entry's keys are needed,
+and the text is plain JSONC, without syntax of JSON5 and with each colon right after its key, `plain_keys`
+skips whole values with a regular expression. It returns None for every other text, which then needs the full
+scan. `plain` finds the places of the entries of such a text.
 """
 
 from __future__ import annotations
@@ -183,33 +183,6 @@ def scan(text: str) -> SpanIndex:
     return _Scan(text).run()
 
 
-def plain_entries(text: str) -> tuple[dict[str, Span], int] | None:
-    """Return the spans of the entries of a registry by sidecar id, and the number of `":` in the text.
-
-    A span goes from the key to the end of the value. The number includes comments and strings. Returns None
-    where the text is not plain JSONC, or has an id twice.
-    """
-    position = text.find("{") + 1
-    entries: dict[str, Span] = {}
-    seen: set[str] = set()
-    if position == 0 or not re.fullmatch(_GAP, text[: position - 1]):
-        return None
-    while (found := _plain_patterns()[0].match(text, position)) and not found[2]:
-        if found[1] in seen:
-            return None
-        seen.add(found[1])
-        if found[1] == "sidecars" and text.startswith("{", found.end()):
-            end = _add_entries(text, found.end() + 1, entries)
-        else:
-            end = _plain_value(text, found.end())
-        if end is None:
-            return None
-        position = end
-    if not found or not re.fullmatch(_GAP, text[found.end() :]):
-        return None
-    return entries, text.count('":')
-
-
 def plain_keys(text: str) -> dict[str, int] | None:
     """Return the offset of each key of the object in `"key": {…}`, the last one of two equal keys.
 
@@ -226,20 +199,6 @@ def plain_keys(text: str) -> dict[str, int] | None:
             return keys
         keys[found[1]] = found.start(1) - 1
         position = _plain_value(text, found.end())
-    return None
-
-
-def _add_entries(text: str, position: int, entries: dict[str, Span]) -> int | None:
-    """Add the entries of the object that begins before `position`, and return its end, or None."""
-    key = _plain_patterns()[0]
-    while found := key.match(text, position):
-        if found[2]:
-            return found.end()
-        end = _plain_value(text, found.end())
-        if end is None or found[1] in entries or text[end - 1] != "}":
-            return None
-        entries[found[1]] = Span(found.start(1) - 1, end)
-        position = end
     return None
 
 
