@@ -29,9 +29,11 @@ class Subscription:
         send: MemoryObjectSendStream[Event],
         receive: MemoryObjectReceiveStream[Event],
         person: Callable[[], bool],
+        wants: Callable[[Event], bool],
     ) -> None:
         self._classes = classes
         self._person = person
+        self._wants = wants
         self._send = send
         self._receive = receive
         self._missed = False
@@ -42,6 +44,9 @@ class Subscription:
             return
         # Asked for each event: a connection becomes a person's only when its console is paired.
         if event.type in FOR_PERSONS and not self._person():
+            return
+        # Each event that is queued wakes the subscriber's task.
+        if not self._wants(event):
             return
         try:
             self._send.send_nowait(event)
@@ -77,15 +82,18 @@ class Bus:
 
     @contextmanager
     def subscribe(
-        self, classes: frozenset[EventClass] | None = None, person: Callable[[], bool] = lambda: False
+        self,
+        classes: frozenset[EventClass] | None = None,
+        person: Callable[[], bool] = lambda: False,
+        wants: Callable[[Event], bool] = lambda event: True,
     ) -> Iterator[Subscription]:
         """Subscribe while the block runs; None means every class.
 
         `person` is called for each event that only a person may see, and says whether this subscriber may get
-        it at that moment.
+        it at that moment. `wants` is called for each event, and says whether it is queued.
         """
         send, receive = anyio.create_memory_object_stream[Event](BACKLOG)
-        subscription = Subscription(classes, send, receive, person)
+        subscription = Subscription(classes, send, receive, person, wants)
         self._subscriptions.append(subscription)
         try:
             yield subscription

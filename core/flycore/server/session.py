@@ -282,7 +282,9 @@ class Session:
         await self._send("ack", {"classes": [], "types": []}, message)
 
     async def _events(self) -> None:
-        with self._kernel.bus.subscribe(person=lambda: self._console.paired) as events:
+        # Most connections subscribe to nothing, and a call has a dozen events: none of these wakes them.
+        subscribe = self._kernel.bus.subscribe
+        with subscribe(person=lambda: self._console.paired, wants=self._is_subscribed) as events:
             async for event in events:
                 if self._should_send(event):
                     payload, message_id = m.event_payload(event), f"s{next(self._ids)}"
@@ -298,10 +300,14 @@ class Session:
                         )
                     )
 
+    def _is_subscribed(self, event: Event) -> bool:
+        """Return whether the peer subscribed to the event."""
+        return self._subscription is not None and _matches(self._subscription, event)
+
     def _should_send(self, event: Event) -> bool:
-        """Return whether the peer subscribed to the event and may see it."""
+        """Return whether the peer subscribed to the event, still, and may see it."""
         call_id, about = event.payload.get("callId"), event.payload.get("about")
-        if self._subscription is None or not _matches(self._subscription, event):
+        if not self._is_subscribed(event):
             return False
         # An agent sees events of its own calls and about itself, and events that concern no caller.
         own_call = not isinstance(call_id, str) or self._kernel.caller_of(call_id) == self._caller.key
