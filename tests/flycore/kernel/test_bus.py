@@ -8,7 +8,6 @@ import pytest
 from flycore.kernel.bus import BACKLOG, Bus
 from flycore.model.events import MISSED, Event, EventClass
 
-
 pytestmark = pytest.mark.anyio
 
 

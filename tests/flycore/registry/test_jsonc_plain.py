@@ -18,6 +18,7 @@ from flycore.registry.jsonc.plain import read_plain
 from flycore.registry.jsonc.spans import scan
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.schema import known_keys
+from kits.suites import examples
 
 STRINGS = st.sampled_from(
     [
@@ -114,7 +115,7 @@ def agrees(text: str) -> bool:
 
 
 @given(st.data(), SIDECARS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_plain_jsonc_is_read_as_by_the_parser_and_the_scan(
     data: st.DataObject, sidecars: dict[str, Any]
 ) -> None:
@@ -122,7 +123,7 @@ def test_plain_jsonc_is_read_as_by_the_parser_and_the_scan(
 
 
 @given(st.data(), SIDECARS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_text_that_was_changed_anywhere_is_read_alike_or_not_at_all(
     data: st.DataObject, sidecars: dict[str, Any]
 ) -> None:
@@ -164,7 +165,7 @@ ENTRIES = st.fixed_dictionaries(
 
 
 @given(st.data(), st.dictionaries(st.sampled_from(["a", "a.b", "A!"]), ENTRIES, max_size=3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_registry_has_the_same_entries_positions_and_messages_either_way(
     data: st.DataObject, sidecars: dict[str, Any]
 ) -> None:
