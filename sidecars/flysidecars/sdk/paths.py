@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_HOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+"""For a folder in which a name is looked up. A sandbox that grants only a folder in it may forbid to read it."""
 # O_NONBLOCK: opening a FIFO would otherwise wait for a writer. O_NOCTTY: a terminal device must not become
 # the process's controlling terminal.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -68,7 +70,7 @@ def open_project_folder(call: Call, path: str, *, make: bool = False, own_state:
 
 
 def _make(call: Call, path: str, name: str, *, own_state: bool) -> None:
-    holder = _open(call.project_dir, os.path.dirname(path) or ".", _FOLDER, links=True)
+    holder = _open(call.project_dir, os.path.dirname(path) or ".", _HOLDER, links=True)
     try:
         try:
             os.stat(name, dir_fd=holder)

@@ -152,6 +152,24 @@ async def test_a_tool_reaches_what_its_entry_declares_and_nothing_else(root: Roo
     assert levels(root) == levels(root, "TOOL_STARTED") == [level.value] * 2
 
 
+async def test_a_bundled_tool_makes_its_file_in_a_folder_that_is_all_it_may_reach(
+    root: Root, level: Level
+) -> None:
+    (root.folder / "data").mkdir()
+    (root.folder / "data" / "a.json").write_text('[{"a": 1}]')
+    files = {"read": ["data"], "write": ["out"]}
+    entry = {"command": "flytui-sidecar", "args": ["utility.files"], "tools": [tool("data.convert")]}
+    root.sidecars["files"] = {**entry, "permissions": {"fs": files}}
+    root.write()
+    given = {"from": "json", "to": "csv", "path": "data/a.json", "outputPath": "out/new/a.csv"}
+    async with kernel_of(root) as kernel:
+        await until(lambda: kernel.catalog().capability("data.convert"))
+        result = await answered_call(kernel, partial(approve, kernel), "data.convert", given)
+    assert result.status is Status.SUCCESS, result.error
+    assert levels(root) == [level.value]
+    assert (root.folder / "out" / "new" / "a.csv").read_text() == "a\n1\n"
+
+
 async def test_the_level_is_on_the_card_and_in_the_result(root: Root, level: Level) -> None:
     root.sidecar("it", MARK, permissions=WRITES)
     async with kernel_of(root) as kernel:
