@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from kits.programs import needs
+
 pytestmark = pytest.mark.e2e
 
 SHOOTER = """#!{python}

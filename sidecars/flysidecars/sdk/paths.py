@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _HOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-"""For a folder in which a name is looked up. A sandbox that grants only a folder in it may forbid to read it."""
+"""For a folder in which a name is looked up. A sandbox that grants only that name forbids to read it."""
 # O_NONBLOCK: opening a FIFO would otherwise wait for a writer. O_NOCTTY: a terminal device must not become
 # the process's controlling terminal.
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC

@@ -158,7 +158,7 @@ async def test_a_bundled_tool_makes_its_file_in_a_folder_that_is_all_it_may_reac
     (root.folder / "data").mkdir()
     (root.folder / "data" / "a.json").write_text('[{"a": 1}]')
     files = {"read": ["data"], "write": ["out"]}
-    entry = {"command": "flytui-sidecar", "args": ["utility.files"], "tools": [tool("data.convert")]}
+    entry = {"command": "flytui-sidecar", "args": ["utility.local"], "tools": [tool("data.convert")]}
     root.sidecars["files"] = {**entry, "permissions": {"fs": files}}
     root.write()
     given = {"from": "json", "to": "csv", "path": "data/a.json", "outputPath": "out/new/a.csv"}
