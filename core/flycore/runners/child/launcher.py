@@ -314,10 +314,12 @@ def _ask(streams: list[int], request: int, handed: Sequence[int], message: bytes
 
 def _started(answer: bytes, reading: int) -> ChildProcess:
     child = ChildProcess(ANSWER.unpack(answer)[0], reading)
-    if child.pid:
-        _unreaped.add(child.pid)
-    elif fault := child.start_fault():  # the launcher could make none, and has written both numbers at once
-        raise fault
+    if not child.pid:
+        # The launcher could make none, and has written both numbers at once.
+        fault = child.start_fault()
+        child.close_start()
+        raise fault or OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    _unreaped.add(child.pid)
     return child
 
 
