@@ -31,7 +31,7 @@ from flytui.console.catalog.jump_screen import JumpScreen
 from flytui.console.command_palette import Palette
 from flytui.console.fix.terminal_programs import TerminalPrograms
 from flytui.console.forms.form_screen import FormScreen
-from flytui.console.line_filters import ControlCharacterFilter
+from flytui.console.line_filters import ControlCharacterFilter, FilterChain
 from flytui.console.screens.base import PageScreen
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.main import MainScreen
@@ -348,7 +348,9 @@ async def test_the_last_filter_stops_what_a_widget_let_through() -> None:
 
 async def _filters() -> list[object]:
     async with console(world(), HandClock()) as (app, _):
-        return list(app.screen.query_one("#header").get_line_filters())
+        (chain,) = app.screen.query_one("#header").get_line_filters()
+        assert isinstance(chain, FilterChain)
+        return list(chain.filters)
 
 
 async def test_pasted_control_text_in_an_input_stays_visible_text() -> None:

@@ -29,7 +29,7 @@ from flytui.console.controllers.decision_screens import DecisionScreens
 from flytui.console.controllers.emergency_stop import EmergencyStop
 from flytui.console.controllers.notifications import Notifications
 from flytui.console.job_control import NO_SHELL
-from flytui.console.line_filters import ControlCharacterFilter, DepthFilter, MonochromeFilter
+from flytui.console.line_filters import ControlCharacterFilter, DepthFilter, FilterChain, MonochromeFilter
 from flytui.console.picture_overlay import PictureOverlay
 from flytui.console.screens.base import Alternative, PressAgainScreen, ScreenTraits
 from flytui.console.screens.main import MainScreen
@@ -148,6 +148,7 @@ class FlytuiApp(App[None]):
         self._pressed_at = 0.0
         """When the latest key was pressed, on the console's clock."""
         self._guard = ControlCharacterFilter()
+        self._filter_chain = FilterChain(())
         self._overlay = PictureOverlay(
             self, lambda text: write_to_terminal(self, text), lambda: cell_size_of(self)
         )
@@ -178,13 +179,17 @@ class FlytuiApp(App[None]):
         return self.connections[self.shared.chosen]
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """The filters on every line that is drawn. The last one removes what a terminal would act upon."""
+        """The filters on every line that is drawn, as one. The last of them removes what a terminal would act
+        upon."""
         found = super().get_line_filters()
         if self.no_color:
             found = [*(item for item in found if not isinstance(item, Monochrome)), self._monochrome]
         elif self.depth is not ColourDepth.TRUE:
             found = [*found, self._depth_filter]
-        return [*found, self._guard]
+        filters = (*found, self._guard)
+        if filters != self._filter_chain.filters:
+            self._filter_chain = FilterChain(filters)
+        return (self._filter_chain,)
 
     def get_driver_class(self) -> type[Driver]:
         """Textual's choice of driver, replaced by one that a closed or stalled terminal does not block."""

@@ -3,6 +3,9 @@ for terminals with 256 or 16 colours."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from rich._palettes import EIGHT_BIT_PALETTE
 from rich.color import Color as RichColor
 from rich.color import ColorSystem
@@ -14,6 +17,21 @@ from textual.filter import LineFilter
 
 from flysafe.text import line_filter
 from flytui.console.colour_depth import AnsiPalette, ColourDepth, readable_text
+
+
+class FilterChain(LineFilter):
+    """Several filters as one. Textual keeps for each line and each filter what came of it, and looks that up
+    whenever a widget is drawn, so one filter costs a third of three."""
+
+    def __init__(self, filters: Sequence[LineFilter]) -> None:
+        super().__init__()
+        self.filters = tuple(filters)
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """The segments after all filters, the first of them first."""
+        for one in self.filters:
+            segments = one.apply(segments, background)
+        return segments
 
 
 class ControlCharacterFilter(LineFilter):
@@ -78,7 +96,7 @@ class DepthFilter(LineFilter):
     def _restyled(self, style: Style, text: str) -> Style:
         # Only with 16 colours is text drawn otherwise than blanks; looking at each character of a frame costs
         # more than all the rest of this filter.
-        is_text = self._depth is ColourDepth.ANSI and _is_text(text)
+        is_text = self._depth is ColourDepth.ANSI and _is_text(text) is not None
         found = self._drawn.get((style, is_text))
         if found is None:
             found = self._style(style, is_text)
@@ -121,6 +139,5 @@ _NUMBERS_16 = {EIGHT_BIT_PALETTE[number]: number for number in range(16)}
 _NUMBERS_256 = {EIGHT_BIT_PALETTE[number]: number for number in range(16, 256)}
 
 
-def _is_text(text: str) -> bool:
-    """Whether the text has a character that is read, and not only blanks, lines and blocks."""
-    return any(not character.isspace() and not "─" <= character <= "▟" for character in text)
+_is_text = re.compile(r"[^\s─-▟]").search
+"""Finds a character that is read, and not only blanks, lines and blocks."""

@@ -89,6 +89,7 @@ class LineBar(ThemedWidget):
         super().__init__(id=id, classes=classes)
         self._build = build
         self._rows: Sequence[StyledLine] = ()
+        self._height = 1  # that of the style sheet
 
     def on_mount(self) -> None:
         """Draw the first lines."""
@@ -104,8 +105,9 @@ class LineBar(ThemedWidget):
         if rows == self._rows and self.is_mounted:
             return
         # A new height makes Textual lay the whole screen out again, so it is set only where it changes.
-        if len(rows) != len(self._rows) or not rows:
-            self.styles.height = max(1, len(rows))
+        if rows and len(rows) != self._height:
+            self.styles.height = self._height = len(rows)
+        if self.display is not bool(rows):
             self.display = bool(rows)
         self._rows = rows
         self.refresh()
