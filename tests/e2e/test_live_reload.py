@@ -173,12 +173,17 @@ class Follower:
 
     def trusts(self) -> None:
         """Accept what waits for trust, by keys."""
-        self.sees(r"trust nothing now|T shows")
-        if "trust nothing now" not in self._screen():
-            self._tmux.keys("T")
-        self.sees("keys ready ●")
+        until("what waits, with keys that count", self._asks)
         self._tmux.decide("a")
         self.lacks("trust nothing now")
+
+    def _asks(self) -> bool:
+        """Whether the screen asks for trust and takes an answer. It opens by itself or by its key; that may
+        have been pressed where the alert on the screen was still that of the change before."""
+        screen = self._screen()
+        if "trust nothing now" not in screen and "T shows" in screen:
+            self._tmux.keys("T")
+        return "trust nothing now" in screen and "keys ready ●" in screen
 
     def _screen(self) -> str:
         screen: str = self._tmux.screen()

@@ -33,8 +33,11 @@ FLYTUI, ROOT = sys.argv[1:]
 async def main():
     server = StdioServerParameters(command=FLYTUI, args=["--root", ROOT, "mcp"], env=dict(os.environ))
     async with Client(server) as client:
-        result = await client.call_tool("mock_echo", {"message": "over MCP"})
-        print("error" if result.is_error else "done", result.content[0].text, flush=True)
+        text = "approval-pending"
+        while text.startswith("approval-pending"):  # the same call waits in place of the one before
+            result = await client.call_tool("mock_echo", {"message": "over MCP"})
+            text = result.content[0].text
+        print("error" if result.is_error else "done", text, flush=True)
 
 anyio.run(main)
 """
