@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -27,6 +27,10 @@ from kits.values import NOW
 
 _parse_rules = Stylesheet._parse_rules
 _parsed: dict[tuple[object, ...], list[RuleSet]] = {}
+_numbers: dict[tuple[tuple[str, str], ...], int] = {}
+"""A number for each set of variables: there are hundreds, the same ones for all sheets of an application."""
+_latest: tuple[Mapping[str, str], int] = ({}, 0)
+"""The variables that came last, and their number."""
 
 
 def _parse_once(
@@ -40,10 +44,18 @@ def _parse_once(
     """Parse a style sheet once for all applications of a test run. They have the same rules and only read
     them."""
     given = (css, read_from, is_default_rules, tie_breaker, scope)
-    key = (*given, *sorted(sheet._variables.items()))
+    key = (*given, _number_of(sheet._variables))
     if key not in _parsed:
         _parsed[key] = _parse_rules(sheet, *given)
     return _parsed[key]
+
+
+def _number_of(variables: Mapping[str, str]) -> int:
+    global _latest
+    if _latest[0] is not variables:
+        whole = tuple(sorted(variables.items()))
+        _latest = variables, _numbers.setdefault(whole, len(_numbers) + 1)
+    return _latest[1]
 
 
 Stylesheet._parse_rules = _parse_once
