@@ -195,11 +195,14 @@ class Terminal:
         self.process = process
         self.raw = ""
         self._outer = outer
+        self._latest = ("", "")
 
     @property
     def shown(self) -> str:
         """The output without escape sequences; cells stay in the order in which they were drawn."""
-        return ESCAPES.sub("", self.raw)
+        if self._latest[0] is not self.raw:
+            self._latest = (self.raw, ESCAPES.sub("", self.raw))
+        return self._latest[1]
 
     def press(self, keys: str) -> None:
         """Type keys."""
