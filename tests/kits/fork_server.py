@@ -50,6 +50,8 @@ serve(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
 """
 FIXED_AT_START = ("LANG", "LC_", "PYTHON", "TZ", "MALLOC_", "LD_", "TEXTUAL", "NO_COLOR", "COLORTERM")
 """Variables that an interpreter, the C library or a module that is imported early reads once."""
+READ_LATER = {"PYTHON_KEYRING_BACKEND"}
+"""Variables with such a beginning that a library reads in a program of its own."""
 CHUNK = 65_536
 ENDS_WITHIN_S = 30.0
 
@@ -241,7 +243,11 @@ def _end(process: subprocess.Popen[bytes], lifeline: socket.socket) -> None:
 
 
 def _read_at_start(env: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in env.items() if name.startswith(FIXED_AT_START)}
+    return {
+        name: value
+        for name, value in env.items()
+        if name.startswith(FIXED_AT_START) and name not in READ_LATER
+    }
 
 
 def _exchange(
