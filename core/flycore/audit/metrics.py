@@ -111,7 +111,10 @@ class ToolTallies:
         name = NO_SUCH_TOOL if line.code == Code.NOT_FOUND else line.tool[:LONGEST_NAME]
         if name not in self._tallies and len(self._tallies) >= MOST_TOOLS:
             name = OTHERS
-        self._tallies.setdefault(name, ToolTally()).add(line)
+        tally = self._tallies.get(name)
+        if tally is None:
+            tally = self._tallies[name] = ToolTally()
+        tally.add(line)
 
     def metrics(self, open_calls: Counter[str]) -> tuple[ToolMetrics, ...]:
         """Return the metrics of every tool, by name. `open_calls` has the calls that have not ended."""

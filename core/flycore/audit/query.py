@@ -177,6 +177,24 @@ class Follower:
         self._last_line = b""
         """The last line that was read, with its newline."""
 
+    def start_near_end(self, most_bytes: int) -> bool:
+        """Leave out what lies more than so many bytes before the end, and return whether anything does.
+
+        For a reader that has read nothing yet. Raises OSError.
+        """
+        for path in reversed(month_files(self._folder) if self._folder.exists() else ()):
+            part, size = log_file_of(path), path.stat().st_size
+            if size > most_bytes:
+                with path.open("rb") as file:
+                    file.seek(size - most_bytes)
+                    # The place lies within a line, or at the start of one; the line of the byte before ends.
+                    file.seek(-1, os.SEEK_CUR)
+                    file.readline(MOST_LINE_BYTES)
+                    self._current_file, self._bytes_read = part, file.tell()
+                return True
+            most_bytes -= size
+        return False
+
     def replaced(self) -> bool:
         """Whether another log is there now, so that a caller must start again. Raises OSError."""
         # Another inode or a shorter file is the plain case. A file that was cut and then grew beyond its old

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 MAX_LINES = 100_000
 """Most lines that one read returns, the newest; `flytui audit export` writes all."""
+MAX_BYTES = 128 * 1024 * 1024
+"""How far before the end the first read begins, so that a long log takes no longer. That is room for
+`MAX_LINES` lines of more than a kilobyte."""
 
 
 class NewLines(NamedTuple):
@@ -74,17 +77,23 @@ class AuditReader:
         return await anyio.to_thread.run_sync(find, self._folder, call_id, abandon_on_cancel=True)
 
     def _read_new(self) -> NewLines:
+        from flycore.audit.chain import read_link
         from flycore.audit.query import Follower
 
-        replaced = self._follower is not None and self._follower.replaced()
+        replaced, left_out = self._follower is not None and self._follower.replaced(), False
         if self._follower is None or replaced:
             self._follower = Follower(self._folder)
+            left_out = self._follower.start_near_end(MAX_BYTES)
         newest: deque[bytes] = deque(maxlen=MAX_LINES)  # drops the oldest line when it is full
         count = 0
         for line in self._follower.lines():
             newest.append(line)
             count += 1
-        return NewLines(tuple(newest), replaced, count - len(newest))
+        skipped = count - len(newest)
+        link = read_link(newest[0]) if left_out and newest else None
+        if link is not None:  # the log numbers its lines from 1 without gaps
+            skipped = link.seq - 1
+        return NewLines(tuple(newest), replaced, skipped)
 
 
 def parse_record(raw: bytes) -> JsonObject:

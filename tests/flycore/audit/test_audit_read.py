@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from flycore.audit.chain import MOST_LINE_BYTES
-from flycore.audit.query import MOST_LINES, as_text, find, tail
+from flycore.audit.query import MOST_LINES, Follower, as_text, find, tail
+from flycore.client import audit_reader
+from flycore.client.audit_reader import AuditReader
 
 HOSTILE = [
     "\n[2026-06-15T12:00:00.000000Z] TOOL_EXECUTED name=web.search status=success",
@@ -169,3 +171,39 @@ def test_text_that_looks_like_another_kind_of_value_is_quoted() -> None:
         {"time": "t", "event": "E", "a": "true", "b": True, "c": "5", "d": 5, "e": "null", "f": None}
     )
     assert text.endswith('a="true" b=true c="5" d=5 e="null" f=null')
+
+
+def test_a_reader_that_starts_near_the_end_gets_the_last_whole_lines(site: Any) -> None:
+    site.fill(4)
+    site.now += 31 * 86_400
+    site.fill(3)
+    every = list(Follower(site.folder).lines())
+    total = sum(len(line) + 1 for line in every)
+    for most in range(total + 3):
+        follower = Follower(site.folder)
+        left_out = follower.start_near_end(most)
+        lines = list(follower.lines())
+        assert left_out == (most < total)
+        # As many lines as fit, and then each new one.
+        fitting = [at for at in range(8) if sum(len(line) + 1 for line in every[at:]) <= most]
+        assert lines == every[min(fitting) :]
+        assert not follower.replaced()
+        assert list(follower.lines()) == []
+    site.fill(1)
+    assert len(list(follower.lines())) == 1
+
+
+@pytest.mark.anyio
+async def test_the_first_read_of_a_long_log_says_how_many_lines_it_leaves_out(
+    site: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site.fill(9)
+    monkeypatch.setattr(audit_reader, "MAX_BYTES", 1_000)
+    reader = AuditReader(site.folder, site.anchors)
+    first = await reader.read_new()
+    assert first.lines == tuple(line[:-1] for line in site.lines[-len(first.lines) :])
+    assert 0 < len(first.lines) < 9
+    assert first.skipped + len(first.lines) == 9
+    site.fill(2)
+    later = await reader.read_new()
+    assert (len(later.lines), later.skipped, later.replaced) == (2, 0, False)
