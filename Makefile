@@ -8,7 +8,7 @@ BIN := .venv/bin
 RUN_STAMP := .venv/.run-stamp
 DEV_STAMP := .venv/.dev-stamp
 
-.PHONY: run test suites lowest lint bench screens docs-images docs-recording dist clean
+.PHONY: run test suites lowest lint bench bench-full screens docs-images docs-recording dist clean
 
 run: $(RUN_STAMP)
 	@$(BIN)/flytui --root .
@@ -27,8 +27,12 @@ lint: $(DEV_STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# The quick size, for about five minutes on a quiet machine; bench-full has more rounds and larger sizes.
 bench: $(DEV_STAMP)
 	$(BIN)/python -m bench
+
+bench-full: $(DEV_STAMP)
+	$(BIN)/python -m bench --full
 
 # Every screen at all widths, in 24-bit and 256 colours, dark and light, as SVG; see tests/flytui/console/test_screens.py.
 screens: $(DEV_STAMP)

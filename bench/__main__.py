@@ -1,48 +1,134 @@
-"""`python -m bench [--quick] [NAME...]` runs all benchmarks, or those whose file name begins with NAME.
+"""`python -m bench [--full] [NAME...]` runs all benchmarks, or those whose file name begins with NAME.
 
-It prints a table and writes `bench/results.json`, which keeps the figures of files that did not run.
+The quick size is the default, and takes about five minutes in all; `--full` measures more rounds and larger
+sizes. Each benchmark is a process of its own. At the end comes one summary of all figures, and
+`bench/results.json` is written, which keeps the figures of files that did not run.
+
+`python -m bench --markdown` measures nothing: it prints the figures of `bench/results.json` as the table of
+`docs/performance.md`, into which `docs/make_performance.py` writes it.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import platform
+import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib import import_module
+from datetime import UTC, datetime
 from pathlib import Path
+
+from bench.common import Row, table
+from bench.figures import FIGURES, differences
+from bench.requirements import why_not
+from bench.summary import markdown, summary
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results.json"
+OPTIONS = {"--quick", "--full", "--markdown", "--help", "-h"}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the benchmarks, print and write the figures. The exit code is 0 also if goals are not met; it is
-    not 0 for an unknown name."""
-    options = {argument for argument in arguments if argument.startswith("-")}
-    if options - {"--quick"}:
-        print(__doc__)
-        return 0 if options <= {"--help", "-h", "--quick"} else 2
-    sys.path.append(str(HERE))  # last: `profile` is a module of the standard library as well
-    from common import Row, table
+    """Run the benchmarks, print and write the figures.
 
-    size = "quick" if "--quick" in arguments else "full"
+    The exit code is 0 also if goals are missed. It is 1 if a benchmark failed, or measured other figures than
+    `bench/figures.py` lists, and 2 for an unknown option or name.
+    """
+    options = {argument for argument in arguments if argument.startswith("-")}
+    if options - OPTIONS or options & {"--help", "-h"}:
+        print(__doc__)
+        return 2 if options - OPTIONS else 0
+    if "--markdown" in options:
+        print(markdown(all_rows()))
+        return 0
     names = [argument for argument in arguments if not argument.startswith("-")]
-    found = sorted(path.stem for path in HERE.glob("[ps][0-9]*.py"))
-    chosen = [stem for stem in found if not names or any(stem.startswith(name) for name in names)]
+    chosen = [stem for stem in FIGURES if not names or any(stem.startswith(name) for name in names)]
     if not chosen:
-        print(f"no benchmark begins with {' or '.join(names)}; there are {', '.join(found)}")
+        print(f"no benchmark begins with {' or '.join(names)}; there are {', '.join(FIGURES)}")
         return 2
-    kept = json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else {}
+    return _measure(chosen, "full" if "--full" in options else "quick")
+
+
+def _measure(chosen: Sequence[str], size: str) -> int:
+    begun = time.monotonic()
+    kept, faults = kept_results(), list[str]()
     for stem in chosen:
         print(f"\n{stem}", flush=True)
-        rows: list[Row] = import_module(stem).run(size)
-        print(table(rows), flush=True)
+        missing = why_not(stem)
+        if missing:
+            print(f"not measured: {missing}")
+            rows = [Row.unmeasured(what, missing) for what in FIGURES[stem]]
+        else:
+            measured = _run(stem, size)
+            if measured is None:
+                faults.append(f"{stem} failed")
+                continue
+            rows = measured
+            print(table(rows), flush=True)
+            faults += differences(stem, rows)
         kept[stem] = [asdict(row) for row in rows]
-    machine = {"python": platform.python_version(), "system": platform.system(), "size": size}
-    RESULTS.write_text(json.dumps({"machine": machine, "rows": kept}, indent=2, ensure_ascii=False) + "\n")
-    return 0
+        _write(kept, size)
+    print(f"\n{summary(rows_of({stem: kept[stem] for stem in chosen if stem in kept}))}")
+    print(f"\n{size} size, {time.monotonic() - begun:.0f} s, {_load()}; written to {RESULTS.name}")
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _run(stem: str, size: str) -> list[Row] | None:
+    """Run one benchmark in a process of its own, so that none finds the memory, the threads or the imports of
+    another. None where it fails; it has said why."""
+    begun = time.monotonic()
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        command = [sys.executable, "-m", "bench.one", stem, size, file.name]
+        done = subprocess.run(command, check=False, cwd=HERE.parent)
+        rows = json.loads(file.read()) if done.returncode == 0 else None
+    print(f"{time.monotonic() - begun:.0f} s", flush=True)
+    return None if rows is None else [Row(**row) for row in rows]
+
+
+def kept_results() -> dict[str, list[dict[str, object]]]:
+    """Return the rows of each file as they were measured last."""
+    rows: dict[str, list[dict[str, object]]] = (
+        json.loads(RESULTS.read_text())["rows"] if RESULTS.exists() else {}
+    )
+    return {stem: rows[stem] for stem in FIGURES if stem in rows}
+
+
+def rows_of(results: dict[str, list[dict[str, object]]]) -> list[Row]:
+    """Return the rows of all files, in the order of the goals."""
+    return [Row(**row) for stem in FIGURES for row in results.get(stem, ())]  # type: ignore[arg-type]  # JSON
+
+
+def all_rows() -> list[Row]:
+    """Return the rows that were measured last; for a figure that was not, a row that says so."""
+    kept = kept_results()
+    not_run = {
+        stem: [asdict(Row.unmeasured(what, "not run yet")) for what in FIGURES[stem]]
+        for stem in FIGURES
+        if stem not in kept
+    }
+    return rows_of(kept | not_run)
+
+
+def _write(rows: dict[str, list[dict[str, object]]], size: str) -> None:
+    machine = {
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "processors": os.cpu_count(),
+        "load": _load(),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "size": size,
+    }
+    RESULTS.write_text(json.dumps({"machine": machine, "rows": rows}, indent=2, ensure_ascii=False) + "\n")
+
+
+def _load() -> str:
+    return f"load {os.getloadavg()[1]:.1f} on {os.cpu_count()} processors"
 
 
 if __name__ == "__main__":

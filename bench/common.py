@@ -26,6 +26,14 @@ class Row:
     note: str = ""
     spread: float = 0.0
     """(Largest − smallest) / median of the rounds' ratios; 0 where it was not taken."""
+    why_not: str = ""
+    """Why there is no figure; empty where there is one."""
+
+    @classmethod
+    def unmeasured(cls, what: str, why_not: str) -> Row:
+        """The row of a figure that cannot be measured here. `what` begins with the goal."""
+        goal, _, name = what.partition(" ")
+        return cls(goal, name, 0.0, "", 0.0, "", met=False, why_not=why_not)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +77,19 @@ def spread(figures: Sequence[float]) -> float:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows as aligned text."""
+    """The rows of one benchmark as aligned text."""
     cells = [("goal", "what", "value", "ratio", "spread", "target", "met", "note")]
     for row in rows:
+        if row.why_not:
+            cells.append((row.goal, row.name, "–", "–", "–", row.target, "–", row.why_not))
+            continue
         figures = f"{row.value:.4g} {row.unit}", f"{row.ratio:.2f}", f"{row.spread:.0%}"
         cells.append((row.goal, row.name, *figures, row.target, "yes" if row.met else "NO", row.note))
+    return aligned(cells)
+
+
+def aligned(cells: Sequence[Sequence[str]]) -> str:
+    """The lines with their cells below one another."""
     widths = [max(len(line[column]) for line in cells) for column in range(len(cells[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()

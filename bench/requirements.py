@@ -1,0 +1,49 @@
+"""What a benchmark needs of the machine, so that one that cannot run says why."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+
+
+def why_not(stem: str) -> str:
+    """Return why the benchmark cannot run on this machine; empty if it can."""
+    return next((reason for check in _NEEDS.get(stem, ()) if (reason := check())), "")
+
+
+def _compiler() -> str:
+    return "" if shutil.which("cc") else "its reference is written in C, and there is no cc"
+
+
+def _linux() -> str:
+    return "" if sys.platform == "linux" else "it reads /proc, which only Linux has"
+
+
+def _sandbox() -> str:
+    from flycore.model.enums import Level
+    from flycore.sandbox.detection import check_level
+
+    check = check_level(Level.ENFORCED)
+    return "" if check.works else f"the level enforced does not work: {check.reason}"
+
+
+def _sdk() -> str:
+    return "" if find_spec("mcp") else "the package mcp is not installed"
+
+
+_NEEDS: dict[str, tuple[Callable[[], str], ...]] = {
+    "p01_kernel": (_linux, _compiler),
+    "p01_spawn": (_linux, _compiler),
+    "p02_sandbox": (_compiler, _sandbox),
+    "p03_cold": (_compiler,),
+    "p04_staying": (_compiler, _sdk),
+    "p05_output": (_linux, _compiler),
+    "p07_executables": (_compiler,),
+    "p09_console": (_linux,),
+    "p10_doors": (_sdk,),
+    "p15_upstream": (_sdk,),
+    "p16_servers": (_sdk, _sandbox),
+    "s15_loop": (_linux,),
+}
