@@ -5,6 +5,7 @@ An exponent of 1 is linear: ten times as much takes ten times as long. Fixed cos
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Callable, Mapping
@@ -25,12 +26,20 @@ def timed(work: Callable[[], object], rounds: int) -> float:
     Processor time, because sizes that are measured minutes apart meet a machine that is busy otherwise.
     """
     work()
-    taken = []
-    for _ in range(rounds):
+    return median(_processor_time(work) for _ in range(rounds))
+
+
+def _processor_time(work: Callable[[], object]) -> float:
+    # Without the collector, as in `common.seconds`: how often it looks at all objects depends on what else
+    # the process holds. A kernel freezes what its start made.
+    gc.collect()
+    gc.disable()
+    try:
         begun = time.process_time()
         work()
-        taken.append(time.process_time() - begun)
-    return median(taken)
+        return time.process_time() - begun
+    finally:
+        gc.enable()
 
 
 def linear(name: str, seconds: Mapping[int, float]) -> Row:

@@ -26,7 +26,7 @@ from flycore.server.mcp.tool_list import tool_list_of
 from flytui.text.filter_query import listed_tool, parse_query
 
 SIZES = {"quick": (10, 100, 1_000), "full": (10, 100, 1_000, 10_000)}
-ROUNDS = {"quick": 3, "full": 7}
+ROUNDS = {"quick": 3, "full": 3}
 EACH = 10
 
 
