@@ -1,8 +1,8 @@
 """The audit log's only writer, and the recovery that runs when the log is opened.
 
 Each line is written by one `write()`. A line that must be on disk before an effect is synced at once; other
-lines are synced by `flush`, which the kernel calls every 50 ms while the log is `dirty`. When a line cannot
-be written, `append` raises AuditUnwritable and the caller must not go on.
+lines are synced by `flush`, which the kernel calls 50 ms after the first of them. When a line cannot be
+written, `append` raises AuditUnwritable and the caller must not go on.
 
 When the log is opened, a last line that was only half written (power loss, a killed process) is moved to a
 file of its own. Every other difference from what was written raises LogBroken, and the log stays as it is:

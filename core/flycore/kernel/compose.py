@@ -82,6 +82,28 @@ AUDIT_GROUP_SECONDS = 0.05
 """The time after which result lines are synced together. Lines before an effect are synced at once."""
 
 
+class GroupSync:
+    """Syncs the lines of a log that were written without a sync, a moment after the first of them. Without
+    lines it does nothing, so that an idle kernel sleeps."""
+
+    def __init__(self) -> None:
+        self._written = anyio.Event()
+
+    def note_line(self) -> None:
+        """Note that a line was written."""
+        self._written.set()
+
+    async def run(self, audit: AuditLog) -> None:
+        """Sync until cancelled."""
+        while True:
+            await self._written.wait()
+            self._written = anyio.Event()
+            await anyio.sleep(AUDIT_GROUP_SECONDS)
+            if audit.dirty and not audit.stopped:
+                with suppress(AuditUnwritable):
+                    audit.flush()
+
+
 @asynccontextmanager
 async def open_kernel(
     places: RootPaths, holder: LockHolder, environ: Mapping[str, str] | None = None
@@ -99,7 +121,8 @@ async def open_kernel(
     private_folder(places.state_dir)
     clock, bus = SystemClock(), Bus()
     call_history = CallHistory(places.audit_dir, clock, bus.publish)
-    audit = _open_log(places, clock, call_history, bus)
+    sync = GroupSync()
+    audit = _open_log(places, clock, call_history, bus, sync)
     cache = ProbeCache(places.cache_dir)
     watches = ExitStack()
     try:
@@ -119,7 +142,7 @@ async def open_kernel(
                 parts.quota_events.run,
             ):
                 group.start_soon(service)
-            group.start_soon(_group_sync, audit)
+            group.start_soon(sync.run, audit)
             group.start_soon(record_unfinished, call_history, audit, session, bus, clock)
             group.start_soon(parts.background.watch, bus)
             group.start_soon(_note_changes, bus, context.admission.loops)
@@ -147,8 +170,11 @@ async def open_kernel(
             audit.close()
 
 
-def _open_log(places: RootPaths, clock: SystemClock, call_history: CallHistory, bus: Bus) -> AuditLog:
+def _open_log(
+    places: RootPaths, clock: SystemClock, call_history: CallHistory, bus: Bus, sync: GroupSync
+) -> AuditLog:
     def on_line(seq: int, line: bytes) -> None:
+        sync.note_line()
         call_history.on_line(seq, line)
         bus.publish(line_event(line, clock.now()))
 
@@ -429,12 +455,3 @@ async def _ask_about_packages(bus: Bus, questions: PackageQuestions) -> None:
         questions.publish_new()
         async for _ in events:
             questions.publish_new()
-
-
-async def _group_sync(audit: AuditLog) -> None:
-    """Sync, again and again, the result lines that were written without a sync."""
-    while True:
-        await anyio.sleep(AUDIT_GROUP_SECONDS)
-        if audit.dirty and not audit.stopped:
-            with suppress(AuditUnwritable):
-                audit.flush()

@@ -12,11 +12,14 @@ from flycore.model.described import Described, Import, SourceKind
 from flycore.registry.paths import RootPaths
 
 RESCAN_SECONDS = 1.0
-"""The time between two scans for kits, skills, plugins and other clients' servers.
+IDLE_RESCAN_SECONDS = 10.0
+"""The time between two scans for kits, skills, plugins and other clients' servers, and that once nothing has
+changed for `IDLE_AFTER_SECONDS`.
 
 They lie in many small folders, some in the person's home, where watching each would cost more than a scan.
 Nothing runs because of them, so a second is soon enough.
 """
+IDLE_AFTER_SECONDS = 30.0
 
 
 class SourceWatcher:
@@ -49,7 +52,10 @@ class SourceWatcher:
 
     async def watch(self, changed: Callable[[], None]) -> None:
         """Scan until cancelled, and call `changed` when the result is another."""
+        last_change = anyio.current_time()
         while True:
-            await anyio.sleep(RESCAN_SECONDS)
+            idle = anyio.current_time() - last_change > IDLE_AFTER_SECONDS
+            await anyio.sleep(IDLE_RESCAN_SECONDS if idle else RESCAN_SECONDS)
             if await anyio.to_thread.run_sync(self.read):
+                last_change = anyio.current_time()
                 changed()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable
-from contextlib import aclosing
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
 
+from flycore.registry.folder_notices import folder_notices
 from flycore.registry.paths import (
     BUNDLES_FILE,
     LEGACY_REGISTRY_FILE,
@@ -23,10 +23,6 @@ from flycore.registry.paths import (
 )
 from flycore.registry.read_file import MAX_FILE_BYTES
 from flysafe.beneath import read_beneath
-
-RECHECK_MS = 700
-"""How often the files are checked without a notification. A notification is lost while a new folder is not
-watched yet, and some file systems send none."""
 
 Stamp = tuple[int, int, int, int] | None
 """Inode, size, time of contents and of inode in nanoseconds; None for a file that does not exist."""
@@ -86,29 +82,22 @@ async def watch_files(
     Files and folders need not exist. Several quick changes may give one item. A file that was written again
     with equal bytes counts as changed, because a reader may have seen other bytes in between.
     """
-    from watchfiles import awatch
+
+    def look(folders: list[Path]) -> tuple[FileStamps, bool]:
+        return file_stamps(places, further), _existing_folders(places, further) == folders
 
     while not stop.is_set():
         folders = await anyio.to_thread.run_sync(_existing_folders, places, further)
-        notices = awatch(
-            *folders,
-            watch_filter=None,
-            debounce=200,
-            step=50,
-            stop_event=stop,
-            rust_timeout=RECHECK_MS,
-            yield_on_timeout=True,
-            recursive=False,
-            ignore_permission_denied=True,
-        )
-        async with aclosing(notices):
-            async for _ in notices:
-                now = await anyio.to_thread.run_sync(file_stamps, places, further)
+        with folder_notices(folders) as notices:
+            same_folders = True
+            while same_folders and not stop.is_set():
+                # Also before the first notice: what changed until the folders were watched sent none.
+                now, same_folders = await anyio.to_thread.run_sync(look, folders)
                 if now != seen:
                     seen = now
                     yield
-                if await anyio.to_thread.run_sync(_existing_folders, places, further) != folders:
-                    break
+                if same_folders and not stop.is_set():
+                    await notices.wait(stop)
 
 
 def _existing_folders(places: RootPaths, further: FurtherFiles) -> list[Path]:

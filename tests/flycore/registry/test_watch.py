@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
+from flycore.registry.folder_notices import folder_notices
 from flycore.registry.paths import REGISTRY_FILE, SETTINGS_FILE
 from flycore.registry.watch import Stamp, file_stamps, stamp_of, watch_files
 
@@ -159,3 +160,36 @@ async def test_further_files_and_folders_are_watched_like_the_own_ones(root: Roo
         (folder / "tool").unlink()
         await seen.until(3)
         stop.set()
+
+
+@pytest.mark.anyio
+async def test_changes_are_noticed_without_inotify_as_well(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flycore.registry.folder_notices.sys.platform", "elsewhere")
+    async with watching(root) as seen:
+        replace(root, "{}")
+        await seen.until(1)
+        replace(root, '{"schemaVersion": 2}')
+        await seen.until(2)
+
+
+@pytest.mark.anyio
+async def test_a_watch_wakes_nobody_while_nothing_changes(root: Root) -> None:
+    """The notices of a folder come while it waits, and none without a change."""
+    folder = root.places.app_root / "tools"
+    folder.mkdir(parents=True, exist_ok=True)
+    stop, woken = anyio.Event(), anyio.Event()
+    with folder_notices([folder]) as notices:
+
+        async def wait() -> None:
+            await notices.wait(stop)
+            woken.set()
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            assert not woken.is_set()
+            (folder / "new").write_text("x")
+            with anyio.fail_after(WAIT):
+                await woken.wait()
