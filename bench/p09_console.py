@@ -1,7 +1,8 @@
 """P9: the console on a project of 10,000 tools, in a pseudo-terminal, as a person sees it.
 
-It measures the time from exec to the first frame that shows a tool, against a minimal Textual application;
-the time from a key to the frame that answers it, and the memory, against the same console on 100 tools.
+It measures the time from exec to usable rows, which are those that the last kernel kept, against a minimal
+Textual application, with 100 and with 10,000 tools; the time until the kernel has confirmed them; the time
+from a key to the frame that answers it, and the memory, against the same console on 100 tools.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from common import Row, spread
 ROUNDS = {"quick": 2, "full": 7}
 KEYS = {"quick": 10, "full": 60}
 PATIENCE_S = 30.0
+MOST = {100: 1.6, 10_000: 2.2}
+"""The goal for usable rows, by the number of tools."""
 EACH = 100
 """Tools of one sidecar."""
 MINIMAL = """
@@ -48,8 +51,9 @@ class Terminal:
     """A program in a pseudo-terminal of 120 by 40 cells."""
 
     def __init__(self, argv: list[str], environ: dict[str, str]) -> None:
-        self._leader, follower = pty.openpty()
+        self.leader, follower = pty.openpty()
         fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        """The end of the terminal that draws and types."""
         self.begun = time.perf_counter()
         self._process = subprocess.Popen(
             argv, env=environ, stdin=follower, stdout=follower, stderr=follower, start_new_session=True
@@ -60,21 +64,26 @@ class Terminal:
         """The seconds from the last `send`, or the start, until the screen received one of these texts."""
         seen = b""
         while not any(text in seen for text in texts):
-            ready, _, _ = select.select([self._leader], [], [], PATIENCE_S)
+            ready, _, _ = select.select([self.leader], [], [], PATIENCE_S)
             if not ready:
                 raise RuntimeError(f"never drawn: {texts!r}; last {seen[-400:]!r}")
-            seen += os.read(self._leader, 1 << 16)
+            seen += os.read(self.leader, 1 << 16)
         return time.perf_counter() - self.begun
 
     def send(self, keys: bytes) -> None:
         """Press keys."""
         self.begun = time.perf_counter()
-        os.write(self._leader, keys)
+        os.write(self.leader, keys)
 
     def settle(self, quiet: float = 0.2) -> None:
         """Read until no output came for that time, which must be below a second: ages are redrawn then."""
-        while select.select([self._leader], [], [], quiet)[0]:
-            os.read(self._leader, 1 << 16)
+        while select.select([self.leader], [], [], quiet)[0]:
+            os.read(self.leader, 1 << 16)
+
+    @property
+    def pid(self) -> int:
+        """The program's process."""
+        return self._process.pid
 
     def _processes(self) -> list[int]:
         """The program and its children: of the console these are the kernel and what draws."""
@@ -91,7 +100,7 @@ class Terminal:
         processes = self._processes()
         os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
-        os.close(self._leader)
+        os.close(self.leader)
         until = time.monotonic() + PATIENCE_S
         while any(map(_runs, processes[1:])) and time.monotonic() < until:
             time.sleep(0.01)
@@ -109,10 +118,14 @@ def _runs(pid: int) -> bool:
 
 
 def run(size: str) -> list[Row]:
-    """Measure the ratios of the three goals. The time to the first frame, still without tools, is shown
-    beside them."""
-    with _project(10_000) as large, _project(100) as small:
-        starts = [_starts(large) for _ in range(ROUNDS[size])]
+    """Measure the ratios of the goals."""
+    with project(10_000) as large, project(100) as small:
+        for environ in (large, small):
+            _keep(environ)
+        starts: dict[int, list[tuple[float, float, float]]] = {100: [], 10_000: []}
+        for _ in range(ROUNDS[size]):
+            starts[100].append(_starts(small))
+            starts[10_000].append(_starts(large))
         large_keys: list[tuple[float, float]] = []
         small_keys: list[tuple[float, float]] = []
         with _settled(large) as many, _settled(small) as few:
@@ -120,23 +133,7 @@ def run(size: str) -> list[Row]:
             for _ in range(KEYS[size]):
                 large_keys.append(_keys(many))
                 small_keys.append(_keys(few))
-    minimal, first, tools = (median(column) for column in zip(*starts, strict=True))
-    drawn = [found[2] / found[0] for found in starts]
-    note = f"minimal Textual app {minimal * 1e3:.0f} ms; first frame of all {first / minimal:.2f} ×"
-    ratio = median(drawn)
-    rows = [
-        Row(
-            "P9",
-            "exec to the first frame with 10,000 tools",
-            tools * 1e3,
-            "ms",
-            ratio,
-            "≤ 1.35 × a minimal Textual app",
-            ratio <= 1.35,
-            note,
-            spread(drawn),
-        )
-    ]
+    rows = [_start_row(tools, found, MOST[tools]) for tools, found in starts.items()]
     for at, name in enumerate(("key to frame", "filter key to frame")):
         many_s, few_s = median([pair[at] for pair in large_keys]), median([pair[at] for pair in small_keys])
         rows.append(
@@ -165,14 +162,35 @@ def run(size: str) -> list[Row]:
     ]
 
 
+def _start_row(tools: int, found: list[tuple[float, float, float]], most: float) -> Row:
+    minimal, usable, confirmed = (median(column) for column in zip(*found, strict=True))
+    ratios = [drawn / bare for bare, drawn, _ in found]
+    note = f"minimal Textual app {minimal * 1e3:.0f} ms; confirmed {confirmed / minimal:.2f} ×"
+    ratio = median(ratios)
+    name, goal = f"exec to usable rows, {tools:,} tools", f"≤ {most} × a minimal Textual app"
+    return Row("P9", name, usable * 1e3, "ms", ratio, goal, ratio <= most, note, spread(ratios))
+
+
+def _keep(environ: dict[str, str]) -> None:
+    """Have a kernel keep its catalog, as one does that ran before."""
+    console = Terminal([sys.executable, "-m", "flytui", "--root", environ["BENCH_ROOT"]], environ)
+    roots = Path(environ["XDG_STATE_HOME"]) / "flytui" / "roots"
+    until = time.monotonic() + PATIENCE_S
+    try:
+        console.until(b"tool000")
+        while not any(roots.glob("*/catalog.jsonl")) and time.monotonic() < until:
+            console.settle()
+    finally:
+        console.end()
+
+
 def _starts(environ: dict[str, str]) -> tuple[float, float, float]:
-    """The time to a minimal application's first frame, then to the console's first frame, and to the one with
-    tools."""
+    """The time to a minimal application's first frame, then to the console's first one with tools, and to
+    that in which the kernel has confirmed them."""
     minimal = _minimal(environ)
     console = Terminal([sys.executable, "-m", "flytui", "--root", environ["BENCH_ROOT"]], environ)
     try:
-        first = console.until(b"Catalog")
-        return minimal, first, console.until(b"tool000")
+        return minimal, console.until(b"tool000"), console.until(b"policy ok")
     finally:
         console.end()
 
@@ -215,7 +233,7 @@ def _settled(environ: dict[str, str]) -> Iterator[Terminal]:
 
 
 @contextmanager
-def _project(tools: int) -> Iterator[dict[str, str]]:
+def project(tools: int) -> Iterator[dict[str, str]]:
     """The environment of a person whose registry has so many tools, 100 in each sidecar."""
     with tempfile.TemporaryDirectory(prefix="flytui-bench-") as folder:
         home = Path(folder)

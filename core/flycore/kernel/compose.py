@@ -30,6 +30,7 @@ from flycore.kernel.call_history import CallHistory
 from flycore.kernel.connections import OpenConsoles
 from flycore.kernel.console_pairing import ConsolePairing
 from flycore.kernel.crash_recovery import begin_session, record_unfinished, remove_expired
+from flycore.kernel.group_sync import GroupSync
 from flycore.kernel.kept_catalog import KeptCatalogWriter
 from flycore.kernel.kernel import Kernel, KernelParts
 from flycore.kernel.load_state import RootEnvironment, find_environment
@@ -78,31 +79,6 @@ from flysafe.atomic import private_folder
 from flysafe.control_groups import claim
 from flysafe.own_process import erase_from_environment, forbid_inspection
 
-AUDIT_GROUP_SECONDS = 0.05
-"""The time after which result lines are synced together. Lines before an effect are synced at once."""
-
-
-class GroupSync:
-    """Syncs the lines of a log that were written without a sync, a moment after the first of them. Without
-    lines it does nothing, so that an idle kernel sleeps."""
-
-    def __init__(self) -> None:
-        self._written = anyio.Event()
-
-    def note_line(self) -> None:
-        """Note that a line was written."""
-        self._written.set()
-
-    async def run(self, audit: AuditLog) -> None:
-        """Sync until cancelled."""
-        while True:
-            await self._written.wait()
-            self._written = anyio.Event()
-            await anyio.sleep(AUDIT_GROUP_SECONDS)
-            if audit.dirty and not audit.stopped:
-                with suppress(AuditUnwritable):
-                    audit.flush()
-
 
 @asynccontextmanager
 async def open_kernel(
@@ -119,9 +95,8 @@ async def open_kernel(
     # It starts on another processor while this one reads the root's files.
     prepare_launcher()
     private_folder(places.state_dir)
-    clock, bus = SystemClock(), Bus()
+    clock, bus, sync = SystemClock(), Bus(), GroupSync()
     call_history = CallHistory(places.audit_dir, clock, bus.publish)
-    sync = GroupSync()
     audit = _open_log(places, clock, call_history, bus, sync)
     cache = ProbeCache(places.cache_dir)
     watches = ExitStack()
@@ -151,9 +126,7 @@ async def open_kernel(
             await group.start(parts.background.mcp_servers.run, bus)
             if holder.role in LASTING_ROLES:
                 group.start_soon(parts.notifier.run)
-                refresher = root.refresher
-                kept = KeptCatalogWriter(places, lambda: refresher.root_state.catalog, clock.now)
-                group.start_soon(kept.run, bus)
+                group.start_soon(_kept_catalog(root).run, bus)
             try:
                 yield kernel
             finally:
@@ -293,6 +266,11 @@ def _standing_permissions(root: _Root) -> StandingPermissions:
         changed=refresher.reload,
         accepted=refresher.accepted_policy,
     )
+
+
+def _kept_catalog(root: _Root) -> KeptCatalogWriter:
+    state = root.refresher.state
+    return KeptCatalogWriter(root.environment.places, lambda: state.latest.catalog, root.recorder.clock.now)
 
 
 def _notifier(root: _Root, bus: Bus, queue: ApprovalQueue) -> Notifier:

@@ -53,8 +53,9 @@ from flytui.text.pixel_graphics import KITTY_REMOVE_ALL
 if TYPE_CHECKING:
     from flytui.console.approvals.request_list import ApprovalsView
 
-TICK_S = 0.5
-"""Seconds between two drawings of the times that pass in header and alerts."""
+TICK_S = 1.0
+"""Seconds between two drawings of the times that pass. There is one timer for all of them, so that an idle
+console wakes up once."""
 
 
 def quit_question(roots: Sequence[ConsoleState]) -> list[str]:
@@ -256,9 +257,16 @@ class FlytuiApp(App[None]):
         for screen in self.screen_stack:
             if isinstance(screen, MainScreen):
                 await screen.first_drawn()
+        self.set_interval(TICK_S, self._tick)
         for connection in self.connections:
-            self.set_interval(TICK_S, connection.tick)
             connection.start()
+
+    def _tick(self) -> None:
+        for connection in self.connections:
+            connection.tick()
+        for screen in self.screen_stack:
+            if isinstance(screen, MainScreen):
+                screen.tick()
 
     def _find_graphics(self) -> None:
         """Draw pictures as the setting says; without one, ask the terminal."""

@@ -38,7 +38,7 @@ from flytui.console.state import ALL_TOPICS, ConsoleState, Topic
 from flytui.console.terminal_graphics import GRAPHICS_QUESTION, Graphics, cell_size
 from flytui.console.terminal_guard import find_key_risk, terminal_intruder
 from flytui.console.terminal_input import SYNCHRONIZED_OUTPUT, InputCounts, InputParser, drawable_size
-from flytui.console.terminal_pauses import GAP_S, TICK_S, Heartbeat, Receipts
+from flytui.console.terminal_pauses import GAP_S, IDLE_TICK_S, TICK_S, Heartbeat, Receipts
 from flytui.supervisor.terminal_modes import RESTORE
 from flytui.text.pixel_graphics import CellSize
 
@@ -48,6 +48,8 @@ CLOSE_TIMEOUT_S = 2.0
 """Seconds that the application waits at its end for the terminal to read what was written last."""
 READ_BYTES = 4096
 """The most bytes that are read from the terminal at once."""
+TYPING_S = 1.0
+"""Seconds after the last input for which the thread that reads it looks at it often: a sequence may go on."""
 INPUT_ENDS_S = 1.0
 """Seconds that the thread which reads the terminal may take to end."""
 QUESTION = "\x1b[5n"
@@ -150,6 +152,12 @@ class NonBlockingDriver(LinuxDriver):
         self._parser = InputParser(self.input_counts)
         self._loop_beat = Heartbeat()
         self._timer: asyncio.TimerHandle | None = None
+        self._step = TICK_S
+        """Seconds until the next beat of the event loop."""
+        self._wake, self._waker = os.pipe()
+        """What wakes the thread that reads the terminal out of its wait. It is there as long as the process,
+        because that thread may be."""
+        os.set_blocking(self._waker, False)
         self._backlog = False
         """Whether input is left from before or during a pause of the thread that reads it."""
         self._stalled = False
@@ -215,6 +223,16 @@ class NonBlockingDriver(LinuxDriver):
         """Whether the terminal is this console's now."""
         return self._in_use
 
+    def disable_input(self) -> None:
+        """End the thread that reads the terminal, and wait for it."""
+        self.exit_event.set()
+        self._wake_thread()
+        super().disable_input()
+
+    def _wake_thread(self) -> None:
+        with suppress(BlockingIOError):
+            os.write(self._waker, b"w")
+
     def stop_application_mode(self) -> None:
         """Give the terminal back, where it is this console's."""
         if self._timer is not None:
@@ -251,6 +269,7 @@ class NonBlockingDriver(LinuxDriver):
         self.write(self.farewell + RESTORE)
         self._in_use, self._away = False, True
         self.exit_event.set()
+        self._wake_thread()
         if self._key_thread is not None:
             self._key_thread.join(INPUT_ENDS_S)
         self.exit_event.clear()
@@ -292,8 +311,9 @@ class NonBlockingDriver(LinuxDriver):
         self._stopping = False
 
     def _sigcont_application(self, *_: object) -> None:
-        """Note that this process was stopped and goes on. The next beat looks who has the terminal."""
+        """Note that this process was stopped and goes on, and look who has the terminal."""
         self._continued = True
+        self._call_loop(self._note_owner)
 
     def close(self) -> None:
         """Close the driver, and wait at most `CLOSE_TIMEOUT_S` for the terminal to read what is left."""
@@ -306,8 +326,29 @@ class NonBlockingDriver(LinuxDriver):
         before = self._stalled
         self._stalled = self.receipts.stalled or (self._output is not None and self._output.stalled)
         # Once for each stall: nothing counts as painted before the terminal reads on.
-        if self._loop_beat.beat() or (self._stalled and not before):
+        if self._loop_beat.beat(self._step) or (self._stalled and not before):
             self._rearm()
+
+    @property
+    def _watches_closely(self) -> bool:
+        """Whether a pause would matter now: a screen is open whose keys count only for what a person could
+        see, or something about the terminal is not settled."""
+        unsettled = self._away or self._backlog or self._missed_size is not None or not self._in_use
+        stack = self._app.screen_stack if self._app.is_running else ()
+        return unsettled or any(isinstance(screen, RearmedScreen) for screen in stack)
+
+    def watch_closely(self) -> None:
+        """Watch for every pause from now on, because a screen opens that decides something. What was typed in
+        a pause before is not for that screen: until the thread that reads the terminal has found nothing
+        left there, input counts as left."""
+        if self._step == TICK_S:
+            return
+        self._step, self._loop_beat = TICK_S, Heartbeat()
+        self._backlog = True
+        self._wake_thread()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(TICK_S, self._watch_loop)
 
     def _ask(self) -> None:
         """Ask the terminal, unless another program has it: the short queue of a writer that has ended would
@@ -328,8 +369,10 @@ class NonBlockingDriver(LinuxDriver):
 
     def _watch_loop(self) -> None:
         # Set first: the watch must go on, whatever a screen does while it is armed anew.
-        self._timer = self._loop.call_later(TICK_S, self._watch_loop)
+        step = TICK_S if self._watches_closely else IDLE_TICK_S
+        self._timer = self._loop.call_later(step, self._watch_loop)
         self.note_loop()
+        self._step = step
         self._note_owner()
         self._note_size()
 
@@ -354,13 +397,22 @@ class NonBlockingDriver(LinuxDriver):
 
     def run_input_thread(self) -> None:
         """Read the terminal until the driver closes. No input ends this thread."""
-        beat = Heartbeat()
+        beat, last_input = Heartbeat(), time.monotonic()
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)
+            selector.register(self._wake, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                ready = selector.select(TICK_S)
+                typing = self._backlog or time.monotonic() - last_input < TYPING_S
+                step = TICK_S if typing else self._step
+                found = selector.select(step)
+                ready = [key for key, _ in found if key.fd == self.fileno]
+                if len(found) > len(ready):
+                    os.read(self._wake, READ_BYTES)
+                    if not ready:
+                        beat = Heartbeat()  # a pause until now is taken for granted
+                        continue
                 # This is sent before the keys that are read below, so the loop knows of the pause first.
-                if beat.beat():
+                if beat.beat(step):
                     self._call_loop(self._set_backlog, True)
                 elif not ready and self._backlog:
                     self._call_loop(self._set_backlog, False)
@@ -369,6 +421,8 @@ class NonBlockingDriver(LinuxDriver):
                 elif ready and not self._read():
                     # The terminal is gone, and `select` would report that without end.
                     selector.unregister(self.fileno)
+                if ready:
+                    last_input = time.monotonic()
                 self._send(self._parser.tick())
 
     def _read(self) -> bool:
@@ -451,6 +505,12 @@ def note_loop(app: App[Any]) -> None:
     """Note that the event loop runs, before a key is handled: the loop may have stood still until now."""
     if (driver := _driver_of(app)) is not None:
         driver.note_loop()
+
+
+def watch_closely(app: App[Any]) -> None:
+    """Watch for every pause from now on, because a screen opens that decides something."""
+    if (driver := _driver_of(app)) is not None:
+        driver.watch_closely()
 
 
 def request_receipt(app: App[Any]) -> int:

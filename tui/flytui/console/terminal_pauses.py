@@ -13,8 +13,11 @@ from collections.abc import Callable
 
 TICK_S = 0.05
 """Seconds between two beats of the event loop, and of the thread that reads the terminal."""
+IDLE_TICK_S = 3.0
+"""The same while no screen decides anything and nobody types: a console that waits for something to happen
+leaves the processor alone. When such a screen opens, a pause until then is taken for granted."""
 GAP_S = 0.25
-"""The longest time between two beats that is no pause."""
+"""The longest time between two beats that is no pause, where they follow one another within `TICK_S`."""
 RECEIPT_EVERY_S = 0.5
 """Seconds between two questions to the terminal while a decision is on screen."""
 STALL_S = 2.0
@@ -32,16 +35,17 @@ def boot_time() -> float:
 
 
 class Heartbeat:
-    """A row of moments that should follow one another within `TICK_S`."""
+    """A row of moments that should follow one another within `TICK_S`, or another time."""
 
     def __init__(self, clock: Callable[[], float] = boot_time) -> None:
         self._clock = clock
         self._at: float | None = None
 
-    def beat(self) -> bool:
-        """Note that this moment was reached. Return whether there was a pause before it."""
+    def beat(self, step: float = TICK_S) -> bool:
+        """Note that this moment was reached, which should follow the last one within `step` seconds. Return
+        whether there was a pause before it."""
         before, self._at = self._at, self._clock()
-        return before is not None and self._at - before > GAP_S
+        return before is not None and self._at - before > GAP_S - TICK_S + step
 
 
 class Receipts:

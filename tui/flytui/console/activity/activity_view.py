@@ -98,8 +98,7 @@ class ActivityView(FilterLineView):
         yield self._empty
 
     def on_mount(self) -> None:
-        """Draw the elapsed times every second."""
-        self.set_interval(1.0, self._tick)
+        """Draw the calls that are known."""
         self.changed(frozenset((Topic.ACTIVITY,)))
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -252,7 +251,8 @@ class ActivityView(FilterLineView):
             return
         self.app.push_screen(CallScreen(self._state, row.call))
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Draw the elapsed times again of calls that run."""
         if self.display and any(call.result is None for call in self._state.activity):
             self.changed(frozenset((Topic.ACTIVITY,)))
 

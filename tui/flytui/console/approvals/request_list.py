@@ -183,8 +183,7 @@ class ApprovalsView(Vertical):
         yield self._empty_lines_view
 
     def on_mount(self) -> None:
-        """Start the timer that draws the times again every second."""
-        self.set_interval(1.0, self._tick)
+        """Show what is known."""
         self.changed(frozenset((Topic.ASKS,)))
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -258,7 +257,8 @@ class ApprovalsView(Vertical):
 
         self.app.push_screen(PageScreen(root, ask.request.tool, lines))
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Draw the times again that pass while something waits, or since it was decided."""
         if (self._state.shared.requests or self._state.shared.questions) and self.display:
             self.changed(frozenset((Topic.ASKS,)))
 

@@ -35,8 +35,6 @@ from flytui.text.record_filter import RecordFilter, parse_record_filter
 MAX_LINES_ON_LOOP = 2_000
 """New lines that the filter searches on the event loop. More of them are searched in a thread, so that keys
 do not wait."""
-POLL_SECONDS = 1.0
-"""The time between two reads of the log. Some lines come without an event of the kernel."""
 
 
 class AuditView(FilterLineView):
@@ -89,8 +87,7 @@ class AuditView(FilterLineView):
         yield self._empty
 
     def on_mount(self) -> None:
-        """Look for new lines from time to time."""
-        self.set_interval(POLL_SECONDS, self._poll)
+        """Show what is known."""
         self._show()
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -104,6 +101,10 @@ class AuditView(FilterLineView):
         if not self._opened:
             self._opened = True
             self.action_verify()
+        self._poll()
+
+    def tick(self) -> None:
+        """Read what was added to the log: some lines come without an event of the kernel."""
         self._poll()
 
     def _poll(self) -> None:

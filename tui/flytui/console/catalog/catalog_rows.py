@@ -459,6 +459,13 @@ def text_needs(rows: Sequence[ToolRow]) -> TextNeeds:
     return TextNeeds(max(SHORTEST_NAME, min(LONGEST_NAME, names)), min(LONGEST_WHY, why))
 
 
+def newest_evidence(rows: Iterable[CatalogRow]) -> float:
+    """The time of the newest probe or call that a row tells the age of, in Unix seconds; 0 where there is
+    none."""
+    found = (row.stability.evidence for row in rows)
+    return max((one.at for each in found for one in (each.probe, each.runtime) if one), default=0.0)
+
+
 def by_key(rows: Iterable[Row]) -> dict[str, Row]:
     """The rows by their key."""
     return {row.key: row for row in rows}

@@ -24,6 +24,7 @@ from flytui.console.catalog.catalog_rows import (
     changed_parts,
     drifted_tools,
     leases_by_tool,
+    newest_evidence,
     rows_of,
     state_counts,
     text_needs,
@@ -61,6 +62,10 @@ NARROWEST_LADDER, WIDEST_LADDER = 38, 76
 the least of them."""
 LIST_MARGIN = 3
 """Cells of the list besides its rows: the cursor's bar and the scroll bar."""
+SECONDS_SHOWN_S = 62.0
+"""Ages below a minute are drawn in seconds."""
+MINUTES_STEP_S = 10.0
+"""Seconds between two drawings of ages where all of them are drawn in minutes, or larger units."""
 _SHOWN_FIXES = frozenset((FixKind.COMMAND, FixKind.EDIT, FixKind.PERMIT))
 """The kinds of fix that are shown before they are done; each of the others has a key of its own."""
 _ROW_TOPICS = frozenset((Topic.CATALOG, Topic.TRUST, Topic.GRANTS, Topic.ASKS))
@@ -125,6 +130,8 @@ class CatalogView(CatalogFixActions):
         self._drift: dict[str, tuple[str, ...]] = {}
         self._problems: tuple[Diagnostic, ...] = ()
         self._summary = ""
+        self._newest = self._ages_due = 0.0
+        """The time of the newest evidence that a row shows, and when ages are drawn again, as Unix time."""
         self._catalog: Catalog | None = None
         self._row_inputs: tuple[frozenset[str], ...] = ()
         """The values that `_rows` were made of, apart from the catalog."""
@@ -145,7 +152,6 @@ class CatalogView(CatalogFixActions):
     def on_mount(self) -> None:
         """Draw what is known, and fetch the metrics."""
         self._update_layout(self.app.size.width)
-        self.set_interval(1.0, self._on_second)
         self.changed(_ROW_TOPICS)
         run_latest(self, self._fetch_metrics, "metrics")
 
@@ -158,6 +164,7 @@ class CatalogView(CatalogFixActions):
         if state.catalog is None and state.kept is not None and not self._kept:
             self._show_kept(state.kept)
         if topics & _ROW_TOPICS and state.catalog is not None:
+            self._ages_due = 0.0
             self._annotations.leases = leases_by_tool(state.catalog, state.leases)
             self._drift = drifted_tools(state.asks)
             changed, waiting = changed_parts(state.catalog, state.trust)
@@ -182,6 +189,7 @@ class CatalogView(CatalogFixActions):
             (*catalog_problems(catalog), *self._state.settings.problems),
             state_counts(self._rows),
         )
+        self._newest, self._ages_due = newest_evidence(self._rows), 0.0
         self._annotations.needs = needs = text_needs(self._rows)
         self.tool_list.set_rows(self._rows, needs)
         self._update_layout(self.app.size.width)
@@ -341,14 +349,19 @@ class CatalogView(CatalogFixActions):
             self.app.copy_to_clipboard(as_json(self.row))
             self._notice(f"{self.row.name} sent as JSON to the terminal's clipboard")
 
-    def _on_second(self) -> None:
-        # Ages grow and leases run out without any event.
-        if self.display:
-            self.tool_list.list.refresh()
-            if self._kept:
-                self.tool_list.redraw_notes()
-            if self._ladder_view.display:
-                self._ladder_view.rebuild()
+    def tick(self) -> None:
+        """Draw again what changed by time alone: ages grow and leases run out without any event."""
+        now = self._state.now()
+        if now < self._ages_due:
+            return
+        # An age of more than a minute is drawn in minutes, or larger units.
+        seconds = self._kept or self._annotations.leases or now - self._newest < SECONDS_SHOWN_S
+        self._ages_due = now + (0.0 if seconds else MINUTES_STEP_S)
+        self.tool_list.list.refresh_changed()
+        if self._kept:
+            self.tool_list.redraw_notes()
+        if self._ladder_view.display:
+            self._ladder_view.rebuild_changed()
 
     def _update_layout(self, width: int) -> None:
         self._wide = width >= SIDE_BY_SIDE_WIDTH

@@ -148,8 +148,7 @@ class DoctorView(FixActions):
         yield self._details
 
     def on_mount(self) -> None:
-        """Draw the age of the results every second."""
-        self.set_interval(1.0, self._tick)
+        """Show what is known."""
         self._show()
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -259,7 +258,8 @@ class DoctorView(FixActions):
         if here:
             self.screen.set_focus(self._details_shown)
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Draw again how long ago the checks were made."""
         if self.display:
             self._top.redraw()
 

@@ -71,8 +71,7 @@ class GrantsView(Vertical):
         yield self._empty
 
     def on_mount(self) -> None:
-        """Start the timer that draws the times again every second."""
-        self.set_interval(1.0, self._tick)
+        """Show what is known."""
         self.changed(frozenset((Topic.GRANTS,)))
 
     def changed(self, topics: frozenset[Topic]) -> None:
@@ -183,7 +182,8 @@ class GrantsView(Vertical):
         self._state.shared.notice = notice
         self.post_message(LineBar.Stale())
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Draw the time again that each lease has left."""
         if self.display and self._list.display:
             self.changed(frozenset((Topic.GRANTS,)))
 

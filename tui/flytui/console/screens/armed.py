@@ -28,7 +28,13 @@ from flytui.console.screens.arming import ArmingState, KeyEffect
 from flytui.console.screens.base import ScreenTraits, pass_key
 from flytui.console.screens.header import header_lines
 from flytui.console.state import ConsoleState, Topic
-from flytui.console.terminal import has_receipt, note_loop, request_receipt, request_receipt_if_due
+from flytui.console.terminal import (
+    has_receipt,
+    note_loop,
+    request_receipt,
+    request_receipt_if_due,
+    watch_closely,
+)
 from flytui.console.widgets.lines import LineBar, LineBuilder, LineView
 from flytui.text.lines import StyledLine, StyledText, keys_line, line, wrap
 
@@ -270,6 +276,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
 
     def on_mount(self) -> None:
         """Start the timer that arms the keys and draws their state."""
+        watch_closely(self.app)
         self.set_interval(TICK_S, self._tick)
         self.call_after_refresh(self._tick)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, runtime_checkable
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -69,6 +69,15 @@ def _new_view(name: str, state: ConsoleState) -> MainView:
     return DoctorView(state, id=name)
 
 
+@runtime_checkable
+class PassingTimes(Protocol):
+    """A view in which times pass."""
+
+    def tick(self) -> None:
+        """Draw them again where they would look different now."""
+        ...
+
+
 class MainScreen(Screen[None]):
     """Shows one view at a time. Digits, which the application binds, change the view, and its list has the
     focus."""
@@ -124,6 +133,12 @@ class MainScreen(Screen[None]):
             if view is self._catalog or view.is_mounted:
                 view.changed(topics)
         self._redraw()
+
+    def tick(self) -> None:
+        """Draw the times again that pass in the view that is shown."""
+        view = self._views.get(self._view)
+        if isinstance(view, PassingTimes) and view.is_mounted:
+            view.tick()
 
     async def action_view(self, name: str) -> None:
         """Show that view, which keeps its cursor and filter."""

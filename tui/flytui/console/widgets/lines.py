@@ -181,6 +181,11 @@ class LineView(ThemedWidget, ScrollView, can_focus=True):
         self.virtual_size = Size(self._width, len(self._rows))
         self.repaint()
 
+    def rebuild_changed(self) -> None:
+        """Build the lines again where they would look different now."""
+        if self._width and self._build(self._width) != self._rows:
+            self.rebuild()
+
     def repaint(self) -> None:
         """Draw the same lines again. Until they are drawn, `painted` is False."""
         self.painted = False

@@ -66,6 +66,8 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
         self._rows: Sequence[ListRow] = ()
         self._selected_key = ""
         self.cursor = 0
+        self._drawn: dict[int, StyledLine] = {}
+        """The rows as they were drawn last, by index."""
 
     @property
     def row(self) -> ListRow | None:
@@ -98,6 +100,16 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
         self.refresh()
         self.post_message(self.Moved(self))
 
+    def refresh_changed(self) -> None:
+        """Draw the rows on screen again where one of them would look different now."""
+        first, width = self.scroll_offset.y, self.scrollable_content_region.width - 2
+        there = range(first, min(len(self._rows), first + self.size.height))
+        before, self._drawn = self._drawn, {}
+        if any(before.get(index) != self._rows[index].draw(width) for index in there):
+            self.refresh()
+        else:
+            self._drawn = before
+
     def on_resize(self) -> None:
         """Adapt the rows to the new width, and keep the cursor on screen."""
         self.virtual_size = Size(self.scrollable_content_region.width, len(self._rows))
@@ -109,7 +121,7 @@ class VirtualList(ThemedWidget, ScrollView, can_focus=True):
         index, width = self.scroll_offset.y + y, self.size.width
         if index >= len(self._rows):
             return to_strip(BLANK, width, self.tones, self.base)
-        drawn = self._rows[index].draw(self.scrollable_content_region.width - 2)
+        drawn = self._drawn[index] = self._rows[index].draw(self.scrollable_content_region.width - 2)
         here = index == self.cursor and bool(self._rows[index].key)
         base = self.base
         if here:
