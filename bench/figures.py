@@ -59,7 +59,8 @@ FIGURES: dict[str, tuple[str, ...]] = {
         "P7 200 schemas of C tools, 2 at once",
     ),
     "p09_console": (
-        "P9 exec to the first frame with 10,000 tools",
+        "P9 exec to usable rows, 100 tools",
+        "P9 exec to usable rows, 10,000 tools",
         "P9 key to frame, 10,000 tools",
         "P9 filter key to frame, 10,000 tools",
         "P9 memory with 10,000 tools",
@@ -100,6 +101,13 @@ FIGURES: dict[str, tuple[str, ...]] = {
         "P13 flytui status, no kernel",
         "P13 flytui catalog --json, no kernel",
         "P13 flytui why, no kernel",
+    ),
+    "p14_idle": (
+        "P14 idle: share of a core",
+        "P14 idle: wake-ups of all threads",
+        "P14 idle: growth",
+        "P14 a day: growth",
+        "P14 a day: verify the log",
     ),
     "p15_mcp_start": (
         "P15 flytui mcp, from its start to initialize",

@@ -18,6 +18,7 @@ from flycore.registry.settings import read_settings
 from flytui.console.key_table import ENTRIES
 from flytui.console.screens.armed import ArmedLines
 from flytui.console.screens.base import PageScreen
+from flytui.console.screens.main import MainScreen
 from flytui.console.themes import theme_names
 from flytui.console.user_settings import ConsoleSettings, KeyBindings, check_keys, check_settings, textual_key
 from kits.console import HandClock, app_of, console, drawn, press, until
@@ -51,9 +52,13 @@ def test_every_binding_has_an_id_of_the_table_with_the_tables_keys() -> None:
             assert bound.get(name) == {textual_key(key) for key in entry.default_keys}, name
 
 
-@pytest.mark.parametrize("view", ["catalog", "approvals", "activity", "grants", "audit"])
+@pytest.mark.parametrize(
+    "view", ["catalog", "approvals", "activity", "grants", "audit", "packages", "doctor"]
+)
 async def test_the_key_line_of_a_view_names_actions_of_the_table(view: str) -> None:
     async with console(world(), HandClock()) as (app, _):
+        assert isinstance(app.screen, MainScreen)
+        await app.screen.action_view(view)
         for name, _words in type(app.screen.query_one(f"#{view}")).KEYS:
             assert name in ENTRIES
 
@@ -106,8 +111,8 @@ async def test_the_palette_offers_what_the_keys_do_here_and_no_decision() -> Non
         await press(pilot, "ctrl+o")
         assert not {title for title in titles() if "pprove " in title or "eny" in title}
         jump = next(it for it in app.get_system_commands(app.screen) if it.title == "Audit")
-        jump.callback()
-        assert app.screen is app.screen_stack[0]
+        app.call_later(jump.callback)
+        await until(pilot, lambda: app.screen is app.screen_stack[0])
         assert app.state.waiting, "leaving the card decided nothing"
 
 
