@@ -141,6 +141,20 @@ class NonBlockingOutput:
         return getattr(self._inner, name)
 
 
+class _WakingEvent(threading.Event):
+    """The event that ends the thread which reads the terminal, and that wakes it for that. Textual sets it,
+    and then waits for the thread."""
+
+    def __init__(self, wake: Callable[[], None]) -> None:
+        super().__init__()
+        self._wake = wake
+
+    def set(self) -> None:
+        """Set the event, and wake the thread."""
+        super().set()
+        self._wake()
+
+
 class NonBlockingDriver(LinuxDriver):
     """Textual's Linux driver for a terminal that may close, stop reading, or send anything."""
 
@@ -158,6 +172,7 @@ class NonBlockingDriver(LinuxDriver):
         """What wakes the thread that reads the terminal out of its wait. It is there as long as the process,
         because that thread may be."""
         os.set_blocking(self._waker, False)
+        self.exit_event = _WakingEvent(self._wake_thread)
         self._backlog = False
         """Whether input is left from before or during a pause of the thread that reads it."""
         self._stalled = False
@@ -223,12 +238,6 @@ class NonBlockingDriver(LinuxDriver):
         """Whether the terminal is this console's now."""
         return self._in_use
 
-    def disable_input(self) -> None:
-        """End the thread that reads the terminal, and wait for it."""
-        self.exit_event.set()
-        self._wake_thread()
-        super().disable_input()
-
     def _wake_thread(self) -> None:
         with suppress(BlockingIOError):
             os.write(self._waker, b"w")
@@ -269,7 +278,6 @@ class NonBlockingDriver(LinuxDriver):
         self.write(self.farewell + RESTORE)
         self._in_use, self._away = False, True
         self.exit_event.set()
-        self._wake_thread()
         if self._key_thread is not None:
             self._key_thread.join(INPUT_ENDS_S)
         self.exit_event.clear()
