@@ -138,8 +138,16 @@ class PtyConsole:
 
     def tell(self, do: str, **more: object) -> dict[str, Any]:
         """Have the console's process do something, and wait for its answer."""
+        self.order(do, **more)
+        return self.answered()
+
+    def order(self, do: str, **more: object) -> None:
+        """Have the console's process do something, as soon as it runs."""
         self._control.write(json.dumps({"do": do, **more}) + "\n")
         self._control.flush()
+
+    def answered(self) -> dict[str, Any]:
+        """Wait for the answer to the last order."""
         line = self._control.readline()
         if not line:
             pytest.fail(f"the console has ended: {self._text[-2_000:]}")
@@ -178,6 +186,16 @@ class PtyConsole:
                         break
                     self._changed.wait(0.05)
         pytest.fail(f"{key!r} never decided: {self._text[-800:]!r}")
+
+    def press_until_screen(self, key: str, name: str) -> None:
+        """Press the key until a screen of that class is on top."""
+
+        def is_on_top(report: dict[str, Any]) -> bool:
+            if report["screen"] != name:
+                self.type(key)
+            return bool(report["screen"] == name)
+
+        self.wait_report(name, is_on_top)
 
     def tell_later(self, number: int) -> None:
         """Send a signal once the process has been stopped for longer than any gap that is no pause."""
@@ -286,6 +304,7 @@ class Control:
             "faults": counts.faults,
             "dropped": counts.dropped,
             "open": app.state.status is not None,
+            "beat": app._driver._step,
             "screen": type(app.screen).__name__,
             "size": list(app.size),
             "texts": [box.value for box in app.screen.query("Input")],

@@ -8,6 +8,7 @@ import pytest
 
 from flytui.console.terminal_pauses import (
     GAP_S,
+    IDLE_TICK_S,
     LOST_S,
     RECEIPT_EVERY_S,
     STALL_S,
@@ -124,6 +125,22 @@ def test_a_key_that_was_pressed_while_the_process_was_stopped_approves_nothing()
             console.tell_later(signal.SIGCONT)
             still_ready(console, since)
         assert console.decided == []
+
+
+def test_a_key_that_was_pressed_in_a_pause_before_its_card_came_approves_nothing() -> None:
+    with pty_console() as console:
+        console.wait_report("the slow beats of an idle console", lambda report: report["beat"] == IDLE_TICK_S)
+        since = console.position
+        console.stop()
+        console.order("ask", name="r1")
+        console.type("aaa\x0faaa")  # ctrl+o opens the card
+        console.tell_later(signal.SIGCONT)
+        console.answered()
+        console.press_until_screen("\x0f", "RequestScreen")
+        console.sees(READY, since)
+        assert console.decided == []
+        assert console.tell("report")["beat"] == TICK_S
+        assert console.press_until_decided("a") == [["r1", "approve-once", ""]]
 
 
 def test_a_key_that_was_pressed_while_the_terminal_hung_approves_nothing() -> None:
