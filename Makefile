@@ -27,7 +27,7 @@ lint: $(DEV_STAMP)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The quick size, for about five minutes on a quiet machine; bench-full has more rounds and larger sizes.
+# The quick size, for about ten minutes on a quiet machine; bench-full has more rounds and larger sizes.
 bench: $(DEV_STAMP)
 	$(BIN)/python -m bench
 

@@ -1,6 +1,6 @@
 """`python -m bench [--full] [NAME...]` runs all benchmarks, or those whose file name begins with NAME.
 
-The quick size is the default, and takes about five minutes in all; `--full` measures more rounds and larger
+The quick size is the default, and takes about ten minutes in all; `--full` measures more rounds and larger
 sizes. Each benchmark is a process of its own. At the end comes one summary of all figures, and
 `bench/results.json` is written, which keeps the figures of files that did not run.
 
