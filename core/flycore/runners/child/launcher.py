@@ -18,6 +18,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -44,6 +45,9 @@ _PROGRAM = str(Path(__file__).with_name("launcher_program.py"))
 _ATTEMPTS = 2
 _FURTHER = 2
 """The descriptors of a child besides its streams and those that it is handed: its group and its notes."""
+_LEAVE_SECONDS = 2.0
+"""How long a ready child may take to leave when this process ends; a busy machine takes some milliseconds."""
+_LEAVE_PAUSE_S = 0.002
 _EXIT_SECONDS = 25.0
 """How long the launcher may take to end what is left when this process ends; usually nothing is."""
 
@@ -391,7 +395,10 @@ def _close() -> None:
             _continue(launcher.process.pid)
             launcher.process.wait(_EXIT_SECONDS)
     _discard()
-    reap_ready_children()
+    # Its ready child leaves at the end of its socket, and nobody else would reap it.
+    until = time.monotonic() + _LEAVE_SECONDS
+    while reap_ready_children() and time.monotonic() < until:
+        time.sleep(_LEAVE_PAUSE_S)
 
 
 def _candidates(program: str, env: Mapping[str, str]) -> list[bytes]:
