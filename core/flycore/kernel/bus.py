@@ -1,9 +1,10 @@
-"""The event bus, which never blocks a publisher, and the recorder that logs and publishes."""
+"""The event bus, which never blocks a publisher, the recorder that logs and publishes, and the sync of what
+it logs."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import anyio
@@ -18,6 +19,8 @@ from flycore.model.json import JsonObject
 
 BACKLOG = 1000
 """Events queued for a slow subscriber; beyond this it loses the oldest and gets a MISSED event."""
+AUDIT_GROUP_SECONDS = 0.05
+"""The time after which result lines are synced together. Lines before an effect are synced at once."""
 
 
 class Subscription:
@@ -137,3 +140,25 @@ class Recorder:
     def publish(self, cls: EventClass, kind: str, payload: JsonObject) -> None:
         """Publish one event with the current time."""
         self.send(Event(cls=cls, type=kind, at=self.clock.now(), payload=payload))
+
+
+class GroupSync:
+    """Syncs the lines of a log that were written without a sync, a moment after the first of them. Without
+    lines it does nothing, so that an idle kernel sleeps."""
+
+    def __init__(self) -> None:
+        self._written = anyio.Event()
+
+    def note_line(self) -> None:
+        """Note that a line was written."""
+        self._written.set()
+
+    async def run(self, audit: AuditLog) -> None:
+        """Sync until cancelled."""
+        while True:
+            await self._written.wait()
+            self._written = anyio.Event()
+            await anyio.sleep(AUDIT_GROUP_SECONDS)
+            if audit.dirty and not audit.stopped:
+                with suppress(AuditUnwritable):
+                    audit.flush()

@@ -25,12 +25,11 @@ from flycore.audit.log import AuditLog
 from flycore.catalog.probes import ProbeCache
 from flycore.kernel.approver import ApproverDeps
 from flycore.kernel.background import BackgroundProcesses
-from flycore.kernel.bus import Bus, Recorder, line_event
+from flycore.kernel.bus import Bus, GroupSync, Recorder, line_event
 from flycore.kernel.call_history import CallHistory
 from flycore.kernel.connections import OpenConsoles
 from flycore.kernel.console_pairing import ConsolePairing
 from flycore.kernel.crash_recovery import begin_session, record_unfinished, remove_expired
-from flycore.kernel.group_sync import GroupSync
 from flycore.kernel.kept_catalog import KeptCatalogWriter
 from flycore.kernel.kernel import Kernel, KernelParts
 from flycore.kernel.load_state import RootEnvironment, find_environment
