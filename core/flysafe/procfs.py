@@ -12,7 +12,10 @@ import signal
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import NamedTuple
+
+from flysafe.spare_descriptors import with_spare_descriptors
 
 PROC = "/proc"
 MAX_ANCESTORS = 64
@@ -87,7 +90,7 @@ def read_process(pid: int, proc: ProcFolder = PROC) -> Process | None:
 
 def process_table(proc: ProcFolder = PROC) -> dict[int, Process]:
     """Return every process that this process may see, by pid."""
-    found = (read_process(int(name), proc) for name in os.listdir(proc) if name.isdecimal())
+    found = (read_process(int(name), proc) for name in _names(proc) if name.isdecimal())
     return {process.pid: process for process in found if process is not None}
 
 
@@ -152,7 +155,7 @@ def tree_size(roots: Iterable[int], most: int) -> int:
 def _children_of_threads(pid: int) -> set[int]:
     """Return the pids of the children of all threads of the process; none where it has ended."""
     try:
-        threads = os.listdir(f"{PROC}/{pid}/task")
+        threads = _names(f"{PROC}/{pid}/task")
     except OSError:
         return set()
     lists = (_read_file(f"{PROC}/{pid}/task/{thread}/children") for thread in threads)
@@ -253,10 +256,12 @@ def terminal_of(pid: int, proc: ProcFolder = PROC) -> str:
 
 def send_signal(process: Process, *numbers: signal.Signals) -> None:
     """Send signals to exactly this process. Nothing happens where it ended or may not be signalled."""
-    try:
-        descriptor = os.pidfd_open(process.pid)
-    except OSError:
-        return
+    with suppress(OSError):
+        with_spare_descriptors(lambda: _send_signal(process, numbers))
+
+
+def _send_signal(process: Process, numbers: Iterable[signal.Signals]) -> None:
+    descriptor = os.pidfd_open(process.pid)
     try:
         # The descriptor refers to one process for good. It is opened before the start times are compared, so
         # that a process which got the pid in the meantime is never signalled.
@@ -278,8 +283,17 @@ def _read_file(path: str) -> bytes:
         return b""
 
 
+def _names(folder: ProcFolder) -> list[str]:
+    """Return the names in a folder of /proc. Raises OSError."""
+    return with_spare_descriptors(lambda: os.listdir(folder))
+
+
 def _read_whole(path: str) -> bytes:
     """Return the contents of a file of /proc, at most `_MAX_READ` bytes. Raises OSError."""
+    return with_spare_descriptors(lambda: _read_once(path))
+
+
+def _read_once(path: str) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         data = bytearray()

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -392,9 +393,14 @@ def declared_in(places: RootPaths, registry: Registry) -> str:
     return ""
 
 
+@cache
+def _own_version() -> str:
+    return importlib.metadata.version("flytui")
+
+
 def _installed_versions(files: Files, registry: Registry, bundled: set[str]) -> dict[str, str]:
     """Return the installed version of each entry's package, where it is known, by sidecar."""
-    own = importlib.metadata.version("flytui") if bundled else ""
+    own = _own_version() if bundled else ""
     found = dict.fromkeys(bundled, own)
     for entry in registry.entries:
         program = files.programs.get(entry.id)

@@ -54,7 +54,9 @@ def probe_spawn(
             outcome = await probe_sidecar(confined(*job), mode, timeout_ms)
             if outcome.unconfined:
                 detection.expire()  # the finding makes a new catalog, for which the levels are tried again
-        except SealBrokenError as error:
+        except OSError as error:  # which SealBrokenError is, too
+            # A file that cannot be opened, such as where no descriptor is left, is news about this program
+            # alone: the kernel goes on, and asks again later.
             return ProbeAnswer(ok=False, code=Code.SPAWN, error=str(error), crashed=True)
         return _answer(outcome, masks_with(declared_secrets(entry.permissions, environment.secret_values)[0]))
 

@@ -54,6 +54,7 @@ from flycore.pipeline.context import CurrentState, RootState
 from flycore.policy.looser_rules import LooserRules
 from flycore.registry.watch import FileStamps, FurtherFiles, Stamp, file_stamps, stamp_of, watch_files
 from flycore.sandbox.detection import detection
+from flysafe.spare_descriptors import NONE_LEFT
 
 FIRST_VERSION = 1
 """The first version of the catalog; each change to what it shows adds one."""
@@ -61,6 +62,8 @@ GATHER_SECONDS = 0.05
 """Findings within this time make one new catalog."""
 NOT_PROBED = (Kind.MCP, Kind.EXECUTABLE, *EXEC_KINDS)
 """Kinds without a probe: an MCP server's session and the question for a schema replace it; an `exec` acts."""
+NONE_LEFT_SECONDS = 1.0
+"""When the files are read again that no descriptor was left for."""
 REPROBE_SECONDS = 30.0
 """The time between two probes of a sidecar that is not healthy."""
 
@@ -395,7 +398,14 @@ class StateRefresher:
             await anyio.sleep(GATHER_SECONDS)
             # A new event before the refresh: a change during it must cause another one.
             self._changed = anyio.Event()
-            await self.refresh()
+            try:
+                await self.refresh()
+            except OSError as error:
+                if error.errno not in NONE_LEFT:
+                    raise
+                # The state that was built last holds on, until the files can be opened again.
+                self.reload()
+                await anyio.sleep(NONE_LEFT_SECONDS)
 
     async def refresh(self) -> None:
         """Build a new state. When this returns, calls use what this kernel changed in the files."""

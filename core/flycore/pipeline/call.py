@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Awaitable, Callable
 
@@ -18,6 +17,7 @@ from flycore.model.json import Json, JsonObject, canonical_json, text_digest
 from flycore.model.large_values import is_large, run_aside
 from flycore.pipeline.activity import ActivityLog
 from flycore.sandbox.secret_masks import Masks
+from flysafe.spare_descriptors import NONE_LEFT
 
 
 class Rejection(Value, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ MACHINE_FAULTS = (NO_DESCRIPTORS, AUDIT_UNWRITABLE)
 
 def no_descriptors(error: OSError | AuditUnwritable) -> Rejection | None:
     """The rejection of a call for which no file could be opened; None for any other error."""
-    words = [os.strerror(number) for number in (errno.EMFILE, errno.ENFILE)]
+    words = [os.strerror(number) for number in NONE_LEFT]
     if (error.strerror if isinstance(error, OSError) else error.cause) not in words:
         return None
     return failed(

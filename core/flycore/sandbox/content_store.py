@@ -22,6 +22,7 @@ from pathlib import Path
 from flycore.sandbox.digests import copy_digest, copy_tree
 from flycore.sandbox.observed_files import Notes, take_notes
 from flysafe.atomic import private_folder
+from flysafe.spare_descriptors import NONE_LEFT
 
 KEPT_SECONDS = 30 * 86_400.0
 """How long an unused copy is kept."""
@@ -30,7 +31,7 @@ _LEFT_SECONDS = 86_400.0
 """After this time an unfinished copy counts as left by a process that was ended."""
 _TOUCH_SECONDS = 3_600.0
 _ATTEMPTS = 3
-_NOT_THE_COPY = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO)
+_NOT_THE_COPY = (*NONE_LEFT, errno.ENOMEM, errno.EIO)
 """Errors of reading that say nothing about the copy, which must not be removed for them."""
 _NAME = re.compile(r"[0-9a-f]{64}")
 _MOST_CHECKED = 256

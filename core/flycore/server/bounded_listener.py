@@ -17,13 +17,15 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 
+from flysafe.spare_descriptors import NONE_LEFT
+
 LISTEN_BACKLOG = 128
 """Connections that wait in the operating system until they are accepted."""
 ACCEPTED_AT_ONCE = 16
 """Connections that the loop accepts in one turn; the servers get it as their `backlog`. Between two turns the
 limits of half-open connections are applied."""
 _REFUSED_AT_ONCE = 64
-_NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_NO_ROOM = (*NONE_LEFT, errno.ENOBUFS, errno.ENOMEM)
 
 
 class BoundedListener(socket.socket):
@@ -83,9 +85,12 @@ class BoundedListener(socket.socket):
         super().close()
 
     def _accept_any(self) -> tuple[socket.socket, object, bool]:
-        """Accept one connection; the last value says whether a spare descriptor was given up for it."""
+        """Accept one connection; the last value says whether it has one of the reserve's descriptors."""
+        self._refill()
         try:
-            return *super().accept(), False
+            # A descriptor that is free while the reserve is in use, or not whole, belongs to the reserve: a
+            # crowd that waits would take all that a command of the person gave back.
+            return *super().accept(), len(self._spare) < self._reserve
         except OSError as error:
             if error.errno not in _NO_ROOM or not self._spare:
                 raise

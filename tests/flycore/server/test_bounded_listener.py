@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
-import resource
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import anyio
@@ -18,6 +17,7 @@ import pytest
 from flycore.client.remote import connect_unix
 from flycore.server.bounded_listener import BoundedListener
 from flycore.server.connection_limits import MAX_OPEN, MAX_PER_PROCESS, ProcessLimits
+from kits.descriptors import none_left
 from kits.kernel import ECHO, Root, until
 from kits.unix_socket import served
 
@@ -71,19 +71,11 @@ def test_no_more_than_the_limit_is_kept_and_a_closed_one_makes_room(listener: Bo
 
 
 def test_without_a_descriptor_a_connection_is_closed_and_no_error_raised(listener: BoundedListener) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ExitStack() as stack:
         client = connect(listener, stack)
-        highest = max(int(name) for name in os.listdir("/proc/self/fd"))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
-        try:
-            with suppress(OSError):
-                while True:
-                    stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
+        with none_left():
             listener.settimeout(0.2)
             assert accepted(listener) is None
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         assert listener.refused == 1
         assert client.recv(1) == b""
         connect(listener, stack)
@@ -93,7 +85,6 @@ def test_without_a_descriptor_a_connection_is_closed_and_no_error_raised(listene
 
 def test_a_reserve_is_free_while_one_of_those_it_is_for_is_connected() -> None:
     """Without a descriptor left, a stranger is refused, and the one that is served finds descriptors."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     welcome: list[bool] = []
 
     def may_use(connection: socket.socket) -> bool:
@@ -108,25 +99,22 @@ def test_a_reserve_is_free_while_one_of_those_it_is_for_is_connected() -> None:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
         listener.settimeout(30)
-        clients = [connect(listener, stack) for _ in range(2)]
-        highest = max(int(name) for name in os.listdir("/proc/self/fd"))
-        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 1, hard))
-        try:
-            with suppress(OSError):
-                while True:
-                    stack.callback(os.close, os.open(os.devnull, os.O_RDONLY))
-            welcome[:] = [False, True]
+        clients = [connect(listener, stack) for _ in range(3)]
+        with none_left():
+            welcome[:] = [False, True, False]
             served = listener.accept()[0]
             assert clients[0].recv(1) == b""
             free = [os.open(os.devnull, os.O_RDONLY) for _ in range(4)]
             for number in free:
                 os.close(number)
+            # What is free now belongs to the one that is served: a crowd must not take it.
+            listener.settimeout(0.2)
+            assert accepted(listener) is None
+            assert clients[2].recv(1) == b""
             served.close()
             with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
                 os.open(os.devnull, os.O_RDONLY)
-            assert (listener.open, listener.refused) == (0, 1)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            assert (listener.open, listener.refused) == (0, 2)
 
 
 def test_the_persons_commands_have_places_when_every_process_has_one() -> None:

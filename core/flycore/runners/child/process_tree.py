@@ -33,6 +33,7 @@ from flysafe.procfs import (
     send_signal,
     tree_size,
 )
+from flysafe.spare_descriptors import keep_spare_descriptors
 
 KILL_PATIENCE_S = 2.0
 """How long a killed tree may take to get smaller before its processes are reported as survivors. On a busy
@@ -76,6 +77,8 @@ def become_subreaper() -> None:
     """
     if os.getpid() in _subreaper:
         return
+    # It answers for all of them from now on, and has to find and end them whatever it lacks.
+    keep_spare_descriptors()
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     _subreaper.append(os.getpid())
 

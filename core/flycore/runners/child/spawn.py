@@ -16,6 +16,7 @@ from flycore.runners.child.confined_start import ConfinedChild, ConfinedStart
 from flycore.runners.child.launcher import ChildProcess, launch
 from flysafe.control_groups import MemoryGroup, memory_control
 from flysafe.own_process import descriptor_limit_before
+from flysafe.spare_descriptors import NONE_LEFT
 
 NOT_CONFINED = "not-confined"
 
@@ -197,7 +198,7 @@ def _failure(spec: SpawnSpec, fault: OSError | ValueError, command: str | None) 
     """The failure of a start by that confining command; by none where it is None."""
     if isinstance(fault, ValueError):
         return _unwritable(spec)
-    if command is None or fault.errno in (errno.EMFILE, errno.ENFILE):
+    if command is None or fault.errno in NONE_LEFT:
         return _explain(spec, fault)
     return not_confined(f"{command}: {fault.strerror}")
 
@@ -307,7 +308,7 @@ def _explain(spec: SpawnSpec, fault: OSError) -> SpawnFailure:
             f"{program} names an interpreter that does not exist",
             "check the first line of the file: the program after #! must be installed",
         )
-    if fault.errno in (errno.EMFILE, errno.ENFILE):
+    if fault.errno in NONE_LEFT:
         return SpawnFailure(*_BY_ERRNO[fault.errno], fault="no-descriptors")
     what, hint = _BY_ERRNO.get(fault.errno or 0, (fault.strerror or "cannot be started", "check the command"))
     return SpawnFailure(f"{program}: {what}", hint)
