@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from flytui.cli.main import main
+from flytui.cli.main import run
 
-sys.exit(main())
+sys.exit(run())

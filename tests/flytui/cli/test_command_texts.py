@@ -20,7 +20,7 @@ from flytui.cli.root_command import flytui
 MAKER = Path(__file__).resolve().parents[3] / "docs" / "make_command_texts.py"
 COMMANDS = command_texts._commands()
 ORDINARY = "import sys\nfrom flytui.cli.root_command import run\nsys.exit(run())\n"
-SHORT = "import sys\nfrom flytui.cli.main import main\nsys.exit(main())\n"
+SHORT = "import sys\nfrom flytui.cli.main import run\nsys.exit(run())\n"
 
 
 def test_the_file_is_what_the_commands_say_now() -> None:
@@ -114,7 +114,7 @@ def test_help_is_that_of_the_library(words: tuple[str, ...], columns: int) -> No
 
 
 def test_help_imports_no_library() -> None:
-    program = f"{SHORT[: SHORT.index('sys.exit')]}main()\nprint(*sys.modules, file=sys.stderr)\n"
+    program = "import sys\nfrom flytui.cli.main import main\nmain()\nprint(*sys.modules, file=sys.stderr)\n"
     environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     done = subprocess.run(
         [sys.executable, "-c", program, "call", "--help"],

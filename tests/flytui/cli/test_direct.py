@@ -40,7 +40,7 @@ PROGRAM = (
 )
 ORDINARY = COMMAND.other("flytui.cli.root_command:run")
 """The same command without the short way, forked from a process that has imported it."""
-SHORT = "import sys\nfrom flytui.cli.main import main\nsys.exit(main())\n"
+SHORT = "import sys\nfrom flytui.cli.main import run\nsys.exit(run())\n"
 CALL = ("call", "try.echo", '{"message": "hi"}')
 
 

@@ -8,16 +8,31 @@ import sys
 from flytui.cli.interrupts import end_on_signals, ignore_signals
 
 
+def run() -> int:
+    """Be the program `flytui`: run the command and return the exit code, or leave with it at once."""
+    code, is_short = _run()
+    if is_short:
+        # What a short command printed is written by now. The interpreter would take apart every module before
+        # it leaves, which takes an eighth of the time of such a command.
+        os._exit(code)
+    return code
+
+
 def main() -> int:
     """Run the command and return the exit code. Only a defect of flytui shows a traceback."""
+    return _run()[0]
+
+
+def _run() -> tuple[int, bool]:
+    """Run the command. Returns the exit code, and whether it went the short way and left nothing to do."""
     end_on_signals()
     try:
-        return _main()
+        return _run_command()
     finally:
         ignore_signals()
 
 
-def _main() -> int:
+def _run_command() -> tuple[int, bool]:
     _open_standard_streams()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # always TextIOWrapper here
@@ -28,7 +43,7 @@ def _main() -> int:
     if console is not None and at_terminal():
         from flytui.supervisor.programs import open_console
 
-        return open_console(*console)
+        return open_console(*console), False
     if "mcp" in sys.argv[1:]:
         from flytui.cli.early_mcp import begin
 
@@ -37,10 +52,20 @@ def _main() -> int:
 
     code = run_direct(sys.argv[1:])
     if code is not None:
-        return code
-    from flytui.cli.root_command import run
+        return code, _is_written()
+    from flytui.cli import root_command
 
-    return run()
+    return root_command.run(), False
+
+
+def _is_written() -> bool:
+    """Write what waits in the standard streams. Returns whether nothing of it is left."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except OSError:
+        return False  # the interpreter says so at its own end
+    return True
 
 
 def _open_standard_streams() -> None:
