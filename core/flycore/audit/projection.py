@@ -238,8 +238,12 @@ class History:
         known = self._open.get(line.call_id)
         if known is None and line.event in (events.APPROVAL_ASKED, events.APPROVAL_DECIDED):
             return  # the call has ended with a ticket for its caller; the request was answered later
+        is_end = line.event in _ENDS
+        if is_end and not self._ended.maxlen:
+            self._open.pop(line.call_id, None)
+            return  # a summary, which keeps no calls that have ended
         record = known or _new_record(line)
-        if line.event in (events.TOOL_EXECUTED, events.TOOL_OUTCOME_UNKNOWN):
+        if is_end:
             self._open.pop(line.call_id, None)
             if self._tool in ("", record.tool) and self._caller in ("", record.caller_key, line.program):
                 self._ended.append(_finished_record(record, line))
