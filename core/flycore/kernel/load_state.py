@@ -26,7 +26,7 @@ from flycore.catalog.builtin_tools import builtin_names
 from flycore.catalog.executable_tools import with_offered_tools
 from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
 from flycore.catalog.plan_capabilities import plan_names
-from flycore.catalog.probes import ProbeFinding
+from flycore.catalog.probes import ProbeFinding, ProbeWork
 from flycore.catalog.registry_capability import excess_of_created
 from flycore.catalog.runtime import RuntimeFinding
 from flycore.catalog.unavailable_answers import UnavailableAnswer
@@ -250,6 +250,18 @@ def _with_upgrades(registry: Registry, packages: tuple[PackageView, ...]) -> Reg
         return entry if state is None else msgspec.structs.replace(entry, upgrade=state)
 
     return msgspec.structs.replace(registry, entries=tuple(map(of, registry.entries)))
+
+
+def probe_work(environment: RootEnvironment, files: Files, entry: SidecarEntry) -> ProbeWork:
+    """Return what the prober needs to probe one sidecar."""
+    program = files.programs[entry.id]
+    return ProbeWork(
+        entry=entry,
+        program=program,
+        bundled=environment.bundled(program),
+        delegates=files.delegates.get(entry.id, {}),
+        environ=environment.environ,
+    )
 
 
 def build_state(

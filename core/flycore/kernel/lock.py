@@ -124,8 +124,10 @@ class RootLock:
             )
             os.ftruncate(fd, 0)
             os.pwrite(fd, msgspec.json.encode(holder), 0)
-            yield holder
-            os.ftruncate(fd, 0)
+            try:
+                yield holder
+            finally:  # also after a signal: what a command finds here, it tries to reach
+                os.ftruncate(fd, 0)
         finally:
             os.close(fd)  # releases the lock; the file stays, as a new one would be another lock
 

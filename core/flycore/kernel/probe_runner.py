@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 import anyio.to_thread
 
 from flycore.approval.entry_summary import COMMAND
-from flycore.catalog.probes import ProbeAnswer, ProbeSpawn, ProbeWork
+from flycore.catalog.probes import ProbeAnswer, ProbeSpawn
 from flycore.kernel.load_state import Files, RootEnvironment, sandbox_support
 from flycore.model.enums import Code, Level, ProbeMode, Status
 from flycore.model.json import JsonObject
@@ -22,18 +22,6 @@ from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import CONFINING, minimum_level, sandbox_level
 from flycore.sandbox.seals import SealBrokenError, materialise, seal_program
 from flycore.sandbox.secret_masks import Masks
-
-
-def probe_work(environment: RootEnvironment, files: Files, entry: SidecarEntry) -> ProbeWork:
-    """Return what the prober needs to probe one sidecar."""
-    program = files.programs[entry.id]
-    return ProbeWork(
-        entry=entry,
-        program=program,
-        bundled=environment.bundled(program),
-        delegates=files.delegates.get(entry.id, {}),
-        environ=environment.environ,
-    )
 
 
 def probe_spawn(

@@ -33,13 +33,15 @@ from flycore.kernel.load_state import (
     blocked_tools,
     build_state,
     gc_paused,
+    probe_work,
     sandbox_support,
 )
 from flycore.kernel.mcp_status import McpStatus, McpStatusStore, findings_of
 from flycore.kernel.package_probes import record_first_probe
-from flycore.kernel.probe_runner import probe_spawn, probe_work
+from flycore.kernel.probe_runner import probe_spawn
 from flycore.kernel.registry_edits import AcceptedEntries, RegistryEdit, TrustedRegistry
-from flycore.kernel.schema_asker import READY_S, SchemaAsker, SchemaCache, cached_statuses
+from flycore.kernel.schema_answers import SchemaCache, cached_statuses
+from flycore.kernel.schema_asker import READY_S, SchemaAsker
 from flycore.kernel.source_watcher import SourceWatcher
 from flycore.model.approval import Outcome
 from flycore.model.catalog import SidecarView

@@ -17,23 +17,20 @@ import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
-from flycore.catalog.answer_cache import AnswerCache, CacheFile
 from flycore.catalog.probes import STDERR, ProbeFinding
-from flycore.catalog.reasons import schema_unknown
-from flycore.discovery.executables import executable_key, file_sha256
+from flycore.discovery.executables import file_sha256
 from flycore.discovery.tool_schema import SchemaFault, read_schema
 from flycore.kernel.load_state import Files, RootEnvironment
 from flycore.kernel.mcp_status import McpStatus
 from flycore.kernel.probe_runner import program_job
-from flycore.model.base import Value
+from flycore.kernel.schema_answers import SchemaAnswer, SchemaCache, cached_statuses, program_key
 from flycore.model.catalog import Catalog, SidecarView
-from flycore.model.enums import Kind, PathState, ProbeState, ReasonCode, SandboxState
+from flycore.model.enums import Kind, PathState, ReasonCode, SandboxState
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import ProbeEvidence
 from flycore.model.upstream import McpToolList, ToolDefinition, UnreadableTool
 from flycore.pipeline.confine import Confining, confined
 from flycore.pipeline.context import RootState
-from flycore.registry.paths import SCHEMAS_FILE, RootPaths
 from flycore.runners.mcp.tools import definition_fault, plain_schema
 from flycore.runners.one_shot import ProcessJsonJob, SchemaOutput, ask_schema
 from flycore.sandbox.detection import detection
@@ -44,34 +41,6 @@ MOST_PROCESSES = 64
 MOST_CPU_SECONDS = 10
 READY_S = 20.0
 """The longest wait of a call for the schemas that are being asked for."""
-KEPT = 2_048
-LARGEST = 16 * 1024 * 1024
-VERSION = 1
-
-
-class SchemaAnswer(Value, frozen=True, kw_only=True):
-    """What an executable said: its tools, or None and in `why_not` a sentence without its subject."""
-
-    listing: McpToolList | None = None
-    why_not: str = ""
-    evidence: ProbeEvidence
-    lasting: bool = True
-    """Whether the same file would say the same again. A time limit that was reached says nothing of that."""
-
-    def finding(self, entry: SidecarEntry) -> ProbeFinding:
-        """Return what the catalog shows of it."""
-        if self.listing is None:
-            reason = schema_unknown(entry, self.why_not, self.evidence.stderr_tail)
-            return ProbeFinding(state=ProbeState.DEGRADED, reason=reason, evidence=self.evidence)
-        return ProbeFinding(state=ProbeState.HEALTHY, evidence=self.evidence)
-
-
-class SchemaCache(AnswerCache[SchemaAnswer]):
-    """The answers of executables by `executable_key`, in `<cache dir>/schemas.json`."""
-
-    def __init__(self, places: RootPaths) -> None:
-        path = places.cache_dir / SCHEMAS_FILE
-        super().__init__(path, CacheFile[SchemaAnswer], version=VERSION, kept=KEPT, largest=LARGEST)
 
 
 class _Known(NamedTuple):
@@ -79,27 +48,6 @@ class _Known(NamedTuple):
 
     entry: str
     key: str
-
-
-def cached_statuses(files: Files, cache: SchemaCache) -> dict[str, McpStatus]:
-    """Return what is known of the executables without asking any, by sidecar."""
-    found: dict[str, McpStatus] = {}
-    for entry in files.registry.entries:
-        answer = cache.get(_key(files, entry)) if entry.kind is Kind.EXECUTABLE else None
-        if answer is not None:
-            found[entry.id] = McpStatus(entry.digest, answer.finding(entry), answer.listing)
-    return found
-
-
-def _key(files: Files, entry: SidecarEntry) -> str:
-    """Return the key of the entry's program as it is now; empty where it cannot be read."""
-    program = files.programs.get(entry.id)
-    if program is None or program.state is not PathState.RESOLVED:
-        return ""
-    try:
-        return executable_key(program.path)
-    except OSError:
-        return ""
 
 
 async def ask_unknown(
@@ -122,7 +70,7 @@ async def ask_unknown(
             answer = await ask(environment, files, entry, session, now)
         statuses[entry.id] = McpStatus(entry.digest, answer.finding(entry), answer.listing)
         if answer.lasting:
-            cache.put(_key(files, entry), answer)
+            cache.put(program_key(files, entry), answer)
 
     async with anyio.create_task_group() as group:
         for view in catalog.sidecars:
@@ -197,7 +145,9 @@ class SchemaAsker:
 
     async def _look(self, group: TaskGroup, files: Files, state: RootState) -> None:
         wanted = [entry for view in state.catalog.sidecars if (entry := _wanted(files, view)) is not None]
-        keys = await anyio.to_thread.run_sync(lambda: {entry.id: _key(files, entry) for entry in wanted})
+        keys = await anyio.to_thread.run_sync(
+            lambda: {entry.id: program_key(files, entry) for entry in wanted}
+        )
         for entry in wanted:
             known, again = _Known(entry.digest, keys[entry.id]), entry.id in self._again
             if (

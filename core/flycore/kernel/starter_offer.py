@@ -16,10 +16,11 @@ from flycore.kernel.load_state import (
     Observations,
     RootEnvironment,
     build_state,
+    probe_work,
     resolve_programs,
     sandbox_support,
 )
-from flycore.kernel.probe_runner import probe_spawn, probe_work
+from flycore.kernel.probe_runner import probe_spawn
 from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.diagnostics import FixKind
 from flycore.model.enums import Source

@@ -12,9 +12,8 @@ import anyio
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.approval.tool_definitions import ToolDefinitionStore
 from flycore.approval.trust_store import TrustStore
-from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober
+from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober, known_finding
 from flycore.discovery.scan import scan, search_roots
-from flycore.kernel.doctor import check_up
 from flycore.kernel.effective_entries import EffectiveFiles, effective_files
 from flycore.kernel.load_state import (
     Observations,
@@ -22,12 +21,12 @@ from flycore.kernel.load_state import (
     blocked_tools,
     build_state,
     find_environment,
+    probe_work,
     read_files,
     sandbox_support,
 )
 from flycore.kernel.mcp_status import McpStatus, findings_of
-from flycore.kernel.probe_runner import probe_spawn, probe_work
-from flycore.kernel.schema_asker import SchemaCache, ask_unknown, cached_statuses
+from flycore.kernel.schema_answers import SchemaCache, cached_statuses
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
 from flycore.model.enums import Kind
@@ -54,9 +53,12 @@ async def read_catalog(
     files = effective.files
     cache = SchemaCache(places)
     unprobed = _build_catalog(places, environment, effective, trust, {}, cached_statuses(files, cache))
-    prober = Prober(
-        probe_spawn(environment, lambda: files, new_session()), ProbeCache(places.cache_dir), time.time
-    )
+    probes = ProbeCache(places.cache_dir)
+    prober: Prober | None = None
+    if probe:
+        from flycore.kernel.probe_runner import probe_spawn  # most of the pipeline, which nothing else needs
+
+        prober = Prober(probe_spawn(environment, lambda: files, new_session()), probes, time.time)
     findings: dict[str, ProbeFinding] = {}
 
     async def probe_sidecar(sidecar: str) -> None:
@@ -64,7 +66,7 @@ async def read_catalog(
         if entry is None:
             return
         work = probe_work(environment, files, entry)
-        finding = await prober.probe(work) if probe else prober.known(work)
+        finding = await prober.probe(work) if prober is not None else known_finding(probes, work)
         if finding is not None:
             findings[sidecar] = finding
 
@@ -75,6 +77,8 @@ async def read_catalog(
                 group.start_soon(probe_sidecar, view.id)
     statuses = cached_statuses(files, cache)
     if probe:
+        from flycore.kernel.schema_asker import ask_unknown
+
         session = new_session()
         statuses = await ask_unknown(
             environment, files, unprobed, cache, session, time.time(), again=schemas_again
@@ -84,6 +88,8 @@ async def read_catalog(
 
 def check_root(places: RootPaths, catalog: Catalog) -> tuple[Check, ...]:
     """Run every doctor check but the terminal's, for a root without a kernel. Reads the whole log."""
+    from flycore.kernel.doctor import check_up
+
     return check_up(places, dict(os.environ), catalog, None)
 
 

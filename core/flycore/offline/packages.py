@@ -14,9 +14,9 @@ from flycore.approval.trust_store import TrustStore
 from flycore.audit import events as audit_events
 from flycore.catalog.probes import ProbeCache, Prober
 from flycore.kernel.effective_entries import effective_files
-from flycore.kernel.load_state import find_environment, read_files
+from flycore.kernel.load_state import find_environment, probe_work, read_files
 from flycore.kernel.package_probes import area_of, record_verdict, verdict
-from flycore.kernel.probe_runner import probe_spawn, probe_work
+from flycore.kernel.probe_runner import probe_spawn
 from flycore.kernel.registry_edits import TrustedRegistry
 from flycore.model.enums import PackageAction, PackageResult, PackageScope, PathState
 from flycore.model.package import PackageCheck, PackageOutcome, PackageView

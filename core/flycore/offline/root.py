@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from flycore.audit.log import AuditLog
 from flycore.kernel.lock import LASTING_ROLES as LASTING_ROLES
 from flycore.kernel.lock import RootLock, reserve_for_console
+from flycore.kernel.lock import kernel_socket as kernel_socket
 from flycore.kernel.lock import living_holder as living_holder
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy

@@ -18,12 +18,12 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import GrantedPath, SandboxExplanation
 from flycore.offline.files import read_registry
 from flycore.offline.policy import OfflinePolicy, read_offline_policy
-from flycore.pipeline.builtin_tools import builtin_report
 from flycore.pipeline.call import Rejection
 from flycore.pipeline.confine import StartedProgram, program_files, seen_at_own_path
 from flycore.pipeline.prepare import seal_programs
 from flycore.registry.edits import permit_entry
 from flycore.registry.paths import RootPaths
+from flycore.sandbox.builtin_report import builtin_report
 from flycore.sandbox.call_confinement import CallFolders, NotPermitted, confinement_of
 from flycore.sandbox.confinement import Confinement
 from flycore.sandbox.levels import CONFINING, minimum_level, report

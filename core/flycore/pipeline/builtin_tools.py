@@ -20,7 +20,6 @@ from flycore.model.enums import Code, Level, PathState
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import SidecarEntry
-from flycore.model.stability import PermissionReport, SandboxReport
 from flycore.pipeline.call import Rejection, failed, no_descriptors
 from flycore.pipeline.context import RootEnvironment, RootState
 from flycore.runners.workspace.planned_changes import SEARCH_TOOL, diff_of, plan_changes
@@ -37,14 +36,12 @@ from flycore.runners.workspace.project_files import (
 from flycore.runners.workspace.run import LOOK_AGAIN
 from flycore.runners.workspace.text_changes import ChangeDoesNotFit
 from flycore.sandbox.command_seals import OWN_PROGRAM, command_path, find_command, own_seal, seal_command
-from flycore.sandbox.detection import SandboxSupport
-from flycore.sandbox.levels import report, sandbox_level
+from flycore.sandbox.levels import sandbox_level
 from flysafe.beneath import open_beneath
 
 RIPGREP = "rg"
 SHELLS = (("bash", "--noprofile", "--norc"), ("sh",))
 """The shells of shell.run, the first one that is there, each without its start-up files."""
-_BELOW_DESCRIPTOR = "flytui opens each path below the descriptor of the project folder"
 STATE_INSIDE = (
     "flytui keeps its own state in this project folder, and a program would have all of the folder",
     "work in a folder below it: flytui --root FOLDER",
@@ -155,25 +152,6 @@ def _ripgrep(
     except OSError:
         return "ripgrep cannot be read"
     return "your own programs can change ripgrep" if seal.partial else (program, seal)
-
-
-def builtin_report(support: SandboxSupport, entry: SidecarEntry, *, own: bool) -> SandboxReport:
-    """Return how a call is held. With `own` the kernel carries it out itself."""
-    return own_report(entry) if own else report(entry, support, bundled=False)
-
-
-def own_report(entry: SidecarEntry) -> SandboxReport:
-    """Return how the kernel holds itself to what a tool declares."""
-    declared = {"files read": entry.permissions.read, "files write": entry.permissions.write}
-    rows = [PermissionReport(name="network", declared="none", enforced=True, why=_BELOW_DESCRIPTOR)]
-    rows += [
-        PermissionReport(name=name, declared=", ".join(paths) or "none", enforced=True, why=_BELOW_DESCRIPTOR)
-        for name, paths in declared.items()
-    ]
-    rows.append(PermissionReport(name="secrets", declared="none", enforced=True, why=_BELOW_DESCRIPTOR))
-    return SandboxReport(
-        level=Level.NONE, mechanism=f"no program runs: {_BELOW_DESCRIPTOR}", permissions=tuple(rows)
-    )
 
 
 def builtin_environment(tool: str, environ: Mapping[str, str], made: dict[str, str]) -> dict[str, str]:

@@ -7,54 +7,62 @@ changes. A step is handed the value of its kind, so that its signature shows wha
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Hashable, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Protocol
-
-import anyio
+from typing import TYPE_CHECKING, Protocol
 
 from flycore.approval.accepted_seals import AcceptedSeals
-from flycore.approval.desktop_control import DesktopControl
-from flycore.approval.exclusive_groups import GroupLocks
-from flycore.approval.grants import GrantStore
-from flycore.approval.leases import LeaseStore
-from flycore.approval.loop_guard import LoopGuard
-from flycore.approval.queue import ApprovalQueue
-from flycore.approval.quota import Quota
-from flycore.approval.tool_blocks import ToolBlockStore
-from flycore.audit.log import AuditLog
-from flycore.catalog.unavailable_answers import UnavailableAnswer
-from flycore.model.approval import Checks, MatchedRule, NamedPlaces, PastUse, Subject
-from flycore.model.caller import Caller
-from flycore.model.catalog import CapabilityView, Catalog
-from flycore.model.clock import Clock
 from flycore.model.enums import Anchor, Risk
-from flycore.model.json import JsonObject
-from flycore.model.program import ResolvedProgram
-from flycore.model.refusals import Refusals
-from flycore.model.sidecar import Registry, SidecarEntry
-from flycore.pipeline.activity import ActivityLog
-from flycore.pipeline.artifacts import ArtifactFolders
-from flycore.pipeline.observed_calls import ObservedCalls
-from flycore.pipeline.targets.window import Desktop, ProtectedWindows
-from flycore.policy.evaluate import Policy
 from flycore.registry.created_tools import DEFAULT_LIMIT
-from flycore.registry.paths import USER_PACKAGES_DIR, RootPaths
+from flycore.registry.paths import USER_PACKAGES_DIR
 from flycore.registry.resolve import resolve_program
-from flycore.registry.settings import Settings
-from flycore.runners.mcp.call import McpCall
-from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
-from flycore.runners.output import OnEvent
-from flycore.runners.pool import ProcessPool
-from flycore.runners.workspace.run import Workspace
-from flycore.sandbox.detection import UNTRIED, SandboxSupport
+from flycore.sandbox.detection import UNTRIED
 from flycore.sandbox.digests import PACKAGES
 from flycore.sandbox.environment import working_folder
 from flycore.sandbox.keyring_secrets import KeyringSecrets
-from flycore.sandbox.seals import Distribution, StartConditions, is_bundled
+from flycore.sandbox.seals import StartConditions, is_bundled
 from flycore.sandbox.secret_masks import Masks
+
+# Whoever reads the state alone, such as a command without a kernel, needs none of what runs calls: to import
+# that takes longer than all the rest of such a command.
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Hashable, Mapping
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+
+    import anyio
+
+    from flycore.approval.desktop_control import DesktopControl
+    from flycore.approval.exclusive_groups import GroupLocks
+    from flycore.approval.grants import GrantStore
+    from flycore.approval.leases import LeaseStore
+    from flycore.approval.loop_guard import LoopGuard
+    from flycore.approval.queue import ApprovalQueue
+    from flycore.approval.quota import Quota
+    from flycore.approval.tool_blocks import ToolBlockStore
+    from flycore.audit.log import AuditLog
+    from flycore.catalog.unavailable_answers import UnavailableAnswer
+    from flycore.model.approval import Checks, MatchedRule, NamedPlaces, PastUse, Subject
+    from flycore.model.caller import Caller
+    from flycore.model.catalog import CapabilityView, Catalog
+    from flycore.model.clock import Clock
+    from flycore.model.json import JsonObject
+    from flycore.model.program import ResolvedProgram
+    from flycore.model.refusals import Refusals
+    from flycore.model.sidecar import Registry, SidecarEntry
+    from flycore.pipeline.activity import ActivityLog
+    from flycore.pipeline.artifacts import ArtifactFolders
+    from flycore.pipeline.observed_calls import ObservedCalls
+    from flycore.pipeline.targets.window import Desktop, ProtectedWindows
+    from flycore.policy.evaluate import Policy
+    from flycore.registry.paths import RootPaths
+    from flycore.registry.settings import Settings
+    from flycore.runners.mcp.call import McpCall
+    from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
+    from flycore.runners.output import OnEvent
+    from flycore.runners.pool import ProcessPool
+    from flycore.runners.workspace.run import Workspace
+    from flycore.sandbox.detection import SandboxSupport
+    from flycore.sandbox.seals import Distribution
 
 MOST_CONDITIONS = 4_096
 

@@ -42,7 +42,6 @@ from flycore.model.stability import PermissionReport, SandboxReport
 from flycore.pipeline.agent_access import agent_access
 from flycore.pipeline.builtin_tools import (
     builtin_environment,
-    builtin_report,
     entry_of,
     find_builtin_program,
     read_changes,
@@ -59,6 +58,7 @@ from flycore.policy.evaluate import conditions_are_costly, evaluate
 from flycore.registry.resolve import at_url
 from flycore.runners.one_shot import RunOutcome
 from flycore.runners.workspace.planned_changes import CHANGING
+from flycore.sandbox.builtin_report import builtin_report
 from flycore.sandbox.digests import ChangedWhileReadError, UnsealableError
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import report

@@ -72,6 +72,19 @@ async def names(client: Client) -> set[str]:
     return {one.name for one in (await client.list_tools()).tools}
 
 
+async def test_a_kernel_that_a_signal_ends_leaves_no_record_of_itself(root: Root) -> None:
+    """Each later command would try to reach the kernel that the record names."""
+    kernel = desk_of(root).start("serve")
+    try:
+        await until(root.places.socket.exists)
+        assert read_holder(root.places) is not None
+        kernel.terminate()
+        await anyio.to_thread.run_sync(lambda: kernel.communicate(timeout=LONGEST))
+    finally:
+        kernel.kill()
+    assert read_holder(root.places) is None
+
+
 async def test_trust_is_given_and_the_server_goes_on_with_the_new_tools(root: Root) -> None:
     changes: list[bool] = []
     async with idling(root, lambda: changes.append(True)) as client:

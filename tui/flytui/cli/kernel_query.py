@@ -40,11 +40,16 @@ def _kernel_may_run(places: RootPaths) -> bool:
     """Whether the root has a holder. It spares the imports of a client where no kernel runs."""
     from flycore.registry.paths import KERNEL_LOCK
 
-    # A holder that ends empties the lock's file. A kernel of another environment serves at another path.
+    if places.socket.exists():
+        return True
     with suppress(OSError):
+        # A holder that ends empties the lock's file, but not one that was killed.
         if (places.state_dir / KERNEL_LOCK).stat().st_size:
-            return True
-    return places.socket.exists()
+            from flycore.offline.root import kernel_socket, living_holder
+
+            # A kernel of another environment serves at the path that its record names.
+            return kernel_socket(places).exists() or living_holder(places) is not None
+    return False
 
 
 def read_catalog(places: RootPaths, *, probe: bool) -> Catalog:
