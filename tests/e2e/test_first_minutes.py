@@ -37,6 +37,8 @@ pytestmark = [
     ),
 ]
 FIVE_MINUTES = 300.0
+BETWEEN_PAGES = 1.0
+"""Seconds between two turns of a page. A page counts as read once no key has come for a while."""
 CLIENT = """
 import json, os, sys
 import anyio
@@ -134,11 +136,16 @@ def install(base: Path, wheel: Path) -> CleanMachine:
 def press_until(tmux: Tmux, key: str, done: Callable[[], object]) -> None:
     """Read what is shown to its end, and press the key once it is armed, until it has had its effect."""
 
+    turned = 0.0
+
     def happened() -> bool:
+        nonlocal turned
         if done():
             return True
         if re.search(r"read to the last line|more pages? before", tmux.screen()):
-            tmux.keys("PageDown")
+            if time.monotonic() - turned >= BETWEEN_PAGES:
+                tmux.keys("PageDown")
+                turned = time.monotonic()
         elif "keys ready" in tmux.screen():
             tmux.keys(key)
         return False
