@@ -22,7 +22,7 @@ from flycore.model.program import ResolvedProgram
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.registry.resolve_python import is_function, resolve_function
 from flycore.registry.source_text import key_position
-from flycore.registry.stat_cache import FileStat, recall, remember, stat_file
+from flycore.registry.stat_cache import FileStat, recall, recall_head, remember, remember_head, stat_file
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
 
 MAX_LINE = 256
@@ -211,9 +211,9 @@ class _ProgramLookup:
             remedy=remedy,
         )
 
-    def resolved(self, called: str, head: bytes, path_env: str) -> ResolvedProgram:
-        """Return the outcome for a file. `called` is the path to call it by, `head` its first bytes."""
-        real = os.path.realpath(called)
+    def resolved(self, called: str, real: str, head: bytes, path_env: str) -> ResolvedProgram:
+        """Return the outcome for a file. `called` is the path to call it by, `real` that with its links
+        followed, `head` the first bytes of the file."""
         search = os.pathsep.join((os.path.dirname(called), path_env))
         interpreter = read_interpreter(head, search)
         if interpreter is not None and interpreter.missing:
@@ -283,12 +283,16 @@ def _inspect(
     if not os.access(real, os.X_OK):
         remedy = f"run chmod +x {asked.command}"
         return asked.unresolved(ReasonCode.NOT_EXECUTABLE, "is not executable", remedy, shut=real)
-    try:
-        reader = _open_inside(anchor, asked.command, os.O_RDONLY | os.O_NONBLOCK)
-    except PermissionError:
-        return asked.resolved(real, b"", path_env)
-    with os.fdopen(reader, "rb") as opened:
-        program = asked.resolved(real, opened.read(MAX_LINE), path_env)
+    head = recall_head(look)
+    if head is None:
+        try:
+            reader = _open_inside(anchor, asked.command, os.O_RDONLY | os.O_NONBLOCK)
+        except PermissionError:
+            return asked.resolved(real, real, b"", path_env)
+        with os.fdopen(reader, "rb") as opened:
+            head = opened.read(MAX_LINE)
+        remember_head(look, head)
+    program = asked.resolved(real, real, head, path_env)
     remember(look, program)
     return program
 
@@ -345,7 +349,7 @@ def _resolve_bare_name(asked: _ProgramLookup, interpreter_dir: Path, path_env: s
     search = os.pathsep.join((str(interpreter_dir), path_env))
     found = find_on_path(command, search)
     if found is not None:
-        return asked.resolved(found, _head(found), path_env)
+        return asked.resolved(found, os.path.realpath(found), _head(found), path_env)
     for folder in search.split(os.pathsep):
         candidate = os.path.join(folder, command)
         if os.path.isabs(folder) and command not in ("", ".", "..") and os.path.isfile(candidate):

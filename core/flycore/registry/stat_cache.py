@@ -1,4 +1,4 @@
-"""A cache of resolved programs. A result is valid while `stat` shows the same file."""
+"""A cache of resolved programs, and of the first bytes of scripts, valid while `stat` shows the same file."""
 
 from __future__ import annotations
 
@@ -49,6 +49,7 @@ def stat_file(
 
 
 _seen: dict[FileStat, ResolvedProgram] = {}
+_heads: dict[FileStat, bytes] = {}
 
 
 def recall(look: FileStat) -> ResolvedProgram | None:
@@ -58,8 +59,24 @@ def recall(look: FileStat) -> ResolvedProgram | None:
 
 def remember(look: FileStat, program: ResolvedProgram) -> None:
     """Cache the result, where it depends on the file itself only."""
-    settled = time.time_ns() - max(look.modified_ns, look.changed_ns) > _SETTLED_NS
-    if program.path == look.real and not program.interpreter and settled:
+    if program.path == look.real and not program.interpreter and _is_settled(look):
         if len(_seen) >= MAX_CACHED:
             _seen.clear()
         _seen[look] = program
+
+
+def recall_head(look: FileStat) -> bytes | None:
+    """Return the first bytes of the file; None where they are not cached."""
+    return _heads.get(look)
+
+
+def remember_head(look: FileStat, head: bytes) -> None:
+    """Cache the first bytes of a script, whose interpreter is looked for each time."""
+    if head.startswith(b"#!") and _is_settled(look):
+        if len(_heads) >= MAX_CACHED:
+            _heads.clear()
+        _heads[look] = head
+
+
+def _is_settled(look: FileStat) -> bool:
+    return time.time_ns() - max(look.modified_ns, look.changed_ns) > _SETTLED_NS

@@ -12,6 +12,7 @@ import pytest
 
 from flycore.model.enums import Anchor, PathState, ReasonCode
 from flycore.model.program import ResolvedProgram
+from flycore.registry import stat_cache
 from flycore.registry.resolve import resolve_program
 
 if TYPE_CHECKING:
@@ -44,6 +45,23 @@ def test_a_program_below_the_root(root: Root) -> None:
     assert (found.mode, found.base, found.root_safe, found.reason) == ("relative", Anchor.APP, True, None)
     assert found.interpreter_argv == ("/bin/sh",)
     assert found.interpreter == os.path.realpath("/bin/sh")
+
+
+def test_an_interpreter_that_changes_is_noticed(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the first bytes of the script are known: in the script, and on this machine."""
+    monkeypatch.setattr(stat_cache, "_SETTLED_NS", -1)
+    named = root.executable(root.folder / "one", Path("/bin/true").read_bytes())
+    other = root.executable(root.folder / "two", Path("/bin/true").read_bytes())
+    script = root.executable("run", f"#!{named}\n".encode())
+    for _ in range(2):
+        assert resolve(root, "./run").interpreter == str(named)
+    script.write_bytes(f"#!{other}\n".encode())
+    for _ in range(2):
+        assert resolve(root, "./run").interpreter == str(other)
+    other.unlink()
+    assert resolve(root, "./run").reason is ReasonCode.INTERPRETER_MISSING
+    other.symlink_to(named)
+    assert resolve(root, "./run").interpreter == str(named)
 
 
 def test_a_binary_has_no_interpreter(root: Root) -> None:
