@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kits.programs import needs
+from kits.waits import pauses
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = os.pathsep.join(str(ROOT / folder) for folder in ("sidecars", "core"))
@@ -35,11 +36,13 @@ with open(sys.argv[1], "wb", 0) as file:
 def until(condition: Callable[[], Any], what: str) -> Any:
     """The first true value of `condition`; fails after a deadline that is far from any real wait."""
     deadline = time.monotonic() + PATIENCE_S
-    while not (value := condition()):
+    for pause in pauses(0.005, 0.1):
+        if value := condition():
+            return value
         if time.monotonic() > deadline:
             pytest.fail(f"waited in vain for {what}")
-        time.sleep(0.005)
-    return value
+        time.sleep(pause)
+    raise AssertionError("pauses have no end")
 
 
 @dataclass

@@ -20,6 +20,7 @@ from typing import Any
 
 from kits.command import COMMAND
 from kits.fork_server import ForkedProcess
+from kits.waits import until as until
 
 LONGEST = 60.0
 """Seconds after which a command has hung."""
@@ -254,14 +255,6 @@ class Terminal:
         while self.read(LOOK_AGAIN):
             assert time.monotonic() < end, f"still there: {self.shown[-2000:]!r}"
         return self.process.wait(LONGEST)
-
-
-def until(what: str, found: Callable[[], bool]) -> None:
-    """Wait until a condition holds; fail with its name if it never does."""
-    end = time.monotonic() + LONGEST
-    while not found():
-        assert time.monotonic() < end, f"never came: {what}"
-        time.sleep(LOOK_AGAIN)
 
 
 def _command_lines(mark: bytes) -> Iterator[str]:

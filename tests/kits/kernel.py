@@ -25,6 +25,7 @@ from flycore.model.enums import Choice, RequestState
 from flycore.pipeline.targets.window import ProtectedWindows
 from flycore.registry.paths import RootPaths, find_paths
 from flysafe.procfs import environment_value, process_table, read_process
+from kits.waits import pauses
 
 PATIENCE = 30.0
 """Longest wait for what takes a fraction of a second."""
@@ -203,10 +204,11 @@ def processes_of(root: Root) -> list[int]:
 async def until(found: Callable[[], Any], patience: float = PATIENCE) -> Any:
     """Wait until `found` returns a true value, and return it."""
     with anyio.fail_after(patience):
-        while True:
+        for pause in pauses(0.01, 0.05):
             if value := found():
                 return value
-            await anyio.sleep(0.01)
+            await anyio.sleep(pause)
+    raise AssertionError("pauses have no end")
 
 
 def a_caller(name: str = "agent", pid: int | None = None) -> Caller:

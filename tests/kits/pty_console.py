@@ -26,6 +26,8 @@ from typing import Any
 
 import pytest
 
+from kits.waits import pauses
+
 SOURCES = Path(__file__).resolve().parents[2]
 PATHS = [str(SOURCES / name) for name in ("core", "tui", "sidecars", "tests")]
 PATIENCE_S = 60.0
@@ -165,10 +167,12 @@ class PtyConsole:
     def wait_decided(self) -> list[list[str]]:
         """Wait until an answer was sent; gives all of them."""
         end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
+        for pause in pauses():
             if found := self.decided:
                 return found
-            time.sleep(0.05)
+            if time.monotonic() > end:
+                break
+            time.sleep(pause)
         pytest.fail(f"nothing was decided; the last that was drawn: {self._text[-800:]!r}")
 
     def press_until_decided(self, key: str) -> list[list[str]]:
@@ -205,10 +209,12 @@ class PtyConsole:
     def wait_report(self, what: str, holds: Callable[[dict[str, Any]], bool]) -> None:
         """Wait until the console's report is as it should be."""
         end = time.monotonic() + PATIENCE_S
-        while not holds(found := self.tell("report")):
+        for pause in pauses():
+            if holds(found := self.tell("report")):
+                return
             if time.monotonic() > end:
                 pytest.fail(f"never came: {what}; the last report: {found}")
-            time.sleep(0.05)
+            time.sleep(pause)
 
     def wait_screen(self, name: str) -> None:
         """Wait until a screen of that class is on top."""

@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,16 +18,15 @@ from pathlib import Path
 from typing import Any
 
 import pyjson5
-import pytest
 
 from flysafe.procfs import process_table
 from kits.command import COMMAND
 from kits.programs import needs as needs
+from kits.waits import PATIENCE, pauses
+from kits.waits import until as until
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 READY = "keys ready ●"
-PATIENCE = 60.0
-"""Longest wait for something that takes well under six seconds, in seconds."""
 BIN = Path(sys.executable).parent
 
 RECORDER = """
@@ -37,17 +36,6 @@ out = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 while chunk := os.read(0, 4096):
     os.write(out, chunk)
 """
-
-
-def until(what: str, found: Callable[[], Any], patience: float = PATIENCE) -> Any:
-    """Wait until `found` returns a true value; fail with the name of what never came."""
-    end = time.monotonic() + patience
-    while time.monotonic() < end:
-        value = found()
-        if value:
-            return value
-        time.sleep(0.05)
-    pytest.fail(f"never came: {what}")
 
 
 @dataclass
@@ -230,10 +218,12 @@ class Tmux:
             elif "sending the answer" in self.screen():
                 return False
             end = time.monotonic() + 1.0
-            while time.monotonic() < end:
+            for pause in pauses():
                 if not re.search(r"keys (not )?ready|sending the answer", self.screen()):
                     return True
-                time.sleep(0.05)
+                if time.monotonic() >= end:
+                    break
+                time.sleep(pause)
             return False
 
         self.sees(READY)
