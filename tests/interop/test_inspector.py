@@ -20,7 +20,8 @@ def root(tmp_path: Path) -> Root:
 
 @pytest.mark.parametrize("era", ERAS)
 def test_the_tools_are_listed_and_their_schemas_are_portable(root: Root, era: str) -> None:
-    code, given, said = inspect(root, "--method", "tools/list", "--strict", "--protocol-era", era)
+    words = ("--method", "tools/list", "--strict", "--protocol-era", era)
+    code, given, said = inspect(root, *words, forked=False)
     assert code == 0, said
     listed = {one["name"]: one for one in given["result"]["tools"]}
     assert {"file_hash", "data_convert", "ask_do"} <= listed.keys()

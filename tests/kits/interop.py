@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 
-from kits.command import COMMAND
+from kits.command import COMMAND, forked_bin
 from kits.kernel import ECHO, Root, kernel_of, tool
 from kits.programs import node_tool
 
@@ -47,23 +47,35 @@ async def _trust(root: Root) -> None:
         pass
 
 
-def mcp_json(root: Root) -> Path:
-    """The `.mcp.json` that flytui prints for the root, with the root's own folders in the environment."""
+def mcp_json(root: Root, *, forked: bool = False) -> Path:
+    """The `.mcp.json` that flytui prints for the root, with the root's own folders in the environment. The
+    client finds the command on the PATH that stands there: the installed one, or the forked one."""
     argv = ["flytui", "--root", str(root.folder), "mcp", "--print-config", "claude-code"]
     printed = COMMAND.run(argv, root.environ, root.folder, b"", LONGEST)
     assert printed.returncode == 0, printed.stderr
     config = json.loads(printed.stdout)
-    config["mcpServers"]["flytui"]["env"] = root.environ
+    path = f"{forked_bin()}:{root.environ['PATH']}" if forked else root.environ["PATH"]
+    config["mcpServers"]["flytui"]["env"] = {**root.environ, "PATH": path}
     file = root.folder / ".mcp.json"
     file.write_text(json.dumps(config))
     return file
 
 
-def inspect(root: Root, *words: str) -> tuple[int, dict[str, Any], str]:
-    """Run the Inspector's command line; returns exit code, stdout and stderr."""
+def inspect(root: Root, *words: str, forked: bool = True) -> tuple[int, dict[str, Any], str]:
+    """Run the Inspector's command line; returns exit code, stdout and stderr. The server that it starts is
+    forked unless the test is one of its start."""
     command = [
         *node_tool("mcp-inspector"),
-        *("--cli", "--config", str(mcp_json(root)), "--server", "flytui", "--quiet", "--format", "json"),
+        *(
+            "--cli",
+            "--config",
+            str(mcp_json(root, forked=forked)),
+            "--server",
+            "flytui",
+            "--quiet",
+            "--format",
+            "json",
+        ),
         *words,
     ]
     done = subprocess.run(
