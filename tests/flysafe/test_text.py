@@ -8,6 +8,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -91,14 +92,17 @@ def untoken(shown: str) -> str:
     return re.sub(r"⟦U\+([0-9A-F]{4,6})(?:×([0-9]+))?⟧", character, shown)
 
 
-def random_texts() -> Iterator[str]:
+@cache
+def random_texts() -> tuple[str, ...]:
     """Short texts of tricky neighbours and of any code point at all."""
     chance = random.Random(5)
-    for _ in range(STRINGS):
-        yield "".join(
+    return tuple(
+        "".join(
             chance.choice(TRICKY) if chance.random() < 0.9 else chr(chance.randrange(sys.maxunicode + 1))
             for _ in range(chance.randrange(1, 9))
         )
+        for _ in range(STRINGS)
+    )
 
 
 @pytest.mark.suite
@@ -154,8 +158,9 @@ def test_no_more_than_two_marks_stand_in_a_row() -> None:
 
 
 def test_blocks_taken_for_harmless_are() -> None:
+    is_plain = re.compile(PLAIN).fullmatch
     for point in range(sys.maxunicode + 1):
-        if re.fullmatch(PLAIN, chr(point)):
+        if is_plain(chr(point)):
             category = unicodedata.category(chr(point))
             assert category not in FORBIDDEN, hex(point)
             assert not category.startswith("M"), hex(point)
