@@ -12,7 +12,12 @@ from flycore.policy.agent_commands.shell_words import NotUnderstood, read_comman
 from kits.command_rows import command_rows
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh", "ksh", "busybox") if shutil.which(shell)]
-SEPARATOR = "\x1e"
+SEPARATOR = "\x1e\x1f"
+PROGRAM = f"""#!/bin/sh
+exec 9>>"$OUT"
+printf '%s\\037' "${{0##*/}}" "$@" '{SEPARATOR[0]}' >&9
+"""
+"""Writes its name and words in one call, because the commands of a pipe run side by side."""
 
 
 def readable() -> list[str]:
@@ -34,11 +39,7 @@ def spoken(shell: str, line: str, names: list[str], folder: Path) -> list[list[s
     bin_.mkdir(exist_ok=True)
     for name in names:
         program = bin_ / name
-        # Written in one call: the commands of a pipe run side by side.
-        program.write_text(
-            '#!/bin/bash\nexec 9>>"$OUT"\n'
-            'printf -v all "%s\\x1f" "${0##*/}" "$@"\nprintf "%s\\x1e" "$all" >&9\n'
-        )
+        program.write_text(PROGRAM)
         program.chmod(0o755)
     out = folder / "out"
     out.write_text("")
