@@ -11,11 +11,13 @@ import os
 import string
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 from rich._palettes import EIGHT_BIT_PALETTE
 from rich.cells import cell_len
 from rich.color import Color
 from rich.segment import Segment
+from rich.style import Style
 from textual.pilot import Pilot
 
 from flytui.console.app import FlytuiApp
@@ -32,9 +34,9 @@ VARIANT_NAMES = ("24-bit dark", "24-bit light", "256 dark", "256 light")
 _LETTERS = string.ascii_letters + string.digits
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Look:
-    """How a cell is drawn."""
+    """How a cell is drawn. `_look` gives one object for each look, so that a grid compares objects."""
 
     fore: Color
     back: Color
@@ -42,12 +44,22 @@ class Look:
     """`b` for bold, `i` for italic, `u` for underlined, in this order."""
 
     def __str__(self) -> str:
-        return f"{_named(self.fore)} on {_named(self.back)}{f' {self.marks}' if self.marks else ''}"
+        return _words(self)
 
     @property
     def contrast(self) -> float:
         """The contrast of WCAG, from 1 to 21."""
         return contrast(_rgb(self.fore), _rgb(self.back))
+
+
+@cache
+def _look(fore: Color, back: Color, marks: str) -> Look:
+    return Look(fore, back, marks)
+
+
+@cache
+def _words(look: Look) -> str:
+    return f"{_named(look.fore)} on {_named(look.back)}{f' {look.marks}' if look.marks else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,21 +91,32 @@ def grid_of(app: FlytuiApp) -> Grid:
 
 def _cells(strip: Iterable[Segment]) -> Iterator[Cell]:
     for segment in strip:
-        style = segment.style
-        assert style is not None, segment
-        assert style.bgcolor is not None, segment
-        # A blank needs no colour of its own.
-        fore, back = style.color or style.bgcolor, style.bgcolor
-        if style.reverse:
-            fore, back = back, fore
-        marks = "".join(
-            mark for mark, on in (("b", style.bold), ("i", style.italic), ("u", style.underline)) if on
-        )
-        look = Look(fore, back, marks)
-        for character in segment.text:
-            yield Cell(character, look)
-            if cell_len(character) == 2:
-                yield Cell("", look)
+        assert segment.style is not None, segment
+        yield from _cells_of(segment.text, segment.style)
+
+
+@cache
+def _cells_of(text: str, style: Style) -> tuple[Cell, ...]:
+    """The cells of a segment: most segments are in many grids."""
+    look, cells = _look_of(style), list[Cell]()
+    for character in text:
+        cells.append(Cell(character, look))
+        if cell_len(character) == 2:
+            cells.append(Cell("", look))
+    return tuple(cells)
+
+
+@cache
+def _look_of(style: Style) -> Look:
+    assert style.bgcolor is not None, style
+    # A blank needs no colour of its own.
+    fore, back = style.color or style.bgcolor, style.bgcolor
+    if style.reverse:
+        fore, back = back, fore
+    marks = "".join(
+        mark for mark, on in (("b", style.bold), ("i", style.italic), ("u", style.underline)) if on
+    )
+    return _look(fore, back, marks)
 
 
 def text_rows(grid: Grid) -> list[str]:
@@ -173,10 +196,13 @@ class Pictures:
         for name, grid in zip(VARIANT_NAMES, self.variants, strict=True):
             other = [pair for pair in zip(text, text_rows(grid), strict=True) if pair[0] != pair[1]]
             assert not other, f"another text in {name}: {other}"
-        for rows in zip(*self.variants, strict=True):
-            for cells in zip(*rows, strict=True):
-                words = " | ".join(str(cell.look) for cell in cells)
-                found.setdefault(cells[0].look, set()).add(words)
+        together = {
+            tuple(cell.look for cell in cells)
+            for rows in zip(*self.variants, strict=True)
+            for cells in zip(*rows, strict=True)
+        }
+        for looks in together:
+            found.setdefault(looks[0], set()).add(" | ".join(map(str, looks)))
         return found
 
 
