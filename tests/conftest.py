@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
+from _pytest.unraisableexception import gc_collect_iterations_key
 from hypothesis import settings
 
 from kits.order import spread
@@ -25,7 +26,7 @@ from kits.suites import USUAL_EXAMPLES, examples
 settings.register_profile("size", settings(), max_examples=examples(USUAL_EXAMPLES))
 settings.load_profile("size")
 
-COLLECT_AFTER = 20_000
+COLLECT_AFTER = 100_000
 """New objects after which garbage is collected. Screens are drawn with many, of which hardly any is garbage
 in a circle."""
 
@@ -65,6 +66,8 @@ def take_signals() -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Put the folders of tests into memory, where that has room for them, and name failed cases at once."""
     take_signals()
+    # The second one finds what the first one's finalizers left. Each looks through all that a run has made.
+    config.stash[gc_collect_iterations_key] = 2
     config.pluginmanager.register(FailedNames(config))
     config.pluginmanager.register(Sized())
     if config.option.basetemp is None and SCRATCH == IN_MEMORY:
