@@ -29,6 +29,7 @@ from flycore.model.errors import (
 from flycore.registry.paths import RootPaths, find_paths
 from flycore.server.handed_over import ConsoleListener
 from flycore.server.unix import serve_unix
+from flysafe.allocator import return_large_blocks
 from flysafe.own_process import raise_descriptor_limit
 
 ASK_SECONDS = 0.8
@@ -103,6 +104,7 @@ async def open_served_kernel(
             # While this is reserved no new provisional kernel starts, so that the wait has an end.
             with reserve_for_console(places):
                 holder = await _take_root(places, role, stack, on_wait)
+            return_large_blocks()  # each console gets the whole catalog in one message
             kernel = await stack.enter_async_context(open_kernel(places, holder))
             await stack.enter_async_context(serve_unix(kernel, places.socket, listener))
             # Modules and the first state stay: no later collection looks through them, which holds up the

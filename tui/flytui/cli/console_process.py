@@ -120,7 +120,7 @@ def _root_parts(root: RootLink, place: ConsolePlace) -> RootParts:
         title=place.title or str(paths.app_root),
         open_kernel=root.open_kernel,
         open_attachment=(lambda: attach_to_kernel(paths, find_console_windows)) if at_home else None,
-        kept_catalog=read_kept_catalog(paths),
+        read_kept=lambda: read_kept_catalog(paths),
         audit_reader=AuditReader.of(paths),
         terminal_programs=find_terminal_programs(paths, os.environ, root.link.lend) if at_home else None,
         leave_kernel=root.leave_kernel if at_home else None,
@@ -232,13 +232,17 @@ class RootLink:
         from anyio import to_thread
 
         from flycore.client.attach import open_own_console
+        from flysafe.allocator import return_large_blocks
         from flytui.console.kernel_connection import OpenConnection
 
         if self._asked:
             self.link.report(f"kernel {self._place}")
         self._asked = True
         windows = await to_thread.run_sync(find_console_windows)
-        async with open_own_console(self.paths, await self._connection(on_wait), windows) as kernel:
+        connection = await self._connection(on_wait)
+        # Before the first large message, and not before the first frame, which would wait for it.
+        return_large_blocks()
+        async with open_own_console(self.paths, connection, windows) as kernel:
             yield OpenConnection(*kernel)
 
     async def _connection(self, on_wait: Callable[[str], None]) -> socket.socket:

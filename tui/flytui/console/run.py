@@ -47,8 +47,9 @@ class RootParts:
     """Connects the console to the kernel of the root."""
     open_attachment: OpenAttachment | None = None
     """Attaches the console to the kernel of another process that holds the root."""
-    kept_catalog: KeptCatalog | None = None
-    """The catalog as it was last, which is shown until the kernel has answered."""
+    read_kept: Callable[[], KeptCatalog | None] = lambda: None
+    """Reads the catalog as it was last, which is shown until the kernel has answered. Its rows are as many as
+    the tools, so only the state has them, and only until then."""
     audit_reader: AuditReader | None = None
     """Reads the log for the Audit view."""
     terminal_programs: TerminalPrograms | None = None
@@ -134,7 +135,7 @@ def _states(roots: Sequence[RootParts], parts: ConsoleParts) -> list[ConsoleStat
             shared=shared,
             clock=parts.clock,
             now=parts.now,
-            kept=root.kept_catalog,
+            kept=root.read_kept(),
             audit_reader=root.audit_reader,
             play_demo=parts.play_demo,
             terminal_programs=root.terminal_programs,
