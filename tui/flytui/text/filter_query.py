@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from flycore.model.base import Value
 from flycore.model.catalog import CapabilityView, SidecarView
@@ -19,6 +20,8 @@ from flycore.model.stability import Reason, Stability
 
 CHANGED = "changed"
 """The state of a tool whose entry or program is not the one that was trusted."""
+MOST_SHARED = 1024
+"""How many tuples of words are kept for rows to share."""
 LEASE = "lease"
 BLOCKED = "blocked"
 NONE = "none"
@@ -191,15 +194,23 @@ def listed_texts(
     words = [tool, sidecar, *states, summary]
     for reason in reasons:
         words += (reason.code.value, reason.message, reason.remedy)
+    name = tool or sidecar
+    folded = name.casefold()
     return FilterItem(
-        name=(tool or sidecar).casefold(),
+        name=name if folded == name else folded,
         text=" ".join(words).casefold(),
-        state=states,
-        risk=(risk,),
-        policy=policy,
-        source=(source.rpartition(":")[2],),
-        sidecar=(sidecar.casefold(),),
+        state=_one_of(states),
+        risk=_one_of((risk,)),
+        policy=_one_of(policy),
+        source=_one_of((source.rpartition(":")[2],)),
+        sidecar=_one_of((sidecar.casefold(),)),
     )
+
+
+@lru_cache(maxsize=MOST_SHARED)
+def _one_of(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return one object for equal words: thousands of rows have the same risk, policy and sidecar."""
+    return words
 
 
 def _values(key: str, given: Iterable[str]) -> tuple[tuple[str, ...], list[str]]:

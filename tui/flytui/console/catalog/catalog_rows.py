@@ -247,7 +247,6 @@ class CatalogRow:
     part: int
     """0 for a tool that a sidecar offers, 1 for a sidecar without tools, 2 for a tool that nothing offers."""
     _listed: FilterItem | None = field(default=None, repr=False)
-    _why: ReasonSummary | None = field(default=None, repr=False)
 
     @property
     def name(self) -> str:
@@ -284,13 +283,12 @@ class CatalogRow:
 
     @property
     def why(self) -> ReasonSummary:
-        """The sentence about its state."""
-        if self._why is None:
-            summary = self.view.capability.summary if self.view else ""
-            at = self.offered_by.entry.position if self.offered_by else None
-            place, reasons = f"{at.file}:{at.line}" if at else "", self.stability.reasons
-            self._why = summarise_reason(reasons, place, summary, changed=self.changed, name=self.name)
-        return self._why
+        """The sentence about its state. It is made anew each time: ten thousand of them would be kept for the
+        forty that are drawn."""
+        summary = self.view.capability.summary if self.view else ""
+        at = self.offered_by.entry.position if self.offered_by else None
+        place, reasons = f"{at.file}:{at.line}" if at else "", self.stability.reasons
+        return summarise_reason(reasons, place, summary, changed=self.changed, name=self.name)
 
     @property
     def heading(self) -> str:
