@@ -117,12 +117,12 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
             for name, capability in _offered_tools(entry, winners, dialect)
         }
         known = _facts_of(facts, entry, capabilities)
-        whole = sidecar_stability(known)
+        whole, source = sidecar_stability(known), _source(entry)
         for name, stability in _tool_stabilities(known, capabilities, whole):
             views[name] = CapabilityView(
                 capability=capabilities[name],
                 sidecar=entry.id,
-                source=_source(entry),
+                source=source,
                 stability=stability,
                 decision=known.policy(name)[0],
                 because=known.policy(name)[1],

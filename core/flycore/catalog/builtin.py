@@ -7,6 +7,7 @@ card see the texts of these files. The shape of a record is that of `Capability`
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from importlib.resources import files
@@ -121,8 +122,8 @@ def read_family(data: bytes) -> tuple[Capability, ...]:
 
 
 def family_of(name: str) -> str:
-    """Return the part of a tool's name before the first dot."""
-    return name.partition(".")[0]
+    """Return the part of a tool's name before the first dot; one object for the tools of a family."""
+    return sys.intern(name.partition(".")[0])
 
 
 def is_builtin_name(name: str) -> bool:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -82,6 +83,8 @@ def _below(path: str, top: str) -> bool:
 UNKNOWN_RISK = Risk.MEDIUM
 """The lowest risk of a tool that only a registry describes."""
 UNKNOWN_CLASS = ("execute",)
+_NOTHING: dict[str, Any] = {}
+"""Stands for every object that an entry does not write. A new one for each tool would take its memory."""
 HIGHEST_DECLARED = Risk.HIGH
 """The highest risk that a registry can declare. `critical` comes from policy only."""
 DEFAULT_RESULT_LIMIT = 65_536
@@ -137,7 +140,7 @@ def capability_from_spec(claim: ToolClaim, sidecar: str) -> Capability:
     """
     if claim.spec is None:
         return KNOWN[claim.name]
-    spec = msgspec.convert(claim.spec, _Spec)
+    spec = _spec_of(claim.spec)
     if claim.name in KNOWN:
         own = replace(
             KNOWN[claim.name],
@@ -147,6 +150,18 @@ def capability_from_spec(claim: ToolClaim, sidecar: str) -> Capability:
         )
         return _stricter_risk(_self_described(own, spec), spec)
     return _new(claim.name, spec, sidecar)
+
+
+def _spec_of(written: JsonObject) -> _Spec:
+    """Return the keys of a tool object, with its own schemas instead of the copies that a conversion makes:
+    tools of one entry share equal ones."""
+    spec = msgspec.convert(written, _Spec)
+    own = {
+        name: written[key]
+        for name, key in (("input_schema", "inputSchema"), ("output_schema", "outputSchema"))
+        if isinstance(written.get(key), dict)
+    }
+    return replace(spec, **own)
 
 
 def _new(name: str, spec: _Spec, sidecar: str) -> Capability:
@@ -161,8 +176,10 @@ def _new(name: str, spec: _Spec, sidecar: str) -> Capability:
         effect="",
         risk=_raised_risk(UNKNOWN_RISK, spec.risk),
         approval_class=_classes(spec) or UNKNOWN_CLASS,
-        input_schema=spec.input_schema or {},
-        output_schema=spec.output_schema or {},
+        input_schema=spec.input_schema or _NOTHING,
+        output_schema=spec.output_schema or _NOTHING,
+        effects=_NOTHING,
+        hints=_NOTHING,
         read_only=bool(spec.read_only),
         exclusive=spec.exclusive,
         tags=tuple(spec.tags),

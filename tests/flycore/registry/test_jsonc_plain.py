@@ -227,3 +227,20 @@ def test_many_comments_in_one_line_cost_what_the_line_costs() -> None:
     # Were each place counted from the start of its line, this would take minutes.
     text = '{"sidecars": {"a": {"b": [' + '"https://x.example/", ' * 20_000 + "]}}}"
     assert agrees(text)
+
+
+def test_equal_schemas_of_all_entries_are_one_object_and_the_document_is_the_same() -> None:
+    tool = '{"name": "%s", "description": "x y", "inputSchema": {"type": "object", "maximum": %s}}'
+    entries = ", ".join(
+        f'"s{at}": {{"command": "true", "tools": [{tool % (f"s{at}.a", 1)}, {tool % (f"s{at}.b", at)}]}}'
+        for at in range(3)
+    )
+    text = f'{{"schemaVersion": 2, "sidecars": {{{entries}}}, "$schema": "x"}}'
+    document = read_plain(text)
+    assert document is not None
+    assert document.value == json.loads(text)
+    assert list(document.value) == ["schemaVersion", "sidecars", "$schema"]
+    schemas = [
+        tool["inputSchema"] for entry in document.value["sidecars"].values() for tool in entry["tools"]
+    ]
+    assert len({id(schema) for schema in schemas}) == 3

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from flycore.model.shared_values import SharedValues, with_shared_tools
 from flycore.registry.jsonc.parse import MAX_DEPTH
 from flycore.registry.jsonc.spans import Span
 
@@ -64,8 +65,8 @@ def read_plain(text: str) -> PlainDocument | None:
 
 def _document(blank: str) -> PlainDocument:
     data = blank.encode("utf-8")
-    value: dict[str, Any] = msgspec.json.decode(data, type=dict)
     frame, start = _members().decode(data), blank.index("{") + 1
+    value = {name: _value(name, written) for name, written in frame.items()}
     found, end = _values(blank, start, frame)
     if _END.match(blank, end) is None:
         raise _NotPlain
@@ -88,6 +89,18 @@ def _document(blank: str) -> PlainDocument:
 @cache
 def _members() -> msgspec.json.Decoder[dict[str, msgspec.Raw]]:
     return msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def _value(name: str, written: msgspec.Raw) -> Any:
+    """Return a value of the document. Entries are decoded one by one, and equal schemas of their tools are
+    one object: what is left over of one makes room for the next, and is not spread over the memory."""
+    if name != "sidecars":
+        return msgspec.json.decode(written)
+    shared = SharedValues()
+    return {
+        sidecar: with_shared_tools(msgspec.json.decode(entry), shared)
+        for sidecar, entry in _members().decode(written).items()
+    }
 
 
 def _values(blank: str, position: int, members: dict[str, msgspec.Raw]) -> tuple[dict[str, Span], int]:
