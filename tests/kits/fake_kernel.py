@@ -119,7 +119,7 @@ class World:
             panic=self.stopped,
         )
 
-    async def catalog(self) -> Catalog:
+    async def catalog(self, outline: bool = False) -> Catalog:
         return self.catalog_value
 
     async def call(

@@ -13,6 +13,7 @@ from flycore.catalog.bindings import for_agents
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
 from flycore.model.described import Described
 from flycore.model.json import Json, JsonObject
+from flycore.model.sidecar import ToolClaim
 from flycore.model.stability import Stability
 
 SCHEMA = "flytui.catalog/1"
@@ -45,6 +46,19 @@ def without_rules(catalog: Catalog) -> Catalog:
     views = tuple(msgspec.structs.replace(view, because="") for view in catalog.capabilities)
     described = tuple(map(for_agents, catalog.described))
     return msgspec.structs.replace(catalog, capabilities=views, described=described)
+
+
+def outlined(catalog: Catalog) -> Catalog:
+    """Return the catalog without the entries as they are written, where these offer tools: a reader of the
+    tools needs none of it, and it says each of them twice more."""
+    sidecars = tuple(_outlined_sidecar(view) if view.tool_count else view for view in catalog.sidecars)
+    return msgspec.structs.replace(catalog, sidecars=sidecars)
+
+
+def _outlined_sidecar(view: SidecarView) -> SidecarView:
+    tools = tuple(ToolClaim(name=claim.name) for claim in view.entry.tools)
+    entry = msgspec.structs.replace(view.entry, raw={}, text="", tools=tools)
+    return msgspec.structs.replace(view, entry=entry)
 
 
 def only_tool(catalog: Catalog, name: str) -> Catalog:

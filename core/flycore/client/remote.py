@@ -28,6 +28,7 @@ from flycore.model.enums import Status as CallStatus
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, single_exception
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
+from flycore.model.shared_values import SharedValues, share_names, with_shared_values
 from flycore.model.stability import Stability
 from flycore.model.status import Status
 from flycore.registry.paths import RootPaths
@@ -74,29 +75,37 @@ class _ReadView(Value, frozen=True, kw_only=True):
     hidden: bool = False
 
 
+_VIEWS = msgspec.json.Decoder(_ReadView)
+
+
 def _catalog_in(payload: msgspec.Raw) -> Catalog:
     """Return the catalog in an answer. Tools with equal snapshots share one, as they do in the kernel: those
-    of a sidecar have the same, and it is the largest part of a tool."""
+    of a sidecar have the same, and it is the largest part of a tool. So do tools with equal texts and equal
+    schemas."""
     parts = msgspec.json.decode(payload, type=_CatalogAnswer).catalog
-    read = msgspec.json.decode(parts.pop("capabilities"), type=list[_ReadView])
     snapshots: dict[bytes, Stability] = {}
+    shared = SharedValues()
     views: list[CapabilityView] = []
-    for view in read:
+    # One tool at a time: what is not kept of it makes room for the next, instead of for nothing later.
+    for written in msgspec.json.decode(parts.pop("capabilities"), type=list[msgspec.Raw]):
+        view = _VIEWS.decode(written)
         text = bytes(view.stability)
         if (stability := snapshots.get(text)) is None:
             stability = snapshots[text] = msgspec.json.decode(text, type=Stability)
         views.append(
             CapabilityView(
-                capability=view.capability,
-                sidecar=view.sidecar,
-                source=view.source,
+                capability=with_shared_values(view.capability, shared),
+                sidecar=shared.optional(view.sidecar),
+                source=shared.text(view.source),
                 stability=stability,
-                decision=view.decision,
-                because=view.because,
+                decision=shared.text(view.decision),
+                because=shared.text(view.because),
                 hidden=view.hidden,
             )
         )
     catalog = msgspec.json.decode(msgspec.json.encode(parts), type=Catalog)
+    for sidecar in catalog.sidecars:
+        share_names(sidecar.entry, shared)
     return msgspec.structs.replace(catalog, capabilities=tuple(views))
 
 
@@ -206,9 +215,10 @@ class RemoteClient(ClientProxy):
         payload = await self.ask_for("gateway.status.get")
         return msgspec.convert(payload, Status)
 
-    async def catalog(self) -> Catalog:
-        """Return the catalog. Other programs read it as a document without `detail`."""
-        answer = await self._answer("capability.catalog.get", {"detail": True})
+    async def catalog(self, outline: bool = False) -> Catalog:
+        """Return the catalog, or its outline. Other programs read it as a document without `detail`."""
+        wanted: JsonObject = {"detail": True, **({"outline": True} if outline else {})}
+        answer = await self._answer("capability.catalog.get", wanted)
         # Nothing of what is made here is garbage, and looking for garbage would double the time.
         collects = gc.isenabled()
         gc.disable()

@@ -104,10 +104,13 @@ NamedKind = Literal["tools", "sidecars"]
 
 
 class CatalogGet(Value, frozen=True, kw_only=True):
-    """`capability.catalog.get`. With `detail`, the answer holds the complete catalog under `catalog`. With
-    `tool`, only that tool and the sidecar that offers it. With `text`, the document under `text`; with
-    `names`, names under `text`."""
+    """`capability.catalog.get`. With `detail`, the answer holds the complete catalog under `catalog`; with
+    `outline` too, its outline. With `tool`, only that tool and the sidecar that offers it. With `text`, the
+    document under `text`; with `names`, names under `text`."""
 
+    outline: bool = False
+    """Beside `detail`: of a sidecar that offers tools, the entry as it is written is not wanted. It says all
+    of its tools once more."""
     detail: bool = False
     tool: str = ""
     """Only this tool and the sidecar that offers it are wanted."""

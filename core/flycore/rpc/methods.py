@@ -92,8 +92,9 @@ class Client(Protocol):
         m.CatalogDetail,
         payload=m.CatalogGet,
     )
-    async def catalog(self) -> Catalog:
-        """Return the catalog in its current state."""
+    async def catalog(self, outline: bool = False) -> Catalog:
+        """Return the catalog in its current state. An outline is without what the entries of sidecars that
+        offer tools say as they are written: `raw`, `text`, and the `spec` of each tool."""
         raise UnimplementedError
 
     @wire_method("tool.call", "tool.result", ToolResult, payload=m.ToolCall, kind=Kind.ACT)

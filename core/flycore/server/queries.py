@@ -9,7 +9,7 @@ from typing import Any
 import anyio.to_thread
 import msgspec
 
-from flycore.catalog.document import without_rules
+from flycore.catalog.document import outlined, without_rules
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask, Outcome, StandingRule
 from flycore.model.audit import Metrics
@@ -53,11 +53,14 @@ class Queries:
     def _sees(self, caller_key: str) -> bool:
         return self._viewer or caller_key == self._caller.key
 
-    async def catalog(self) -> Catalog:
-        """Return the catalog. An agent gets it with what its quota leaves, and without the policy's rules."""
+    async def catalog(self, outline: bool = False) -> Catalog:
+        """Return the catalog, or its outline. An agent gets it with what its quota leaves, and without the
+        policy's rules."""
         if self._viewer:
-            return self._kernel.catalog()
-        return without_rules(self._kernel.catalog(self._caller.key))
+            seen = self._kernel.catalog()
+        else:
+            seen = without_rules(self._kernel.catalog(self._caller.key))
+        return outlined(seen) if outline else seen
 
     async def pending_trust(self) -> tuple[TrustItem, ...]:
         """Return what waits for trust. What is trusted in other folders is no agent's business: a folder can

@@ -247,7 +247,7 @@ class Session:
 
     async def _catalog(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.CatalogGet)
-        seen = await self._queries.catalog()
+        seen = await self._queries.catalog(wanted.outline and wanted.detail)
         if wanted.tool:
             seen = only_tool(seen, wanted.tool)
         if wanted.names:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from websockets.asyncio.client import unix_connect
 from websockets.exceptions import InvalidStatus
@@ -331,6 +332,49 @@ async def test_the_catalog_comes_as_text_or_with_one_tool_only(root: Root) -> No
     assert tool in whole["capabilities"]
     assert [sidecar["id"] for sidecar in one["sidecars"]] == [tool["sidecar"]]
     assert none["capabilities"] == none["sidecars"] == []
+
+
+async def test_the_outline_of_the_catalog_lacks_only_the_entries_as_they_are_written(root: Root) -> None:
+    async with served(root), connect_unix(root.places.socket, viewer=True) as client:
+        with anyio.fail_after(PATIENCE):
+            whole, outline = await client.catalog(), await client.catalog(outline=True)
+            while whole.version != outline.version:  # a probe answered between the two
+                whole, outline = await client.catalog(), await client.catalog(outline=True)
+    assert outline.capabilities == whole.capabilities
+    assert {view.entry.text for view in outline.sidecars if view.tool_count} == {""}
+    assert any(claim.spec for view in whole.sidecars for claim in view.entry.tools)
+    restored = tuple(
+        msgspec.structs.replace(
+            view,
+            entry=msgspec.structs.replace(
+                view.entry, raw=own.entry.raw, text=own.entry.text, tools=own.entry.tools
+            ),
+        )
+        for view, own in zip(outline.sidecars, whole.sidecars, strict=True)
+    )
+    for view, own in zip(outline.sidecars, whole.sidecars, strict=True):
+        assert view.entry.tool_names == own.entry.tool_names
+        assert view.tool_count or view == own  # what offers no tool is shown by its entry alone
+    assert msgspec.structs.replace(outline, sidecars=restored) == whole
+
+
+async def test_a_client_that_does_not_ask_for_the_outline_gets_all_of_the_catalog(root: Root) -> None:
+    async with served(root), plain(root) as connection:
+        whole = (await say(connection, "capability.catalog.get", {"detail": True}))["payload"]["catalog"]
+        document = (await say(connection, "capability.catalog.get"))["payload"]
+        same = (await say(connection, "capability.catalog.get", {"outline": True}))["payload"]
+    assert all(sidecar["entry"]["raw"] and sidecar["entry"]["text"] for sidecar in whole["sidecars"])
+    assert same == document
+
+
+async def test_tools_of_a_remote_catalog_share_what_is_equal(root: Root) -> None:
+    async with served(root), connect_unix(root.places.socket, viewer=True) as client:
+        catalog = await client.catalog(outline=True)
+    seen: dict[bytes, object] = {}
+    for view in catalog.capabilities:
+        schema = view.capability.output_schema
+        assert seen.setdefault(msgspec.json.encode(schema), schema) is schema
+    assert len(seen) < len(catalog.capabilities)
 
 
 async def test_a_large_catalog_does_not_come_as_text(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -484,7 +484,7 @@ class ConsoleState:
         if Topic.PACKAGES in topics:
             self.packages = await self.client.packages()
         if Topic.CATALOG in topics:
-            self.catalog = await self.client.catalog()
+            self.catalog = await self.client.catalog(outline=True)
             self.kept = None
         if Topic.ACTIVITY in topics:
             self.activity = await self.client.activity()

@@ -42,9 +42,9 @@ class SlowWorld(World):
 
     may: anyio.Event = field(default_factory=anyio.Event)
 
-    async def catalog(self) -> Catalog:
+    async def catalog(self, outline: bool = False) -> Catalog:
         await self.may.wait()
-        return await super().catalog()
+        return await super().catalog(outline)
 
 
 def slow_world(**more: object) -> SlowWorld:
