@@ -221,10 +221,11 @@ def _keys(console: Terminal) -> tuple[float, float]:
 
 @contextmanager
 def _settled(environ: dict[str, str]) -> Iterator[Terminal]:
-    """A console that has drawn its tools and has scrolled through them once."""
+    """A console whose kernel has confirmed its tools, and that has scrolled through them once."""
     console = Terminal([sys.executable, "-m", "flytui", "--root", environ["BENCH_ROOT"]], environ)
     try:
-        console.until(b"tool000")
+        # Until then the rows are those of the kept catalog, and the catalog is still to be read.
+        console.until(b"policy ok")
         console.settle(0.9)
         _keys(console)
         yield console
