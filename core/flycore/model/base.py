@@ -9,7 +9,12 @@ import msgspec
 
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A frozen value. `msgspec.to_builtins(value)` gives its JSON shape, with camelCase keys."""
+    """A frozen value. `msgspec.to_builtins(value)` gives its JSON shape, with camelCase keys.
+
+    Values of which there is one for each tool are defined with `gc=False`: the cycle collector, which would
+    keep two words for each of them, does not look through them. A frozen value of texts and JSON is in no
+    cycle.
+    """
 
 
 @cache

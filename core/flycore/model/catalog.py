@@ -34,7 +34,7 @@ class Proof(Value, frozen=True, kw_only=True):
     relation: Literal["equal", "length", "window", "written"]
 
 
-class Capability(Value, frozen=True, kw_only=True):
+class Capability(Value, frozen=True, kw_only=True, gc=False):
     """A tool's descriptor. Known ones come from the kernel's own data, others from a registry."""
 
     name: str
@@ -121,7 +121,7 @@ class SidecarView(Value, frozen=True, kw_only=True):
         return f"{state.value} ({self.available_tools} of {self.tool_count})"
 
 
-class CapabilityView(Value, frozen=True, kw_only=True):
+class CapabilityView(Value, frozen=True, kw_only=True, gc=False):
     """A capability with the snapshot of the sidecar that offers it, and what is known of this tool alone."""
 
     capability: Capability

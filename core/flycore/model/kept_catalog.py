@@ -38,7 +38,7 @@ class KeptReason(Value, frozen=True, kw_only=True, array_like=True):
     """The number of further reasons."""
 
 
-class KeptRow(Value, frozen=True, kw_only=True, array_like=True):
+class KeptRow(Value, frozen=True, kw_only=True, array_like=True, gc=False):
     """A tool, or a sidecar that offers none, as it was."""
 
     tool: str

@@ -92,7 +92,7 @@ class Limits(Value, frozen=True, kw_only=True):
         return DEFAULT_MEMORY_BYTES if self.memory_bytes is None else self.memory_bytes
 
 
-class ToolClaim(Value, frozen=True, kw_only=True):
+class ToolClaim(Value, frozen=True, kw_only=True, gc=False):
     """A tool that the sidecar offers: the name of a known capability, or `spec` with the description of a new
     one."""
 

@@ -35,7 +35,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 """The keys with the words that a value may be the beginning of. `sidecar` takes the beginning of any id."""
 
 
-class FilterItem(Value, frozen=True, kw_only=True):
+class FilterItem(Value, frozen=True, kw_only=True, gc=False):
     """A tool, or a sidecar without tools, as a query matches it. All text is casefolded. The fields after
     `text` hold the values of each key of `VALUES`."""
 
