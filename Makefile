@@ -13,7 +13,7 @@ DEV_STAMP := .venv/.dev-stamp
 run: $(RUN_STAMP)
 	@$(BIN)/flytui --root .
 
-# Half as many processes again as there are cores, since many tests wait for other programs; one that has
+# Twice as many processes as there are cores, since many tests wait for other programs; one that has
 # nothing left to do takes over from the others. What pytest compiles is kept for the next run.
 test: $(DEV_STAMP)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal

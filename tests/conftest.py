@@ -90,7 +90,7 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """The number of processes of `make test`: more than there are cores, because many tests wait."""
-    return (os.cpu_count() or 1) * 3 // 2 or 1
+    return (os.cpu_count() or 1) * 2
 
 
 @pytest.hookimpl(wrapper=True)
