@@ -257,6 +257,8 @@ async def test_tools_of_one_sidecar_share_their_snapshot(root: Root) -> None:
     root.sidecar("pair", ECHO, tool("pair.a"), tool("pair.b"))
     async with served(root) as kernel, connect_unix(root.places.socket, viewer=True) as viewer:
         catalog = await viewer.catalog()
+        while catalog.version != kernel.catalog().version:  # a probe answered meanwhile
+            catalog = await viewer.catalog()
         assert catalog == kernel.catalog()
         first, second = catalog.capability("pair.a"), catalog.capability("pair.b")
         assert first is not None
@@ -321,12 +323,23 @@ async def test_the_catalog_over_the_socket_is_the_documented_shape(root: Root) -
     assert named["web.search"]["reasons"][0]["remedy"]
 
 
-async def test_the_catalog_comes_as_text_or_with_one_tool_only(root: Root) -> None:
+async def catalogs(root: Root, *wanted: dict[str, Any]) -> list[Any]:
+    """The answers to these questions for the catalog, all of one state: a probe may answer between two."""
     async with served(root), plain(root) as connection:
-        whole = (await say(connection, "capability.catalog.get"))["payload"]
-        text = (await say(connection, "capability.catalog.get", {"text": True}))["payload"]["text"]
-        one = (await say(connection, "capability.catalog.get", {"tool": "echo.free"}))["payload"]
-        none = (await say(connection, "capability.catalog.get", {"tool": "no.such"}))["payload"]
+        while True:
+            before = (await say(connection, "capability.catalog.get"))["payload"]
+            told = [
+                (await say(connection, "capability.catalog.get", payload))["payload"] for payload in wanted
+            ]
+            if (await say(connection, "capability.catalog.get"))["payload"] == before:
+                return told
+
+
+async def test_the_catalog_comes_as_text_or_with_one_tool_only(root: Root) -> None:
+    whole, as_text, one, none = await catalogs(
+        root, {}, {"text": True}, {"tool": "echo.free"}, {"tool": "no.such"}
+    )
+    text = as_text["text"]
     assert text == json.dumps(whole, indent=2)
     (tool,) = one["capabilities"]
     assert tool in whole["capabilities"]
@@ -359,10 +372,8 @@ async def test_the_outline_of_the_catalog_lacks_only_the_entries_as_they_are_wri
 
 
 async def test_a_client_that_does_not_ask_for_the_outline_gets_all_of_the_catalog(root: Root) -> None:
-    async with served(root), plain(root) as connection:
-        whole = (await say(connection, "capability.catalog.get", {"detail": True}))["payload"]["catalog"]
-        document = (await say(connection, "capability.catalog.get"))["payload"]
-        same = (await say(connection, "capability.catalog.get", {"outline": True}))["payload"]
+    detailed, document, same = await catalogs(root, {"detail": True}, {}, {"outline": True})
+    whole = detailed["catalog"]
     assert all(sidecar["entry"]["raw"] and sidecar["entry"]["text"] for sidecar in whole["sidecars"])
     assert same == document
 
