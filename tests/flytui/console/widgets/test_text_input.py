@@ -6,6 +6,7 @@ import pytest
 from textual import events
 from textual.app import App, ComposeResult
 from textual.widgets import Input, TextArea
+from textual.widgets.input import Selection
 
 from flycore.model.approval import Outcome
 from flycore.model.json import JsonObject
@@ -68,6 +69,23 @@ async def test_the_end_of_a_first_paste_that_is_longer_than_the_filter_is_in_sig
         await until(pilot, lambda: field.value)
         await pilot.pause()
         assert field.render_line(0).text.rstrip().endswith(" rm -rf x")
+
+
+@pytest.mark.parametrize("pasted", ["web fetch", "\r\nweb fetch\nfile.hash", "\u2028 \u2029web fetch"])
+async def test_the_first_line_with_text_of_a_paste_is_taken(pasted: str) -> None:
+    class Field(App[None]):
+        def compose(self) -> ComposeResult:
+            yield FilterInput("tool: x")
+
+    async with Field().run_test(size=(40, 5)) as pilot:
+        field = pilot.app.query_one(FilterInput)
+        field.focus()
+        field.selection = Selection(5, 7)
+        pilot.app.post_message(events.Paste(pasted))
+        await until(pilot, lambda: field.value != "tool: x")
+        assert field.value == "tool:web fetch"
+        await pilot.press("!")
+        assert field.value == "tool:web fetch!"
 
 
 async def test_escape_in_the_burst_leaves_and_the_rest_goes_nowhere() -> None:

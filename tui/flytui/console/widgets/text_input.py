@@ -38,6 +38,13 @@ class FilterInput(Input):
         position, self.cursor_position = self.cursor_position, 0
         self.cursor_position = position
 
+    def on_paste(self, event: events.Paste) -> None:
+        """Insert the first line that has text. Textual takes the very first one, which is often empty."""
+        event.prevent_default()
+        event.stop()
+        line = next((line for line in event.text.splitlines() if line.strip()), "")
+        self.replace(line, *self.selection)
+
 
 T = TypeVar("T")
 
