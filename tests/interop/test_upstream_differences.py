@@ -104,7 +104,7 @@ def import_servers(root: Root, declared: Mapping[str, Any], places: Mapping[str,
         root.sidecars[proposed.id] = proposed.entry
     for name, entry in root.sidecars.items():
         # `git` is a reserved family, so its server is imported as `git-server`.
-        server = SERVERS[name.removeprefix("mcp-").removesuffix("-server")]
+        server = SERVERS[name.removesuffix("-server")]
         entry["permissions"].update(in_place(dict(server.permissions), places))
         entry.update(server.entry)
     root.write()
@@ -191,7 +191,7 @@ async def compared(root: Root, names: list[str], places: Mapping[str, str]) -> l
     requests = requests_of(names, places)
     fresh_project(root)
     direct, answers = dict[str, Answers](), dict[str, Answers]()
-    entries = {name: f"mcp-{name}" if name == "git" else name for name in names}
+    entries = {name: f"{name}-server" if name == "git" else name for name in names}
 
     async def ask(name: str) -> None:
         argv = [declared[name]["command"], *declared[name]["args"]]
