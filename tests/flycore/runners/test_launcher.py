@@ -278,6 +278,37 @@ def test_a_ready_child_leaves_with_a_killed_kernel(ended: str) -> None:
         os.close(descriptor)
 
 
+@pytest.mark.parametrize("stopped", ["the ready child", "the group"])
+def test_a_launcher_ends_what_a_killed_kernel_leaves_whoever_is_stopped(stopped: str) -> None:
+    """The ready child is in the launcher's own group: a signal to that group is one to the launcher."""
+    code = "import time, kits.started_children as kit\n"
+    code += "from flycore.runners.child.launcher import launch, _running\n"
+    code += "child = launch(['/bin/sh', '-c', 'sleep 600 & setsid sleep 600 & echo started; wait'],\n"
+    code += "    executable=None, cwd='/', env={'PATH': '/usr/bin:/bin'}, stdin=0, stdout=1, stderr=2)\n"
+    code += "while not kit.ready_children(): time.sleep(0.01)\n"
+    code += "print(child.pid, _running[0].process.pid, *kit.ready_children(), flush=True)\ntime.sleep(600)"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], env=OWN_PATH, stdout=subprocess.PIPE, text=True
+    ) as kernel:
+        assert kernel.stdout is not None
+        said = [kernel.stdout.readline(), kernel.stdout.readline()]
+        assert "started\n" in said
+        (numbers,) = (line for line in said if line != "started\n")
+        child, launcher_id, ready = map(int, numbers.split())
+        table = process_table()
+        family = [pid for pid, process in table.items() if process.parent == child]
+        assert len(family) == 2
+        descriptors = [os.pidfd_open(pid) for pid in (child, *family, ready, launcher_id)]
+        os.kill(ready, signal.SIGSTOP)
+        if stopped == "the group":
+            # As the system does when the kernel goes, while a member of the launcher's group is stopped.
+            os.kill(launcher_id, signal.SIGHUP)
+        kernel.kill()
+    for descriptor in descriptors:
+        assert select.select([descriptor], [], [], 60.0)[0]
+        os.close(descriptor)
+
+
 REFUSED = """
 import ctypes, errno, os, struct, sys
 from flycore.runners.child.launcher import launch

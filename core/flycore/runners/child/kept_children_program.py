@@ -118,9 +118,11 @@ class Children:
 
     def _stop_all(self) -> None:
         deadline = time.monotonic() + _STOP_SECONDS
-        for pidfd in tuple(self._known):
+        for pidfd, (pid, _) in tuple(self._known.items()):
             # The whole group with one call: none of its members can start another one between two signals.
-            _send(pidfd, signal.SIGSTOP, _SIGNAL_GROUP)
+            # But never that of this process, which a child that waits for its program is in as well.
+            if _group_of(pid) not in (0, os.getpgrp()):
+                _send(pidfd, signal.SIGSTOP, _SIGNAL_GROUP)
             _send(pidfd, signal.SIGSTOP)
         while time.monotonic() < deadline:
             table = _table()
@@ -203,6 +205,14 @@ def _send(pidfd: int, number: signal.Signals, flags: int = 0) -> None:
         signal.pidfd_send_signal(pidfd, number, None, flags)
     except OSError:
         return  # it has exited, or may not be signalled, or this system does not know the flag
+
+
+def _group_of(pid: int) -> int:
+    """The process group of the process; 0 where it has ended."""
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return 0
 
 
 def _has_exited(pidfd: int) -> bool:

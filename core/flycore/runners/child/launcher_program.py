@@ -29,6 +29,7 @@ import gc
 import marshal
 import os
 import resource
+import signal
 import socket
 import sys
 
@@ -53,6 +54,10 @@ def main(control: int, starts: int) -> None:
     """Serve requests until the kernel closes its ends of the sockets, or is gone; then end its children."""
     # A group of its own: what a terminal sends to the kernel's group is not for this process.
     os.setpgid(0, 0)
+    # The system sends this to a group whose last parent outside of it has gone, while one of its members is
+    # stopped. That is when the kernel is killed, and this process has to end what the kernel left. A handler,
+    # and not SIG_IGN, which the programs would inherit.
+    signal.signal(signal.SIGHUP, lambda *_: None)
     _offer_memory()
     _raise_descriptor_limit()
     # Requests hold secrets, and no other process of the user may read them in a child that starts.

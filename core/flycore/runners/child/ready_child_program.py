@@ -57,7 +57,8 @@ LONGEST_PATH = 4_096
 _MOST_BYTES = max(1 + ANSWER.size * MOST_DESCRIPTORS, 1 + LONGEST_PATH)
 _NUMBER_BYTES = array.array("i").itemsize
 _PR_SET_CHILD_SUBREAPER = 36
-_CHANGED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_SET_OTHERWISE = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGHUP)
+"""Python ignores the first two, and the launcher has a handler of the third."""
 _CLONE_PIDFD, _CLONE_PARENT = 0x1000, 0x8000
 _CLONE3 = 435
 """The number of the system call, the same on every architecture."""
@@ -139,7 +140,7 @@ def serve_one(starts: socket.socket, notices: socket.socket, load: Callable[[str
         gc.disable()
         prctl = ctypes.CDLL(None).prctl
         prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        for ignored in _CHANGED_BY_PYTHON:
+        for ignored in _SET_OTHERWISE:
             signal.signal(ignored, signal.SIG_DFL)
         _rehearse()
         _close_others((starts.fileno(), notices.fileno()))
