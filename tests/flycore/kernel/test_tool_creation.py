@@ -21,6 +21,7 @@ from flycore.model.sidecar import Permissions
 from flycore.registry.created_tools import DEFAULT_LIMIT, as_created, created_limits, definition_text
 from flycore.registry.manifest import parse_manifest
 from kits.kernel import Root, a_caller, answered_call, approve, approver_of, kernel_of, request, until
+from kits.programs import needs_bubblewrap
 from kits.unix_socket import plain, say, served
 
 pytestmark = pytest.mark.anyio
@@ -58,6 +59,7 @@ async def review(kernel: Kernel) -> tuple[str, ...]:
 
 
 async def test_a_made_tool_runs_only_after_review_and_is_always_asked_about(root: Root) -> None:
+    needs_bubblewrap()  # what an agent made runs only where it is enforced
     async with kernel_of(root) as kernel:
         made = await kernel.create_tool("hello", HELLO, a_caller("maker"))
         assert made.accepted, made.why_not
@@ -177,6 +179,7 @@ async def test_over_the_socket_a_tool_is_made_and_its_maker_cannot_review_it(roo
 
 
 async def test_a_yaml_text_is_a_definition_too(root: Root) -> None:
+    needs_bubblewrap()  # what an agent made runs only where it is enforced
     text = "name: hello\ndescription: Says hello.\nkind: command\n"
     text += "exec: {command: {entrypoint: ./scripts/hello}}\n"
     async with kernel_of(root) as kernel:
