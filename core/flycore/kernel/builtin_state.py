@@ -12,10 +12,9 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import SandboxReport
 from flycore.pipeline.context import RootEnvironment
 from flycore.registry.settings import Settings
-from flycore.sandbox.builtin_report import builtin_report
 from flycore.sandbox.command_seals import OWN_PROGRAM, command_path, find_command
 from flycore.sandbox.detection import SandboxSupport
-from flycore.sandbox.levels import minimum_level
+from flycore.sandbox.levels import builtin_report, minimum_level
 
 
 @dataclass(frozen=True, slots=True)

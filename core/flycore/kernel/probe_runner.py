@@ -22,6 +22,7 @@ from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import CONFINING, minimum_level, sandbox_level
 from flycore.sandbox.seals import SealBrokenError, materialise, seal_program
 from flycore.sandbox.secret_masks import Masks
+from flysafe.spare_descriptors import NONE_LEFT
 
 
 def probe_spawn(
@@ -43,8 +44,8 @@ def probe_spawn(
             if outcome.unconfined:
                 detection.expire()  # the finding makes a new catalog, for which the levels are tried again
         except OSError as error:  # which SealBrokenError is, too
-            # A file that cannot be opened, such as where no descriptor is left, is news about this program
-            # alone: the kernel goes on, and asks again later.
+            if error.errno in NONE_LEFT:
+                raise  # says nothing about this program, whose package must not be rolled back for it
             return ProbeAnswer(ok=False, code=Code.SPAWN, error=str(error), crashed=True)
         return _answer(outcome, masks_with(declared_secrets(entry.permissions, environment.secret_values)[0]))
 

@@ -518,6 +518,10 @@ class StateRefresher:
             self._keep_finding(entry, finding)
             if entry.package_id is not None:
                 await self._record_first_probe(entry, finding)
+        except OSError as error:
+            if error.errno not in NONE_LEFT:
+                raise
+            self._probes_due.add(sidecar)  # it is asked with those that are not healthy
         finally:  # also when cancelled: a sidecar that stays marked would never be probed again
             self._probing.discard(sidecar)
         self._note_change()

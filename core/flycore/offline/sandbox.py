@@ -23,10 +23,9 @@ from flycore.pipeline.confine import StartedProgram, program_files, seen_at_own_
 from flycore.pipeline.prepare import seal_programs
 from flycore.registry.edits import permit_entry
 from flycore.registry.paths import RootPaths
-from flycore.sandbox.builtin_report import builtin_report
 from flycore.sandbox.call_confinement import CallFolders, NotPermitted, confinement_of
 from flycore.sandbox.confinement import Confinement
-from flycore.sandbox.levels import CONFINING, minimum_level, report
+from flycore.sandbox.levels import CONFINING, builtin_report, minimum_level, report
 from flycore.sandbox.runtime_roots import RuntimeUnknown
 
 

@@ -58,10 +58,9 @@ from flycore.policy.evaluate import conditions_are_costly, evaluate
 from flycore.registry.resolve import at_url
 from flycore.runners.one_shot import RunOutcome
 from flycore.runners.workspace.planned_changes import CHANGING
-from flycore.sandbox.builtin_report import builtin_report
 from flycore.sandbox.digests import ChangedWhileReadError, UnsealableError
 from flycore.sandbox.environment import child_environment, declared_secrets
-from flycore.sandbox.levels import report
+from flycore.sandbox.levels import builtin_report, report
 from flycore.sandbox.seals import StartConditions, is_kept, seal_address, seal_by_name, seal_program
 from flycore.sandbox.secret_masks import Masks
 

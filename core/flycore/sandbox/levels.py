@@ -154,3 +154,28 @@ def _rows(permissions: Permissions, open_because: str, mechanism: str) -> Iterat
 def _names(names: tuple[str, ...]) -> str:
     # A folder may be called none: written plainly it would read as no permission at all.
     return ", ".join("“none”" if name == "none" else name for name in names) or "none"
+
+
+# How the tools of the kernel itself are held.
+
+
+_BELOW_DESCRIPTOR = "flytui opens each path below the descriptor of the project folder"
+
+
+def builtin_report(support: SandboxSupport, entry: SidecarEntry, *, own: bool) -> SandboxReport:
+    """Return how a call is held. With `own` the kernel carries it out itself."""
+    return own_report(entry) if own else report(entry, support, bundled=False)
+
+
+def own_report(entry: SidecarEntry) -> SandboxReport:
+    """Return how the kernel holds itself to what a tool declares."""
+    declared = {"files read": entry.permissions.read, "files write": entry.permissions.write}
+    rows = [PermissionReport(name="network", declared="none", enforced=True, why=_BELOW_DESCRIPTOR)]
+    rows += [
+        PermissionReport(name=name, declared=", ".join(paths) or "none", enforced=True, why=_BELOW_DESCRIPTOR)
+        for name, paths in declared.items()
+    ]
+    rows.append(PermissionReport(name="secrets", declared="none", enforced=True, why=_BELOW_DESCRIPTOR))
+    return SandboxReport(
+        level=Level.NONE, mechanism=f"no program runs: {_BELOW_DESCRIPTOR}", permissions=tuple(rows)
+    )
