@@ -521,7 +521,8 @@ class StateRefresher:
         except OSError as error:
             if error.errno not in NONE_LEFT:
                 raise
-            self._probes_due.add(sidecar)  # it is asked with those that are not healthy
+            self._probes_due.add(sidecar)
+            return  # without a change, which would ask at once: it is asked with those that are not healthy
         finally:  # also when cancelled: a sidecar that stays marked would never be probed again
             self._probing.discard(sidecar)
         self._note_change()
