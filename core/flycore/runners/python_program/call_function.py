@@ -16,10 +16,21 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterator
+from importlib.machinery import (
+    BYTECODE_SUFFIXES,
+    EXTENSION_SUFFIXES,
+    SOURCE_SUFFIXES,
+    ModuleSpec,
+    PathFinder,
+)
+from importlib.util import spec_from_file_location
 from typing import Any
 
 _LONGEST = 4_000
 _FRAMES = 8
+_SUFFIXES = (*EXTENSION_SUFFIXES, *SOURCE_SUFFIXES, *BYTECODE_SUFFIXES)
+"""The ends of the names of modules, in the order in which Python tries them."""
 
 
 def main() -> None:
@@ -29,7 +40,7 @@ def main() -> None:
     os.dup2(2, 1)
     request = json.loads(sys.stdin.buffer.read())
     # `-I` leaves the working folder out of the search path, so that nothing there is imported before this.
-    sys.path.insert(0, os.getcwd())
+    add_folder(os.getcwd())
     try:
         answer = {"ok": True, "result": _result(sys.argv[1], sys.argv[2], request)}
         text = json.dumps(answer, allow_nan=False)
@@ -41,6 +52,60 @@ def main() -> None:
     sys.stderr.flush()
     # Threads that the function left behind would keep the process, and the caller with it, waiting.
     os._exit(0)
+
+
+def add_folder(folder: str) -> None:
+    """Let modules of the folder be imported, before those of the same name that lie elsewhere."""
+    sys.path.insert(0, folder)
+    try:
+        os.listdir(folder)
+    except PermissionError:
+        sys.meta_path.insert(sys.meta_path.index(PathFinder), UnlistedFolder(folder))
+
+
+class UnlistedFolder:
+    """Finds the modules of a folder that may not be listed, although some of what lies in it may be read.
+
+    Python finds a module in the list of its folder. A process under Landlock gets the folder of the module,
+    and not that of the project above it, which it therefore cannot list.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return where the module lies, or None where it is no module of this folder that may be read."""
+        if path is not None:
+            return None
+        place = os.path.join(self._folder, name)
+        for file in _files(os.path.join(place, "__init__")):
+            return spec_from_file_location(name, file, submodule_search_locations=[place])
+        for file in _files(place):
+            return spec_from_file_location(name, file)
+        if not _may_be_listed(place):
+            return None
+        # A folder without __init__ is a package, too.
+        spec = ModuleSpec(name, None, is_package=True)
+        spec.submodule_search_locations = [place]
+        return spec
+
+
+def _files(stem: str) -> Iterator[str]:
+    """The files of a module that may be read."""
+    for file in (stem + suffix for suffix in _SUFFIXES):
+        try:
+            with open(file, "rb"):
+                yield file
+        except OSError:
+            continue
+
+
+def _may_be_listed(folder: str) -> bool:
+    try:
+        os.listdir(folder)
+    except OSError:
+        return False
+    return True
 
 
 def _result(module: str, function: str, request: dict[str, Any]) -> Any:

@@ -1,0 +1,64 @@
+"""The program that calls a function finds modules of a folder that may not be listed as Python does."""
+
+from __future__ import annotations
+
+import importlib.util
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flycore.registry.resolve_python import PROGRAM
+
+
+@pytest.fixture
+def program() -> Any:
+    spec = importlib.util.spec_from_file_location("call_function", PROGRAM)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def facts(spec: ModuleSpec | None) -> tuple[Any, ...] | None:
+    if spec is None:
+        return None
+    folders = spec.submodule_search_locations
+    return spec.name, spec.origin, type(spec.loader).__name__, None if folders is None else list(folders)
+
+
+TREE = (
+    "alone.py",
+    "package/__init__.py",
+    "package/inner.py",
+    "both.py",
+    "both/__init__.py",
+    "folder_and_file/inner.py",
+    "folder_and_file.py",
+    f"compiled{EXTENSION_SUFFIXES[0]}",
+    "text.txt",
+)
+NAMES = ("alone", "package", "both", "folder_and_file", "compiled", "text", "missing", "json")
+
+
+def test_each_kind_of_module_is_found_where_python_finds_it(tmp_path: Path, program: Any) -> None:
+    for file in TREE:
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        (tmp_path / file).touch()
+    finder = program.UnlistedFolder(str(tmp_path))
+    found = {name: facts(finder.find_spec(name)) for name in NAMES}
+    assert found == {name: facts(PathFinder.find_spec(name, [str(tmp_path)])) for name in NAMES}
+    assert found["alone"] is not None
+    assert finder.find_spec("package.inner", [str(tmp_path / "package")]) is None
+
+
+def test_a_folder_without_init_is_a_package(tmp_path: Path, program: Any) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "scan.py").touch()
+    spec = program.UnlistedFolder(str(tmp_path)).find_spec("scripts")
+    assert list(spec.submodule_search_locations) == [str(tmp_path / "scripts")]
+    inner = PathFinder.find_spec("scripts.scan", spec.submodule_search_locations)
+    assert inner is not None
+    assert inner.origin == str(tmp_path / "scripts" / "scan.py")
