@@ -19,7 +19,7 @@ from flycore.sandbox import bubblewrap, landlock
 from flycore.sandbox.detection import INSTALL_BUBBLEWRAP, detection
 from kits.kernel import Root, approved_call, approver_of, kernel_of, processes_of, request, tool, until
 from kits.mcp_servers import capability, connected, server_of, sidecar
-from kits.programs import needs_landlock
+from kits.programs import needs_bubblewrap, needs_landlock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("tried_anew")]
 
@@ -209,6 +209,7 @@ async def test_where_bwrap_breaks_it_is_never_started_unconfined(
     root: Root, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     needs_landlock()
+    needs_bubblewrap()
     script = tmp_path / "bwrap"
     script.symlink_to(bubblewrap.PROGRAM)
     monkeypatch.setattr(bubblewrap, "PROGRAM", str(script))
@@ -254,6 +255,7 @@ async def test_a_server_without_an_approval_for_its_level_is_started_anew(
     root: Root, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     needs_landlock()
+    needs_bubblewrap()
     root.policy()
     declare(root, "server", permissions=WRITES)
     async with kernel_of(root) as kernel:

@@ -58,7 +58,7 @@ def test_filter_speaks_the_console_s_language(settled: Desk) -> None:
         ("state:avail !tool:x !sidecar:try", None),
         ("state:avail !sidecar:try !source:builtin", ["file.hash"]),
         ("sidecar:try,utility risk:low,med", ["file.hash", "try.echo"]),
-        ("policy:allow !source:builtin", ["file.hash", "try.echo", "vision.ocr"]),
+        ("policy:allow sidecar:try,utility", ["file.hash", "try.echo"]),
         ("policy:lease", []),
         ("flhsh", ["file.hash"]),
     ):

@@ -49,7 +49,7 @@ for line in sys.stdin:
     elif method == "prompts/list":
         say(id=number, result={"prompts": []})
     elif method == "resources/read":
-        say(id=number, result={"contents": [{"uri": params["uri"], "text": sys.argv[0] + "\\ttwo\\nlines"}]})
+        say(id=number, result={"contents": [{"uri": params["uri"], "text": "NAME\\ttwo\\nlines"}]})
     elif method == "tools/call":
         COUNT += 1
         say(method="notifications/resources/list_changed")
@@ -77,7 +77,7 @@ async def uris(client: Client) -> list[list[str]]:
 async def test_lists_come_in_pages_and_servers_do_not_collide(tmp_path: Path) -> None:
     root = Root(tmp_path)
     for name in ("one", "two"):
-        server_of(root, name, SERVER)
+        server_of(root, name, SERVER.replace("NAME", name))
     root.policy({"tool": "two.resources.read", "when": DENIED, "decision": "deny", "because": "private"})
     changed = anyio.Event()
 
@@ -97,7 +97,7 @@ async def test_lists_come_in_pages_and_servers_do_not_collide(tmp_path: Path) ->
             for name in ("one", "two"):
                 read = await client.session.read_resource(f"flytui://{name}/notes://009")
                 assert [one.uri for one in read.contents] == [f"flytui://{name}/notes://009"]
-                assert read.contents[0].text.endswith(f"bin-{name}/run\ttwo\nlines")
+                assert read.contents[0].text == f"{name}\ttwo\nlines"
             with pytest.raises(MCPError, match="policy denies this call"):
                 await client.session.read_resource("flytui://two/notes://007")
             # Both servers have it.
