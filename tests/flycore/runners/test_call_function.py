@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
-from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
+from importlib.machinery import (
+    EXTENSION_SUFFIXES,
+    ExtensionFileLoader,
+    ModuleSpec,
+    PathFinder,
+    SourceFileLoader,
+)
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +32,9 @@ def facts(spec: ModuleSpec | None) -> tuple[Any, ...] | None:
     if spec is None:
         return None
     folders = spec.submodule_search_locations
-    return spec.name, spec.origin, type(spec.loader).__name__, None if folders is None else list(folders)
+    # A library that checks types at run time puts a loader of its own, made from these, in their place.
+    kinds = [kind for kind in (SourceFileLoader, ExtensionFileLoader) if isinstance(spec.loader, kind)]
+    return spec.name, spec.origin, kinds, None if folders is None else list(folders)
 
 
 TREE = (
