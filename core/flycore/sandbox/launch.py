@@ -125,7 +125,7 @@ def enforced_launch(
             ),
             bind_by_descriptor=bind_by_descriptor,
         )
-        listed = _memory_file("arguments", b"".join(os.fsencode(a) + b"\0" for a in arguments))
+        listed = _memory_file("arguments", os.fsencode("".join(f"{argument}\0" for argument in arguments)))
         opened.keep(listed)
         observer = _observer(confinement, layout, Level.ENFORCED) if observed else None
         return Launch(

@@ -10,7 +10,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from flycore.model.program import ResolvedProgram
@@ -22,6 +24,9 @@ _TOO_WIDE = 2
 """How many parts a root must have at least, so that `/`, `/home` and `/opt` are never mounted whole."""
 _MAX_DISTRIBUTIONS = 2_000
 _MAX_FILE = 65_536
+_MAX_LISTINGS = 64
+_INSTALLED_NS = 60_000_000_000
+"""Nanoseconds after which an installer is done with what it began to install."""
 
 
 class RuntimeUnknown(Exception):
@@ -37,12 +42,9 @@ def runtime_roots(program: ResolvedProgram) -> tuple[str, ...]:
 
     Raises RuntimeUnknown where an installation has no folder that could be mounted without much else.
     """
-    roots: list[str] = []
-    for path in (program.path, *program.interpreter_argv[:1], program.interpreter, *program.argv[:1]):
-        if os.path.isabs(path):
-            roots += _roots_of(path)
-    roots += _script_packages(program)
-    roots = [root for root in roots if not _below_any(root, _SYSTEM) and os.path.exists(root)]
+    started = (program.path, *program.interpreter_argv[:1], program.interpreter, *program.argv[:1])
+    found = dict.fromkeys((*_roots_of(*filter(os.path.isabs, started)), *_script_packages(program)))
+    roots = [root for root in found if not _below_any(root, _SYSTEM) and os.path.exists(root)]
     for root in roots:
         if root.count("/") < _TOO_WIDE or root == os.path.expanduser("~"):
             raise RuntimeUnknown(root)
@@ -54,23 +56,24 @@ def python_roots(interpreter: str) -> tuple[str, ...]:
     return tuple(_outermost(root for root in _roots_of(interpreter) if not _below_any(root, _SYSTEM)))
 
 
-def _roots_of(path: str) -> Iterator[str]:
-    """The file itself where it was named by a link, its real file, and the installation around each."""
-    real = os.path.realpath(path)
-    for file in dict.fromkeys((path, real)):
+def _roots_of(*paths: str) -> Iterator[str]:
+    """Each file itself where it was named by a link, its real file, and the installations around them."""
+    prefixes: dict[str, None] = {}
+    files = dict.fromkeys(file for path in dict.fromkeys(paths) for file in (path, os.path.realpath(path)))
+    for file in files:
         if _below_any(file, _SYSTEM):
             continue  # every program has it, and what lies around it
         yield file
-        folder = os.path.dirname(file)
-        name = os.path.basename(file)
-        if _PYTHON.match(name) or os.path.isfile(os.path.join(os.path.dirname(folder), "pyvenv.cfg")):
-            yield from _python_roots(os.path.dirname(folder))
+        folder, name = os.path.split(file)
+        prefix = os.path.dirname(folder)
+        if _PYTHON.match(name) or os.path.isfile(os.path.join(prefix, "pyvenv.cfg")):
+            prefixes[prefix] = None
         elif os.path.basename(folder) == "shims":
-            yield os.path.dirname(
-                folder
-            )  # pyenv, rbenv: a shim looks up the version to run in the whole tree
-        elif os.path.basename(folder) == "bin" and _has_library(os.path.dirname(folder)):
-            yield _prefix_root(os.path.dirname(folder))
+            yield prefix  # pyenv, rbenv: a shim looks up the version to run in the whole tree
+        elif os.path.basename(folder) == "bin" and _has_library(prefix):
+            yield _prefix_root(prefix)
+    for prefix in prefixes:
+        yield from _python_roots(prefix)
 
 
 def _prefix_root(prefix: str) -> str:
@@ -107,12 +110,43 @@ def _base_of(prefix: str) -> str | None:
 def _editable_sources(prefix: str) -> Iterator[str]:
     library = os.path.join(prefix, "lib")
     for version in _names(library):
-        packages = os.path.join(library, version, "site-packages")
-        for name in _names(packages)[:_MAX_DISTRIBUTIONS]:
-            if name.endswith(".dist-info"):
-                source = _editable_source(os.path.join(packages, name, "direct_url.json"))
-                if source is not None:
-                    yield source
+        for file in _origin_files(os.path.join(library, version, "site-packages")):
+            source = _editable_source(file)
+            if source is not None:
+                yield source
+
+
+class _Listing(NamedTuple):
+    """The files of a folder of packages in which an installer says where a package came from, and the
+    folder's identity and times when they were looked for."""
+
+    look: tuple[int, int, int, int]
+    files: tuple[str, ...]
+
+
+_listings: dict[str, _Listing] = {}
+
+
+def _origin_files(packages: str) -> tuple[str, ...]:
+    """The `direct_url.json` of each package that has one. They are looked for again where the folder of the
+    packages changed, as it does when one is installed or removed; what they say is read each time."""
+    try:
+        status = os.stat(packages)
+    except OSError:
+        return ()
+    look = (status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+    known = _listings.get(packages)
+    if known is not None and known.look == look:
+        return known.files
+    names = (name for name in _names(packages)[:_MAX_DISTRIBUTIONS] if name.endswith(".dist-info"))
+    files = (os.path.join(packages, name, "direct_url.json") for name in names)
+    listing = _Listing(look, tuple(filter(os.path.isfile, files)))
+    # The file comes into its folder some time after that folder into this one.
+    if time.time_ns() - max(look[2:]) > _INSTALLED_NS:
+        if len(_listings) >= _MAX_LISTINGS:
+            _listings.clear()
+        _listings[packages] = listing
+    return listing.files
 
 
 def _editable_source(file: str) -> str | None:

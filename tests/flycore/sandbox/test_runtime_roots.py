@@ -129,3 +129,37 @@ def test_what_would_open_half_the_machine_is_refused(tmp_path: Path, monkeypatch
     with pytest.raises(RuntimeUnknown) as refused:
         runtime_roots(program(touch(tmp_path / "bin" / "tool")))
     assert refused.value.path == str(tmp_path)
+
+
+@pytest.mark.parametrize("settled_ns", [-1, 60_000_000_000], ids=["kept", "not kept"])
+def test_what_is_installed_later_is_found_and_what_is_removed_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settled_ns: int
+) -> None:
+    monkeypatch.setattr("flycore.sandbox.runtime_roots._INSTALLED_NS", settled_ns)
+    python = touch(tmp_path / "env" / "bin" / "python3")
+    touch(tmp_path / "env" / "pyvenv.cfg", "home = /usr/bin\n")
+    packages = tmp_path / "env" / "lib" / "python3.11" / "site-packages"
+    packages.mkdir(parents=True)
+    one, two = tmp_path / "one", tmp_path / "two"
+
+    def install(name: str, source: Path) -> Path:
+        source.mkdir(exist_ok=True)
+        told = {"url": source.as_uri(), "dir_info": {"editable": True}}
+        return touch(packages / f"{name}-1.dist-info" / "direct_url.json", json.dumps(told))
+
+    def found() -> set[str]:
+        roots = python_roots(str(python))
+        assert roots == python_roots(str(python))
+        return set(roots) - {str(tmp_path / "env")}
+
+    assert found() == set()
+    file = install("a", one)
+    assert found() == {str(one)}
+    install("b", two)
+    assert found() == {str(one), str(two)}
+    # The folder of the packages does not change.
+    file.write_text(json.dumps({"url": two.as_uri(), "dir_info": {"editable": True}}))
+    assert found() == {str(two)}
+    file.unlink()
+    (packages / "b-1.dist-info" / "direct_url.json").unlink()
+    assert found() == set()
