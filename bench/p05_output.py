@@ -14,6 +14,7 @@ import anyio
 from calls import ENVIRONMENT, ROUNDS, compiled, row
 from common import Row, seconds
 
+from flycore.model.enums import Status
 from flycore.runners.one_shot import ProcessJsonJob, call_sidecar
 
 MIB = 1 << 20
@@ -110,8 +111,14 @@ def call(command: tuple[str, ...]) -> None:
         project_dir="/",
         max_output_bytes=LIMIT,
     )
-    outcome = anyio.run(call_sidecar, job)
-    if outcome.status.value != "success":
+    anyio.run(_call, job)
+
+
+async def _call(job: ProcessJsonJob) -> None:
+    # Its outcome is not that of the event loop's main task: asyncio writes the main task's result out as text
+    # when it restores the handler of SIGINT.
+    outcome = await call_sidecar(job)
+    if outcome.status is not Status.SUCCESS:
         raise RuntimeError(outcome.message)
 
 

@@ -119,8 +119,10 @@ def read_strict(
     """Return the document in `data`. Raises StrictJsonError, and no other exception."""
     if data.startswith(b"\xef\xbb\xbf"):
         raise StrictJsonError("starts with a byte order mark")
-    check_counts(data, max_values, max_containers)
-    _check_depth(data, max_depth)
+    # Counted once: to look through a large document takes as long as to read it.
+    containers = _containers(data)
+    _check_counts(data, containers, max_values, max_containers)
+    _check_depth(data, containers, max_depth)
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as fault:
@@ -138,12 +140,20 @@ def read_strict(
 
 def check_counts(data: bytes, max_values: int = MAX_VALUES, max_containers: int = MAX_CONTAINERS) -> None:
     """Raise StrictJsonError for a document of more values, or more objects and arrays. Nothing is decoded."""
-    containers = data.count(b"[") + data.count(b"{")
+    _check_counts(data, _containers(data), max_values, max_containers)
+
+
+def _containers(data: bytes) -> int:
+    """How many brackets open in the document, those in strings as well."""
+    return data.count(b"[") + data.count(b"{")
+
+
+def _check_counts(data: bytes, containers: int, max_values: int, max_containers: int) -> None:
     if containers <= max_containers and data.count(b",") + containers < max_values:
         return
     # Strings may hold those characters, too. They are removed only where that decides.
     left = without_strings(data).translate(None, _NOT_COUNTED)
-    containers = left.count(b"[") + left.count(b"{")
+    containers = _containers(left)
     if containers > max_containers:
         raise StrictJsonError(f"holds more than {max_containers:,} objects and arrays")
     # A value stands after each comma, and at most one more at the beginning of each object and array.
@@ -159,12 +169,12 @@ def may_hold_more(text: str, max_values: int) -> bool:
     return sum(map(left.count, (b",", b"[", b"{"))) >= max_values
 
 
-def _check_depth(data: bytes, limit: int) -> None:
+def _check_depth(data: bytes, containers: int, limit: int) -> None:
     """Raise StrictJsonError for a document that is nested deeper than `limit`."""
     # This comes before the parser, which recurses and would overflow the stack. With strings removed and both
     # kinds of brackets made equal, each removal of all empty pairs lowers the depth by exactly one. What is
     # left after `limit` rounds is deeper than that, or not balanced and so not JSON.
-    if data.count(b"[") + data.count(b"{") <= limit:
+    if containers <= limit:
         return
     left = without_strings(data).translate(_ONE_BRACKET, _NOT_BRACKETS)
     for _ in range(limit):

@@ -213,7 +213,7 @@ def exit_words(exit_code: int) -> str:
 
 def _find_document(rest: bytes) -> tuple[JsonObject | None, str, tuple[str, ...]]:
     """The answer's object, or the reason why there is none, and warnings about ignored output."""
-    if not rest.strip():
+    if not rest or rest.isspace():
         return None, "is empty", ()
     try:
         whole = read_strict(rest)

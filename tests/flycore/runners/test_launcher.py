@@ -110,6 +110,13 @@ async def test_a_launcher_that_was_ended_is_started_again(sidecar: MakeJob) -> N
     assert read_process(old) is None
 
 
+def test_a_launcher_that_is_about_to_start_is_nobodys_orphan() -> None:
+    prepare_launcher()
+    ended_launcher()
+    launcher.renew_launcher()  # it makes a group for itself some milliseconds later
+    assert launcher._running[0].process.pid not in started_children()
+
+
 @pytest.mark.anyio
 async def test_a_launcher_that_was_stopped_goes_on(sidecar: MakeJob, monkeypatch: pytest.MonkeyPatch) -> None:
     # A launcher that is given up after that time would be another one afterwards.

@@ -189,8 +189,9 @@ def is_launcher(pid: int) -> bool:
 
 def belongs_to_launcher(pid: int) -> bool:
     """Return whether that child of this process is its launcher, or a child that waits for its program."""
+    # The launcher itself first: as it starts, it is not yet in the group that it makes for itself.
     try:
-        return bool(_running) and os.getpgid(pid) == _running[0].process.pid
+        return is_launcher(pid) or (bool(_running) and os.getpgid(pid) == _running[0].process.pid)
     except ProcessLookupError:
         return False
 
