@@ -347,9 +347,11 @@ def _wait_for(reading: int, leader: int) -> bool:
 
 def _continue(leader: int) -> None:
     """Let the launcher and its ready child, or a child that starts, go on if somebody has stopped it. The
-    leader is not reaped yet, so the group is its own."""
-    with suppress(ProcessLookupError):  # it has just been started, and has no group yet
+    leader is not reaped yet, so its id and the group are its own."""
+    try:
         os.killpg(leader, signal.SIGCONT)
+    except ProcessLookupError:  # it has just been started, and has no group yet
+        os.kill(leader, signal.SIGCONT)
 
 
 def _start() -> _Launcher:
