@@ -101,6 +101,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
         "P13 flytui status, no kernel",
         "P13 flytui catalog --json, no kernel",
         "P13 flytui why, no kernel",
+        "P8 flytui catalog --json, no kernel",
     ),
     "p14_idle": (
         "P14 idle: share of a core",
