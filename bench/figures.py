@@ -58,6 +58,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
         "P7 warm scan of 200",
         "P7 200 schemas of C tools, 2 at once",
     ),
+    "p08_catalog": ("P8 flytui catalog --json, no kernel",),
     "p09_console": (
         "P9 exec to usable rows, 100 tools",
         "P9 exec to usable rows, 10,000 tools",
@@ -101,7 +102,6 @@ FIGURES: dict[str, tuple[str, ...]] = {
         "P13 flytui status, no kernel",
         "P13 flytui catalog --json, no kernel",
         "P13 flytui why, no kernel",
-        "P8 flytui catalog --json, no kernel",
     ),
     "p14_idle": (
         "P14 idle: share of a core",
