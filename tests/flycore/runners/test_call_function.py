@@ -62,6 +62,14 @@ def test_each_kind_of_module_is_found_where_python_finds_it(tmp_path: Path, prog
     assert finder.find_spec("package.inner", [str(tmp_path / "package")]) is None
 
 
+def test_a_folder_without_init_hides_no_module_of_that_name(tmp_path: Path, program: Any) -> None:
+    (tmp_path / "logging").mkdir()
+    finder = program.UnlistedFolder(str(tmp_path))
+    assert finder.find_spec("logging") is None
+    (tmp_path / "logging" / "__init__.py").touch()
+    assert finder.find_spec("logging").origin == str(tmp_path / "logging" / "__init__.py")
+
+
 def test_a_folder_without_init_is_a_package(tmp_path: Path, program: Any) -> None:
     (tmp_path / "scripts").mkdir()
     (tmp_path / "scripts" / "scan.py").touch()

@@ -82,9 +82,11 @@ class UnlistedFolder:
             return spec_from_file_location(name, file, submodule_search_locations=[place])
         for file in _files(place):
             return spec_from_file_location(name, file)
-        if not _may_be_listed(place):
+        # A folder without __init__ is a package, too, where no module of that name lies elsewhere: one that is
+        # granted for what is written, such as `logging`, must not hide the library's.
+        elsewhere = PathFinder.find_spec(name)
+        if not _may_be_listed(place) or (elsewhere is not None and elsewhere.loader is not None):
             return None
-        # A folder without __init__ is a package, too.
         spec = ModuleSpec(name, None, is_package=True)
         spec.submodule_search_locations = [place]
         return spec
