@@ -82,8 +82,8 @@ class UnlistedFolder:
             return spec_from_file_location(name, file, submodule_search_locations=[place])
         for file in _files(place):
             return spec_from_file_location(name, file)
-        # A folder without __init__ is a package, too, where no module of that name lies elsewhere: one that is
-        # granted for what is written, such as `logging`, must not hide the library's.
+        # A folder without __init__ is a package, too, where no module of that name lies elsewhere: one that
+        # is granted for what is written, such as `logging`, must not hide the one of the library.
         elsewhere = PathFinder.find_spec(name)
         if not _may_be_listed(place) or (elsewhere is not None and elsewhere.loader is not None):
             return None
