@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import anyio
+import msgspec
 
 
-@dataclass(slots=True)
-class _Group:
-    lock: anyio.Lock = field(default_factory=anyio.Lock)
+class _Group(msgspec.Struct):
+    lock: anyio.Lock = msgspec.field(default_factory=anyio.Lock)
     users: int = 0
     """Number of calls that hold the group or wait for it."""
     holder: str = ""

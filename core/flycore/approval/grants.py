@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.model.approval import Outcome
 from flycore.model.base import Value
@@ -23,8 +24,7 @@ class Grant(Value, frozen=True, kw_only=True):
     """Id of the lease it was drawn from. The lease must still be active when the grant is redeemed."""
 
 
-@dataclass(slots=True)
-class _StoredGrant:
+class _StoredGrant(msgspec.Struct):
     grant: Grant
     expires: float
     paused_since: float | None = None

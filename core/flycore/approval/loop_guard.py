@@ -9,7 +9,8 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.model.approval import Outcome
 from flycore.model.base import Value
@@ -64,8 +65,7 @@ class Attempt(Value, frozen=True, kw_only=True):
     """Whether the machine failed, not the call: the caller could not have called otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class _LoopPause:
+class _LoopPause(msgspec.Struct, frozen=True):
     caller: Caller
     was_alive: bool
     """Whether the caller's process was seen when it was paused. For another caller, such as a remote one, the

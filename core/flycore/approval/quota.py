@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
+
+import msgspec
 
 from flycore.model.clock import Clock
 from flycore.model.enums import Risk
@@ -61,8 +62,7 @@ class QuotaRefusal(NamedTuple):
     free_in: float | None = None
 
 
-@dataclass(slots=True)
-class _Bucket:
+class _Bucket(msgspec.Struct):
     """The calls of one kind that count at present."""
 
     level: float = 0.0
@@ -83,10 +83,9 @@ class _Bucket:
 _ROUNDING = 1e-6
 
 
-@dataclass(slots=True)
-class _Usage:
-    calls: _Bucket = field(default_factory=_Bucket)
-    asked: _Bucket = field(default_factory=_Bucket)
+class _Usage(msgspec.Struct):
+    calls: _Bucket = msgspec.field(default_factory=_Bucket)
+    asked: _Bucket = msgspec.field(default_factory=_Bucket)
     running: int = 0
     high_risk: int = 0
     refused: tuple[Risk, bool] | None = None

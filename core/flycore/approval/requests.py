@@ -13,7 +13,6 @@ from __future__ import annotations
 import secrets
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
@@ -214,16 +213,14 @@ class QueueLimits(NamedTuple):
         return dict(self.timeouts).get(risk, TIMEOUT_SECONDS)
 
 
-@dataclass(slots=True)
-class _StoredRequest:
+class _StoredRequest(msgspec.Struct):
     ask: Ask
     deadline: float
     seconds_left: float = 0.0
     """Seconds that were left until the deadline when the request was put on hold."""
 
 
-@dataclass(slots=True)
-class _Denials:
+class _Denials(msgspec.Struct):
     in_a_row: int = 0
     paused_until: float = float("-inf")
 

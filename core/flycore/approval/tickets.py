@@ -4,7 +4,6 @@ restart of the kernel."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -27,8 +26,7 @@ MAX_ANSWERS = 100
 """Answers that are kept. Beyond, the oldest is forgotten, and its caller's next call is a new request."""
 
 
-@dataclass(slots=True)
-class _KeptAnswer:
+class _KeptAnswer(msgspec.Struct):
     ask: Ask
     count: int
     until: float

@@ -7,10 +7,10 @@ comes back for the answer.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import anyio
+import msgspec
 
 from flycore.model.approval import ApprovalRequest, Ask
 from flycore.model.clock import Clock
@@ -29,16 +29,15 @@ def dedup_key(request: ApprovalRequest) -> DedupKey:
     return request.subject_digest, request.risk.value
 
 
-@dataclass(slots=True)
-class Waiter:
+class Waiter(msgspec.Struct):
     """One call that waits inline. If it gets a grant, the grant has the id of the call's own request."""
 
     request_id: str
     revise: Revise | None
     had_ticket: bool
     """Whether the call came back with a ticket."""
-    settled: anyio.Event = field(default_factory=anyio.Event)
-    resumed: anyio.Event = field(default_factory=anyio.Event)
+    settled: anyio.Event = msgspec.field(default_factory=anyio.Event)
+    resumed: anyio.Event = msgspec.field(default_factory=anyio.Event)
     """Set once the call has resumed with the answer."""
     outcome: Ask | None = None
 
@@ -49,14 +48,13 @@ class Waiter:
             self.settled.set()
 
 
-@dataclass(slots=True)
-class WaitingRequest:
+class WaitingRequest(msgspec.Struct):
     """A request that waits, with the calls it is for."""
 
     request_id: str
     key: DedupKey
     """That of the first call. An edit changes the request's digest, but identical calls still find it."""
-    waiters: dict[str, Waiter] = field(default_factory=dict)
+    waiters: dict[str, Waiter] = msgspec.field(default_factory=dict)
     tickets: int = 0
     """Number of calls that left and may come back."""
     returns: DedupKey | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 import msgspec
@@ -47,8 +46,7 @@ NOTHING = "none"
 PolicyView = Callable[[Capability, SidecarEntry], tuple[Decision, str]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CatalogFacts:
+class CatalogFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts that the catalog is built from; mappings are by sidecar id unless they say otherwise.
 
     A fact that is absent is not known yet. For `programs` and `trusted`, absent means refused.
@@ -63,29 +61,29 @@ class CatalogFacts:
     now: float
     """Unix time, seconds."""
     protocols: tuple[str, ...] = PROTOCOLS
-    delegates: Mapping[str, Mapping[str, ResolvedProgram]] = field(default_factory=dict)
-    installed: Mapping[str, str] = field(default_factory=dict)
+    delegates: Mapping[str, Mapping[str, ResolvedProgram]] = msgspec.field(default_factory=dict)
+    installed: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The installed version of the declared package; for a bundled sidecar, that of the distribution."""
-    missing_secrets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    probes: Mapping[str, ProbeFinding] = field(default_factory=dict)
-    runtime: Mapping[str, RuntimeFinding] = field(default_factory=dict)
-    sandbox: Mapping[str, SandboxReport] = field(default_factory=dict)
-    lacking: Mapping[str, Mapping[str, Refusals]] = field(default_factory=dict)
+    missing_secrets: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
+    probes: Mapping[str, ProbeFinding] = msgspec.field(default_factory=dict)
+    runtime: Mapping[str, RuntimeFinding] = msgspec.field(default_factory=dict)
+    sandbox: Mapping[str, SandboxReport] = msgspec.field(default_factory=dict)
+    lacking: Mapping[str, Mapping[str, Refusals]] = msgspec.field(default_factory=dict)
     """What the last call of each tool was refused, by sidecar and tool."""
-    answered: Mapping[str, Mapping[str, UnavailableAnswer]] = field(default_factory=dict)
+    answered: Mapping[str, Mapping[str, UnavailableAnswer]] = msgspec.field(default_factory=dict)
     """The tools that answered their last call with `unavailable`, by sidecar and tool."""
-    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    changed: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """For an entry whose changed value waits for trust: the difference from the last trusted value, which is
     the one in `registry`."""
-    exceeded: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    minimum: Mapping[str, Level] = field(default_factory=dict)
+    exceeded: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    minimum: Mapping[str, Level] = msgspec.field(default_factory=dict)
     """The weakest level that each tool may run at by the person's settings, by tool."""
-    least: Mapping[str, Level] = field(default_factory=dict)
+    least: Mapping[str, Level] = msgspec.field(default_factory=dict)
     """The weakest level of the tools that the settings do not name."""
-    level_remedies: Mapping[Level, str] = field(default_factory=dict)
+    level_remedies: Mapping[Level, str] = msgspec.field(default_factory=dict)
     """By level: what makes it possible here, where it is not and anything does."""
     blocked: frozenset[str] = frozenset()
-    offers: Mapping[str, McpToolOffer] = field(default_factory=dict)
+    offers: Mapping[str, McpToolOffer] = msgspec.field(default_factory=dict)
     """What executables and MCP servers offer. `with_offered_tools` has put these tools into the registry's
     entries before."""
     bundled: frozenset[str] = frozenset()
@@ -93,7 +91,7 @@ class CatalogFacts:
     machine: Machine = NO_MACHINE
     plan_denied: Callable[[Capability], str] = lambda capability: ""
     """Returns by which rules a plan itself is denied for every input; empty where it is not."""
-    builtin: Mapping[str, SidecarEntry] = field(default_factory=dict)
+    builtin: Mapping[str, SidecarEntry] = msgspec.field(default_factory=dict)
     """What stands for the entries of the kernel's own tools, by tool."""
     described: tuple[Described, ...] = ()
     """Kits, skills, plugins and servers, as their files describe them."""
@@ -142,7 +140,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
         )
     line = _first_line(facts.registry)
     for name, entry in facts.builtin.items():
-        known = replace(_facts_of(facts, entry, {name: KNOWN[name]}), trusted=True)
+        known = msgspec.structs.replace(_facts_of(facts, entry, {name: KNOWN[name]}), trusted=True)
         views[name] = builtin_view(known, name)
     for name in KNOWN:
         if name not in views:

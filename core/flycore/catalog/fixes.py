@@ -7,8 +7,6 @@ that no declaration can add an option or a command of its own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from flycore.model.diagnostics import Fix, FixKind
@@ -67,8 +65,7 @@ _PROBE_AGAIN = frozenset((ReasonCode.PROBE_SLOW, ReasonCode.PROBE_TIMEOUT, Reaso
 """Reasons that may be gone when the sidecar is asked again, without anything done in between."""
 
 
-@dataclass(frozen=True, slots=True)
-class Machine:
+class Machine(msgspec.Struct, frozen=True):
     """What this machine has to install programs with. Where nothing is known, no install fix is offered."""
 
     manager: str = ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
@@ -56,15 +55,14 @@ _TOOL_CODES = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeAnswer:
+class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """How the process of a probe ended. `fields` holds what its answer says besides `ok`, `code` and
     `error`."""
 
     ok: bool
     code: str = ""
     error: str = ""
-    fields: JsonObject = field(default_factory=dict)
+    fields: JsonObject = msgspec.field(default_factory=dict)
     duration_ms: int = 0
     stderr_tail: str = ""
     timed_out: bool = False
@@ -224,16 +222,15 @@ ProbeSpawn = Callable[[SidecarEntry, str, ProbeMode, int], Awaitable[ProbeAnswer
 what the child does, and ends the child's whole process tree before it returns."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeWork:
+class ProbeWork(msgspec.Struct, frozen=True, kw_only=True):
     """One sidecar that may be asked. It must be a resolved program of a trusted entry, because it is run."""
 
     entry: SidecarEntry
     program: ResolvedProgram
     bundled: bool = False
     """Whether the program is that of this distribution."""
-    delegates: Mapping[str, ResolvedProgram] = field(default_factory=dict)
-    environ: Mapping[str, str] = field(default_factory=dict)
+    delegates: Mapping[str, ResolvedProgram] = msgspec.field(default_factory=dict)
+    environ: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The environment in which the variables of `passEnv` and, for a desktop sidecar, of the display are
     looked up."""
 

@@ -16,7 +16,6 @@ here is a function of facts that are handed in. What the table of the dimensions
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
@@ -131,8 +130,7 @@ PolicyView = Callable[[str], tuple[Decision, str]]
 """Returns policy's decision on a tool before an input is known, and why."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SidecarFacts:
+class SidecarFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The facts about one entry. `probe` is None while no probe has answered yet."""
 
     entry: SidecarEntry
@@ -140,28 +138,28 @@ class SidecarFacts:
     core: str
     protocols: tuple[str, ...]
     policy: PolicyView
-    delegates: Mapping[str, ResolvedProgram] = field(default_factory=dict)
+    delegates: Mapping[str, ResolvedProgram] = msgspec.field(default_factory=dict)
     installed_version: str | None = None
     trusted: bool = False
-    missing_secrets: Mapping[str, str] = field(default_factory=dict)
+    missing_secrets: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Why each missing secret counts as missing, by name; never a value."""
     probe: ProbeFinding | None = None
     runtime: RuntimeFinding = READY
     sandbox: SandboxReport | None = None
     exceeded: tuple[str, ...] = ()
     """Permissions beyond the limit in the person's settings, in words."""
-    minimum: Mapping[str, Level] = field(default_factory=dict)
+    minimum: Mapping[str, Level] = msgspec.field(default_factory=dict)
     """The weakest level that a tool may run at by the person's settings, by tool."""
     least: Level = Level.NONE
     """The weakest level that the entry's tools may run at where the settings name no other."""
-    level_remedies: Mapping[Level, str] = field(default_factory=dict)
+    level_remedies: Mapping[Level, str] = msgspec.field(default_factory=dict)
     """What makes each level possible that is not, where anything does."""
     blocked: frozenset[str] = frozenset()
-    lacking: Mapping[str, Refusals] = field(default_factory=dict)
+    lacking: Mapping[str, Refusals] = msgspec.field(default_factory=dict)
     """What the last call was refused, by tool."""
-    answered: Mapping[str, UnavailableAnswer] = field(default_factory=dict)
+    answered: Mapping[str, UnavailableAnswer] = msgspec.field(default_factory=dict)
     """The tools that answered their last call with `unavailable`, with what they said."""
-    changed_tools: Mapping[str, bool] = field(default_factory=dict)
+    changed_tools: Mapping[str, bool] = msgspec.field(default_factory=dict)
     """Tools of an MCP server that wait for a person, and whether each is new."""
     gone_tools: frozenset[str] = frozenset()
     """Tools that their MCP server no longer offers."""
@@ -170,13 +168,12 @@ class SidecarFacts:
     machine: Machine = NO_MACHINE
 
 
-@dataclass(frozen=True, slots=True)
-class DimensionResult:
+class DimensionResult(msgspec.Struct, frozen=True):
     """One dimension: its state, the reasons, the evidence, and whether the later dimensions are left out."""
 
     state: StrEnum | None
     reasons: tuple[Reason, ...] = ()
-    evidence: Mapping[str, object] = field(default_factory=dict)
+    evidence: Mapping[str, object] = msgspec.field(default_factory=dict)
     breaks: bool = False
 
 

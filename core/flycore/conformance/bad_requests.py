@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from flycore.conformance.harness import ProgramRun, SidecarHarness, failed, passed, warned
 from flycore.conformance.output_checks import has_answer, reported_code
@@ -19,8 +21,7 @@ _REFUSE = 'answer {"ok": false, "code": "invalid-request", "error": "…"}'
 _FIELD = 'answer {"ok": false, "code": "invalid-input", "error": "…", "field": "…"}'
 
 
-@dataclass(frozen=True, slots=True)
-class BadRequest:
+class BadRequest(msgspec.Struct, frozen=True):
     """One broken request. `stdin` is what is sent, None for a closed stdin; `request` says whether it is a
     request of the protocol at all."""
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from flycore.conformance.program import environment_of, resolve_arguments
 from flycore.model.diagnostics import Check, CheckState
 from flycore.model.json import JsonObject
@@ -37,8 +39,7 @@ class CheckTarget:
     """Milliseconds that an answer may take."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramRun:
+class ProgramRun(msgspec.Struct, frozen=True, kw_only=True):
     """The result of one start of the program."""
 
     outcome: RunOutcome

@@ -13,7 +13,6 @@ import re
 import stat
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
@@ -93,13 +92,12 @@ class _Search(NamedTuple):
     """Whether every later change has another stamp."""
 
 
-@dataclass(slots=True)
-class _Budget:
+class _Budget(msgspec.Struct):
     """What is left to look at."""
 
-    files: int = field(default_factory=lambda: MOST_FILES)
-    looked: int = field(default_factory=lambda: MOST_LOOKED)
-    bytes: int = field(default_factory=lambda: MOST_BYTES)
+    files: int = msgspec.field(default_factory=lambda: MOST_FILES)
+    looked: int = msgspec.field(default_factory=lambda: MOST_LOOKED)
+    bytes: int = msgspec.field(default_factory=lambda: MOST_BYTES)
 
     @property
     def spent(self) -> bool:

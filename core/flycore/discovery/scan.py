@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -24,8 +23,7 @@ Stamps = tuple[tuple[str, int, int, int, int] | None, ...]
 """For each file and folder: name, inode, size, time of contents and of inode in nanoseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchRoots:
+class SearchRoots(msgspec.Struct, frozen=True):
     """The folders that are scanned."""
 
     project: SearchFolder

@@ -7,10 +7,11 @@ is not waited for.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from flycore.model.described import Origin
 from flycore.model.diagnostics import Diagnostic
@@ -45,8 +46,7 @@ class FileText(NamedTuple):
         return self.text is None and self.problem is None
 
 
-@dataclass(frozen=True, slots=True)
-class SearchFolder:
+class SearchFolder(msgspec.Struct, frozen=True):
     """A folder below which files are searched."""
 
     path: Path

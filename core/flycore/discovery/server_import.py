@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from flycore.discovery.diagnostics import shorten
 from flycore.discovery.secret_detection import secret_arguments, secret_header, secret_url, secret_variable
@@ -58,15 +59,14 @@ class ImportRefused(Exception):
         self.remedy = remedy
 
 
-@dataclass(slots=True)
-class _EntryDraft:
+class _EntryDraft(msgspec.Struct):
     """The parts of an entry that is not complete yet."""
 
     server: str
     app_root: str
-    entry: dict[str, Any] = field(default_factory=lambda: {"kind": "mcp"})
-    secrets: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    entry: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "mcp"})
+    secrets: list[str] = msgspec.field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
     network: bool = False
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import anyio
+import msgspec
 
 from flycore.kernel.bus import Bus
 from flycore.kernel.mcp_servers import McpServers
@@ -15,8 +14,7 @@ from flycore.runners.pool import ProcessPool
 _MAY_CHANGE_KEYS = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
 
 
-@dataclass(frozen=True, slots=True)
-class BackgroundProcesses:
+class BackgroundProcesses(msgspec.Struct, frozen=True):
     """All background processes of one kernel, to be stopped and resumed together."""
 
     pool: ProcessPool

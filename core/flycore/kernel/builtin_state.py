@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.catalog.builtin_tools import FILES_FAMILY, GIT, RUNNING, entries_for
 from flycore.model.enums import Level
@@ -17,8 +18,7 @@ from flycore.sandbox.detection import SandboxSupport
 from flycore.sandbox.levels import builtin_report, minimum_level
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltinState:
+class BuiltinState(msgspec.Struct, frozen=True):
     """The kernel's own tools at one moment. All but `entries` is by what stands for the id of an entry."""
 
     entries: Mapping[str, SidecarEntry]

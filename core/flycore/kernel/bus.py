@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 
 import anyio
+import msgspec
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from flycore.audit.log import AuditLog
@@ -118,8 +118,7 @@ def line_event(line: bytes, at: float) -> Event:
     return Event(cls=EventClass.AUDIT, type="audit.line", at=at, payload=payload)
 
 
-@dataclass(frozen=True, slots=True)
-class Recorder:
+class Recorder(msgspec.Struct, frozen=True):
     """A writer of log lines and events about things that have already happened.
 
     A line that cannot be written stops nothing here. Calls are refused by the lines of their own, which the

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from flycore.audit import events as audit_events
 from flycore.kernel.bus import Recorder
@@ -16,8 +16,7 @@ MOST_NAMES = 200
 """The most changed names in one event."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChangePublisher:
+class ChangePublisher(msgspec.Struct, frozen=True):
     """The writer of log lines and events about a changed policy or catalog."""
 
     recorder: Recorder

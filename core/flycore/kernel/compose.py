@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 
 import anyio
+import msgspec
 
 from flycore.approval.desktop_control import DesktopControl
 from flycore.approval.exclusive_groups import GroupLocks
@@ -159,8 +159,7 @@ def _open_log(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Root:
+class _Root(msgspec.Struct, frozen=True):
     """The root as it was read, and the refresher that keeps it current: the base of all other parts."""
 
     environment: RootEnvironment

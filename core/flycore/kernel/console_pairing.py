@@ -16,8 +16,9 @@ import secrets
 from collections import deque
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from flycore.approval.callers import distinguish_callers, identify_peer
 from flycore.audit import events as audit_events
@@ -55,8 +56,7 @@ class CodeCheck(StrEnum):
     """The connection has no valid code."""
 
 
-@dataclass(slots=True)
-class _IssuedCode:
+class _IssuedCode(msgspec.Struct):
     code: str
     until: float
     tries: int = TRIES

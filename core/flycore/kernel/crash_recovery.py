@@ -20,11 +20,11 @@ import stat
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import anyio.to_thread
+import msgspec
 
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
@@ -52,8 +52,7 @@ _Found = dict[tuple[int, int], Process]
 """Processes by pid and start time; a pid alone may be used again by another process."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndedProcesses:
+class EndedProcesses(msgspec.Struct, frozen=True):
     """The result of ending leftover processes."""
 
     processes: int

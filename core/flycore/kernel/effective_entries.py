@@ -8,7 +8,6 @@ that may not run replaces nothing of the user's own registry.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import msgspec
@@ -29,8 +28,7 @@ RULE = "changed-entry"
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class EffectiveFiles:
+class EffectiveFiles(msgspec.Struct, frozen=True):
     """The files with the effective entries, and which of them may run."""
 
     files: Files
@@ -59,11 +57,13 @@ def effective_files(environment: RootEnvironment, files: Files, trust: TrustStor
     shadowed = {entry.id for entry in files.registry.replaced}
     restored = {entry.id: entry for entry in registry.entries if entry.id in shadowed - running}
     if not earlier and not restored:
-        return EffectiveFiles(replace(files, registry=registry), trust.trusted_ids(registry), {})
+        return EffectiveFiles(
+            msgspec.structs.replace(files, registry=registry), trust.trusted_ids(registry), {}
+        )
     other = {**earlier, **restored}
     programs, delegates = resolve_programs(environment, registry, tuple(other.values()))
     return EffectiveFiles(
-        files=replace(
+        files=msgspec.structs.replace(
             files,
             registry=registry,
             programs={**_without(files.programs, other), **programs},

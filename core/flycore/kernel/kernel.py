@@ -6,7 +6,6 @@ import itertools
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -58,8 +57,7 @@ from flycore.registry.starter import plan_starter
 from flycore.sandbox.levels import sandbox_in_words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KernelParts:
+class KernelParts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a kernel, built in `compose.py`."""
 
     context: PipelineContext

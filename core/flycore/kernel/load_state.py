@@ -10,7 +10,6 @@ import shutil
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -79,7 +78,7 @@ def find_host_tools(environ: Mapping[str, str]) -> Machine:
 def _machine(environment: RootEnvironment) -> Machine:
     """Return what this machine has for fixes, with the command of this very flytui for this root."""
     own = environment.interpreter_dir / "flytui"
-    return replace(
+    return msgspec.structs.replace(
         find_host_tools(environment.environ),
         own=(str(own) if os.access(own, os.X_OK) else "flytui",),
         root=str(environment.places.app_root),
@@ -112,8 +111,7 @@ def find_environment(places: RootPaths, environ: Mapping[str, str]) -> RootEnvir
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
+class Files(msgspec.Struct, frozen=True):
     """The content of a root's files, read together."""
 
     registry: Registry
@@ -133,8 +131,7 @@ class Files:
         return {**self.delegates.get(sidecar, {}), **own}
 
 
-@dataclass(frozen=True, slots=True)
-class Observations:
+class Observations(msgspec.Struct, frozen=True):
     """Observations, which change while the files stay the same."""
 
     trusted: frozenset[str]
@@ -145,13 +142,13 @@ class Observations:
     """Tools that a person has blocked."""
     described: tuple[Described, ...] = ()
     """Kits, skills, plugins and other clients' servers."""
-    offers: Mapping[str, McpToolOffer] = field(default_factory=dict)
+    offers: Mapping[str, McpToolOffer] = msgspec.field(default_factory=dict)
     """The tools of executables and MCP servers, by sidecar."""
-    changed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    changed: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Sidecars whose changed entry waits for trust, with its difference from the one in force."""
-    lacking: Mapping[str, Mapping[str, Refusals]] = field(default_factory=dict)
+    lacking: Mapping[str, Mapping[str, Refusals]] = msgspec.field(default_factory=dict)
     """What the last call of each tool was refused, by sidecar and tool."""
-    answered: Mapping[str, Mapping[str, UnavailableAnswer]] = field(default_factory=dict)
+    answered: Mapping[str, Mapping[str, UnavailableAnswer]] = msgspec.field(default_factory=dict)
     """The tools that answered their last call with `unavailable`, by sidecar and tool."""
     support: SandboxSupport = UNTRIED
     """The levels of the sandbox that work here."""
@@ -354,8 +351,7 @@ def _exceeded(registry: Registry, files: Files) -> dict[str, tuple[str, ...]]:
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Confinement:
+class _Confinement(msgspec.Struct, frozen=True):
     """How the sidecars are confined here, by sidecar, and by level what makes it possible."""
 
     reports: Mapping[str, SandboxReport]

@@ -14,9 +14,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Any
+
+import msgspec
 
 LONG_PAUSE_SECONDS = 0.1
 """A pause that is noted."""
@@ -30,8 +31,7 @@ NOT_SEEN = "a place that was not seen"
 _OURS = ("flycore", "flysafe", "flytui")
 
 
-@dataclass(frozen=True, slots=True)
-class LoopPause:
+class LoopPause(msgspec.Struct, frozen=True):
     """One time that the loop stood still."""
 
     at: float

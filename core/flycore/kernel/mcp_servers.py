@@ -9,12 +9,12 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
 
 import anyio
 import anyio.abc
 import anyio.to_thread
+import msgspec
 from anyio.abc import TaskGroup
 
 from flycore.catalog.mcp_capabilities import REQUEST_NAMES
@@ -61,19 +61,17 @@ MESSAGE_MARGIN = 4_194_304
 _RELEVANT_EVENTS = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
 
 
-@dataclass(eq=False, slots=True)
-class _OpenSession:
+class _OpenSession(msgspec.Struct, eq=False):
     """An open session."""
 
     entry: SidecarEntry
     level: Level
     session: McpSession
-    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
-    ended: anyio.Event = field(default_factory=anyio.Event)
+    scope: anyio.CancelScope = msgspec.field(default_factory=anyio.CancelScope)
+    ended: anyio.Event = msgspec.field(default_factory=anyio.Event)
 
 
-@dataclass(frozen=True, slots=True)
-class McpSlot:
+class McpSlot(msgspec.Struct, frozen=True):
     """The right of one call to use a session; `session` is None if there is none."""
 
     session: McpSession | None
@@ -340,7 +338,7 @@ class McpServers:
             detection.expire()  # what worked at the start may be gone: it is tried again
         if connection.login_needed:
             remedy = f"log in with flytui upstream login {entry.id}, or F in the console"
-            connection = replace(connection, remedy=remedy)
+            connection = msgspec.structs.replace(connection, remedy=remedy)
         masks = masks_for(self._refresher.root_state, entry, self._environment)
         listing = None if connection.listing is None else without_secrets(connection.listing, masks)
         self._refresher.record_mcp_status(

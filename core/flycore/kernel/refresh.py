@@ -5,7 +5,7 @@ publishes what changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -70,8 +70,7 @@ REPROBE_SECONDS = 30.0
 """The time between two probes of a sidecar that is not healthy."""
 
 
-@dataclass(frozen=True, slots=True)
-class StateSources:
+class StateSources(msgspec.Struct, frozen=True):
     """Everything that a state is built from: the files, and what was observed."""
 
     environment: RootEnvironment
@@ -121,8 +120,7 @@ def further_files(environment: RootEnvironment) -> FurtherFiles:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedState:
+class LoadedState(msgspec.Struct, frozen=True):
     """The first state of a kernel, and what it was built from."""
 
     sources: StateSources

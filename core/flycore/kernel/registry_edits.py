@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
@@ -127,7 +126,7 @@ class TrustedRegistry:
         def describe(entry: SidecarEntry) -> tuple[str, ...]:
             return summarize_entry(entry, declared)
 
-        in_force = replace(declared, policy=self.policy.apply(declared.policy))
+        in_force = msgspec.structs.replace(declared, policy=self.policy.apply(declared.policy))
         effective = effective_files(self._environment, in_force, self._store)
         waiting = self._elsewhere.add_to(self._store.pending(declared.registry, describe), declared.registry)
         first = {(item.sidecar, item.digest) for item in waiting}

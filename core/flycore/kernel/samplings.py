@@ -9,9 +9,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import anyio
+import msgspec
 
 from flycore.audit.events import SAMPLING_ENDED, sampling_ended
 from flycore.kernel.bus import Recorder
@@ -33,17 +33,15 @@ LARGE = f"was answered by the client with more than {MOST_ANSWER_BYTES:,} bytes"
 LATE = f"was not answered by the client within {ANSWER_S:.0f} s"
 
 
-@dataclass(frozen=True, slots=True)
-class _Taker:
+class _Taker(msgspec.Struct, frozen=True):
     caller: str
     on_progress: OnProgress
 
 
-@dataclass(eq=False, slots=True)
-class _Waiting:
+class _Waiting(msgspec.Struct, eq=False):
     caller: str
     sampled: Sampled | None = None
-    answered: anyio.Event = field(default_factory=anyio.Event)
+    answered: anyio.Event = msgspec.field(default_factory=anyio.Event)
 
 
 class Samplings:

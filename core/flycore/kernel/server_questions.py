@@ -10,9 +10,9 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 import anyio
+import msgspec
 
 from flycore.kernel.questions import DESKTOP_CONTROLLED, QuestionEvents
 from flycore.model.approval import Outcome
@@ -42,11 +42,10 @@ _HAND_ON = Option(id=ACCEPT, words="hand it on: the model of the client that cal
 _OPEN = Option(id=ACCEPT, words="accept: you open that address yourself")
 
 
-@dataclass(eq=False, slots=True)
-class _Waiting:
+class _Waiting(msgspec.Struct, eq=False):
     question: Question
     reply: Reply | None = None
-    decided: anyio.Event = field(default_factory=anyio.Event)
+    decided: anyio.Event = msgspec.field(default_factory=anyio.Event)
 
 
 class ServerQuestions:

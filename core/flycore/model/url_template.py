@@ -7,8 +7,9 @@ host it is letters, digits, dots and hyphens. Only an address that is one placeh
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from urllib.parse import quote
+
+import msgspec
 
 from flycore.model.placeholders import Absence, Values, as_text, fill_text, names_in, whole_name
 from flysafe.web_urls import InvalidWebUrl, UrlTarget, parse_url
@@ -19,8 +20,7 @@ _HOST_VALUE = re.compile(r"[A-Za-z0-9.-]{1,253}")
 _PLACEHOLDER_STAND_IN = "x"
 
 
-@dataclass(frozen=True, slots=True)
-class UrlTemplate:
+class UrlTemplate(msgspec.Struct, frozen=True):
     """The parts of an address; each may hold placeholders but the scheme and the port."""
 
     whole: str = ""

@@ -73,7 +73,7 @@ def _files_with(environment: RootEnvironment, entry: SidecarEntry) -> Files:
     bare = msgspec.structs.replace(files.registry, entries=(), replaced=(), diagnostics=())
     registry = add_discovered(bare, (entry,))
     programs, delegates = resolve_programs(environment, registry, registry.entries)
-    return replace(files, registry=registry, programs=programs, delegates=delegates)
+    return msgspec.structs.replace(files, registry=registry, programs=programs, delegates=delegates)
 
 
 async def _call(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.audit.events import BLOCK_CHANGED, RULE_CHANGED, block_changed, rule_changed
@@ -21,8 +21,7 @@ BY = "flytui grants"
 GONE = "the tool was no longer blocked, or the list could not be written"
 
 
-@dataclass(frozen=True, slots=True)
-class KeptPermissions:
+class KeptPermissions(msgspec.Struct, frozen=True):
     """The permissions in the files of a root. Leases exist only in a running kernel."""
 
     rules: tuple[StandingRule, ...]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.approval.trust_store import TrustStore
 from flycore.catalog.builtin import AGENT_ACTIONS, agent_actions, agent_entry
@@ -45,8 +46,7 @@ from flycore.runners.workspace.project_files import project_of
 from flycore.sandbox.levels import sandbox_level
 
 
-@dataclass(frozen=True, slots=True)
-class CallEvaluation:
+class CallEvaluation(msgspec.Struct, frozen=True):
     """A decision with its reasons. `decision` is None if no sidecar offers the tool and no rule matches."""
 
     decision: Decision | None
@@ -59,8 +59,7 @@ class CallEvaluation:
     """The decision without any rule; None if no sidecar offers the tool."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfflinePolicy:
+class OfflinePolicy(msgspec.Struct, frozen=True):
     """The files of a root and the state built from them, read once. Starts no tool and writes nothing."""
 
     environment: RootEnvironment

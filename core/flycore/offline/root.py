@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.audit.log import AuditLog
 from flycore.kernel.lock import LASTING_ROLES as LASTING_ROLES
@@ -27,8 +28,7 @@ REPORT_AFTER_SECONDS = 1.0
 RETRY_SECONDS = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class HeldRoot:
+class HeldRoot(msgspec.Struct, frozen=True):
     """An app root whose lock this process holds. Only `hold_root` and `take_root` make one."""
 
     places: RootPaths

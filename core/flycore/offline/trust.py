@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.approval.trust_store import TrustStore, set_digest
 from flycore.audit.events import TRUST_DECIDED, trust_decided
@@ -26,8 +27,7 @@ from flycore.registry.paths import RootPaths
 CHANGED = "not trusted: the waiting entries have another digest now; run flytui trust again"
 
 
-@dataclass(frozen=True, slots=True)
-class PendingTrust:
+class PendingTrust(msgspec.Struct, frozen=True):
     """The entries of a root's registry that nobody has trusted yet, as the files are now."""
 
     registry: Registry

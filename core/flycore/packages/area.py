@@ -11,8 +11,9 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from flycore.model.enums import PackageScope, Source
 from flycore.model.errors import FlyError
@@ -43,8 +44,7 @@ class PackageRefused(FlyError):
         self.code, self.message, self.next_step = code, message, next_step
 
 
-@dataclass(frozen=True, slots=True)
-class PackageArea:
+class PackageArea(msgspec.Struct, frozen=True):
     """Where packages of one scope lie. Nothing is opened or created by it."""
 
     scope: PackageScope
@@ -105,8 +105,7 @@ def areas(places: RootPaths) -> tuple[PackageArea, PackageArea]:
     return project_area(places), user_area(places)
 
 
-@dataclass(frozen=True, slots=True)
-class OpenArea:
+class OpenArea(msgspec.Struct, frozen=True):
     """The open folders of an area, which this process alone changes. `open_area` makes and closes it."""
 
     area: PackageArea

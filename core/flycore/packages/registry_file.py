@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from flycore.model.json import Json, JsonObject
 from flycore.packages.area import NEXT, OpenArea, PackageRefused
@@ -26,14 +27,13 @@ NEW_FILE_MODE = 0o644
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class RegistryText:
+class RegistryText(msgspec.Struct, frozen=True):
     """A registry file as it is. All fields are empty where there is none."""
 
     text: str = ""
     mark: bytes = b""
     mode: int = NEW_FILE_MODE
-    sidecars: JsonObject = field(default_factory=dict)
+    sidecars: JsonObject = msgspec.field(default_factory=dict)
 
     @property
     def exists(self) -> bool:

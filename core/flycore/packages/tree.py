@@ -13,8 +13,9 @@ import hashlib
 import os
 import stat
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from flycore.packages.area import FOLDER_FLAGS, PackageRefused
 from flysafe.archives import ArchiveLimits, ArchiveRefused, extract, format_of
@@ -32,8 +33,7 @@ _CHUNK = 1 << 16
 _PROGRAM, _FILE, _FOLDER = 0o755, 0o644, 0o755
 
 
-@dataclass(frozen=True, slots=True)
-class TreeFile:
+class TreeFile(msgspec.Struct, frozen=True):
     """One file of a package."""
 
     path: str

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+
+import msgspec
 
 from flycore.catalog.reasons import below_minimum, sandbox_unavailable
 from flycore.model.enums import Level, Status
@@ -49,16 +51,14 @@ def below_minimum_level(
     return Rejection(status=Status.UNAVAILABLE, code=why.code, message=why.message, hint=why.remedy)
 
 
-@dataclass(frozen=True, slots=True)
-class StartedProgram:
+class StartedProgram(msgspec.Struct, frozen=True):
     """A program that the call may start: as it is materialised, and its seal."""
 
     program: ResolvedProgram
     seal: Seal
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confining:
+class Confining(msgspec.Struct, frozen=True, kw_only=True):
     """How calls of one entry are confined."""
 
     level: Level
@@ -149,7 +149,7 @@ def _launch(confining: Confining, spec: SpawnSpec, input: JsonObject, artifacts:
             Mount(f"{confining.app_root}/{path}", anchor=confining.app_root, if_missing=IfMissing.LEAVE_OUT)
             for path in confining.unchanged
         )
-        confinement = replace(confinement, mounts=(*confinement.mounts, *kept))
+        confinement = msgspec.structs.replace(confinement, mounts=(*confinement.mounts, *kept))
         if not tmp:
             by_descriptor = confining.support.bind_by_descriptor
             return enforced_launch(

@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
+
 from flycore.approval.accepted_seals import AcceptedSeals
 from flycore.model.enums import Anchor, Risk
 from flycore.registry.created_tools import DEFAULT_LIMIT
@@ -283,8 +285,7 @@ class PastCalls(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeContext:
+class JudgeContext(msgspec.Struct, frozen=True):
     """What resolving, preparing and judging a call reads. Nothing here starts the tool or asks a person."""
 
     root: RootEnvironment
@@ -297,8 +298,7 @@ class JudgeContext:
     """Is called with the rules by which each call was judged."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdmissionContext:
+class AdmissionContext(msgspec.Struct, frozen=True):
     """What decides whether calls are admitted at all, whatever they would do."""
 
     app_root: Path
@@ -308,8 +308,7 @@ class AdmissionContext:
     quota: Quota
 
 
-@dataclass(frozen=True, slots=True)
-class AskContext:
+class AskContext(msgspec.Struct, frozen=True):
     """What the step that asks a person needs."""
 
     app_root: Path
@@ -322,8 +321,7 @@ class AskContext:
     """Whether a console can decide; waits for one to open, at most so many milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class SlotContext:
+class SlotContext(msgspec.Struct, frozen=True):
     """What an approved call waits for before it runs: its exclusive group, its process, its server."""
 
     groups: GroupLocks
@@ -333,8 +331,7 @@ class SlotContext:
     mcp_servers: McpSlots
 
 
-@dataclass(frozen=True, slots=True)
-class RunContext:
+class RunContext(msgspec.Struct, frozen=True):
     """What the step that starts a sidecar needs."""
 
     root: RootEnvironment
@@ -356,8 +353,7 @@ class RunContext:
     answer; None for a call that succeeded."""
 
 
-@dataclass(frozen=True, slots=True)
-class PipelineContext:
+class PipelineContext(msgspec.Struct, frozen=True):
     """The dependencies of all steps. Only the pipeline itself and the run of a plan see them together."""
 
     clock: Clock

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import anyio.to_thread
+import msgspec
 
 from flycore.approval.attention import named_places
 from flycore.approval.desktop_control import controls_desktop
@@ -55,8 +56,7 @@ LONGEST_WITH_PROGRESS_MS = 600_000
 """How long a call of an MCP server may take while it reports progress, where its caller names no limit."""
 
 
-@dataclass(frozen=True, slots=True)
-class Programs:
+class Programs(msgspec.Struct, frozen=True):
     """The programs that are executed: the sealed ones themselves, or their copies in the content store."""
 
     program: ResolvedProgram
@@ -136,7 +136,7 @@ def _read_answer(capability: Capability, input: JsonObject, artifacts: str, answ
     warnings = answer.warnings
     if found.file and not _write_file(artifacts, found.file_name, found.file):
         warnings = (*warnings, f"{found.file_name} of the answer could not be written to the call's folder")
-    return replace(answer, output=found.fields, warnings=warnings)
+    return msgspec.structs.replace(answer, output=found.fields, warnings=warnings)
 
 
 def _write_file(folder: str, name: str, content: bytes) -> bool:

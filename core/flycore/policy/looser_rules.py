@@ -7,7 +7,8 @@ the policy stricter counts at once.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.model.enums import Decision
 from flycore.model.json import Json, canonical_json, digest
@@ -56,8 +57,7 @@ def rule_text(rule: Rule) -> str:
     return " · ".join(part for part in parts if part)
 
 
-@dataclass(frozen=True, slots=True)
-class LooserRules:
+class LooserRules(msgspec.Struct, frozen=True):
     """The changes of a policy that let more calls through."""
 
     added: tuple[Rule, ...] = ()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -74,8 +73,7 @@ def _warning(entry: SidecarEntry, tool: str, winner: SidecarEntry) -> Diagnostic
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _RegistryLayer:
+class _RegistryLayer(msgspec.Struct, frozen=True):
     """The contents of one file. `entries` is None where the file does not parse."""
 
     source: Source

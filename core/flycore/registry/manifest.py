@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 from flycore.model.diagnostics import Diagnostic, Position, Severity, nearest
 from flycore.model.enums import Anchor, Kind, Source
@@ -37,13 +38,12 @@ _SAFE_METHODS = ("GET", "HEAD")
 _MOST_PROBLEMS = 100
 
 
-@dataclass(slots=True)
-class ManifestFindings:
+class ManifestFindings(msgspec.Struct):
     """Collects the problems of one manifest."""
 
     file: YamlText
     sidecar: str
-    problems: list[Diagnostic] = field(default_factory=list)
+    problems: list[Diagnostic] = msgspec.field(default_factory=list)
 
     def add(
         self, below: str, rule: str, message: str, remedy: str, severity: Severity = Severity.ERROR

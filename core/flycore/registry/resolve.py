@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 import stat
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -29,8 +28,7 @@ MAX_LINE = 256
 """Bytes the operating system reads of a `#!` line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Interpreter:
+class Interpreter(msgspec.Struct, frozen=True):
     """The interpreter of a script. `argv` is empty where `missing` names the program that does not exist."""
 
     argv: tuple[str, ...] = ()
@@ -170,8 +168,7 @@ def at_url(entry: SidecarEntry) -> ResolvedProgram:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _ProgramLookup:
+class _ProgramLookup(msgspec.Struct, frozen=True):
     """The command to resolve, with methods that build the outcomes."""
 
     command: str

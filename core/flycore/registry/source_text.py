@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import lru_cache
+
+import msgspec
 
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Source
@@ -12,15 +13,14 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.registry.jsonc.spans import SpanIndex, plain_keys, scan
 
 
-@dataclass(slots=True)
-class SourceText:
+class SourceText(msgspec.Struct):
     """The text of one file. The full index is made when the first problem needs a position."""
 
     text: str
     file: str
     """Name of the file for people: relative to the app root, or absolute for the file of the user."""
     source: Source
-    _index: SpanIndex | None = field(default=None)
+    _index: SpanIndex | None = msgspec.field(default=None)
 
     @property
     def index(self) -> SpanIndex:
@@ -44,13 +44,12 @@ class SourceText:
         return self.position(0)
 
 
-@dataclass(slots=True)
-class EntryFindings:
+class EntryFindings(msgspec.Struct):
     """Collects the problems of one entry."""
 
     file: SourceText
     sidecar: str
-    problems: list[Diagnostic] = field(default_factory=list)
+    problems: list[Diagnostic] = msgspec.field(default_factory=list)
 
     @property
     def pointer(self) -> str:

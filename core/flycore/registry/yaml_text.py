@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.json import Json, pointer_join
@@ -40,17 +41,16 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
-@dataclass(slots=True)
-class YamlText:
+class YamlText(msgspec.Struct):
     """The value of one YAML file, with places and problems. `value` is None where it does not parse."""
 
     file: str
     """Name of the file for people: relative to the app root, or as it was given."""
     value: Json = None
     parsed: bool = False
-    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+    places: dict[str, tuple[int, int]] = msgspec.field(default_factory=dict)
     """Line and column, from 1, of each value, by its pointer; of an object's member, that of its key."""
-    problems: list[Diagnostic] = field(default_factory=list)
+    problems: list[Diagnostic] = msgspec.field(default_factory=list)
 
     def nearest_position(self, pointer: str) -> Position:
         """Return the position of the value, or of the nearest existing one around it."""

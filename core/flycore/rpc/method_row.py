@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
@@ -40,8 +39,7 @@ class UnimplementedError(Exception):
     """A method of an interface was called on a class that neither defines nor generates it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Method:
+class Method(msgspec.Struct, frozen=True):
     """One row of the table."""
 
     message: str

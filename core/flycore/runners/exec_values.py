@@ -7,7 +7,6 @@ nothing is run.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import msgspec
@@ -33,8 +32,7 @@ class InvalidValue(ValueError):
         super().__init__(message)
 
 
-@dataclass(frozen=True, slots=True)
-class WebRequest:
+class WebRequest(msgspec.Struct, frozen=True):
     """A request, and the origin that the entry writes out; None where its host comes from a value."""
 
     request: HttpRequest

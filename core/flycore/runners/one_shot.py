@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
+import msgspec
+
 from flycore.model.call import Artifact
 from flycore.model.enums import Code, Envelope, ProbeMode, ReasonCode, Status
 from flycore.model.json import Json, JsonObject
@@ -410,8 +412,7 @@ SCHEMA_TIMEOUT_MS = 5_000
 SCHEMA_OUTPUT_BYTES = 1_048_576
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaOutput:
+class SchemaOutput(msgspec.Struct, frozen=True, kw_only=True):
     """What an executable wrote when it was asked for its schema. `why_not` says why that is no answer, in a
     sentence without its subject."""
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from flycore.model.enums import Code, ReasonCode, Status
 from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
@@ -25,8 +26,7 @@ LEVELS = ("debug", "info", "warning", "error")
 """The levels of a log event, the least urgent first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SidecarEvent:
+class SidecarEvent(msgspec.Struct, frozen=True, kw_only=True):
     """A progress report of the child, or a line for the log."""
 
     message: str
@@ -41,8 +41,7 @@ class SidecarEvent:
 OnEvent = Callable[[SidecarEvent], None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer as status and code. `output` is used for success, the fields of the error for any other
     status."""
 
@@ -50,8 +49,8 @@ class Answer:
     code: str = ""
     message: str = ""
     hint: str = ""
-    details: JsonObject = field(default_factory=dict)
-    output: JsonObject = field(default_factory=dict)
+    details: JsonObject = msgspec.field(default_factory=dict)
+    output: JsonObject = msgspec.field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
 

@@ -7,11 +7,12 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from functools import partial
 
 import anyio
+import msgspec
 
 from flycore.model.enums import Code, Status
 from flycore.model.json import JsonObject
@@ -78,8 +79,7 @@ class End(StrEnum):
     DIED = "died"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one request. `document` is set for ANSWERED, `violation` for INVALID."""
 
     end: End

@@ -11,10 +11,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
 import anyio
+import msgspec
 
 from flycore.model.session import CALL_ID_VARIABLE
 from flycore.runners.child.spawn import NOT_CONFINED, SpawnError
@@ -31,8 +32,7 @@ FIRST_PAUSE_S = 0.1
 LONGEST_PAUSE_S = 5.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessKey:
+class ProcessKey(msgspec.Struct, frozen=True, kw_only=True):
     """The calls that a process may serve. All fields but `sidecar`, `level` and `caller` are digests."""
 
     sidecar: str
@@ -44,8 +44,7 @@ class ProcessKey:
     caller: str
 
 
-@dataclass(eq=False, slots=True)
-class _IdleProcess:
+class _IdleProcess(msgspec.Struct, eq=False):
     """A process without a call. Times are in seconds."""
 
     instance: PersistentProcess
@@ -53,13 +52,12 @@ class _IdleProcess:
     idle_s: float
 
 
-@dataclass(eq=False, slots=True)
-class _Group:
+class _Group(msgspec.Struct, eq=False):
     """The processes of one key."""
 
     places: anyio.Semaphore
-    free: list[_IdleProcess] = field(default_factory=list)
-    serving: set[PersistentProcess] = field(default_factory=set)
+    free: list[_IdleProcess] = msgspec.field(default_factory=list)
+    serving: set[PersistentProcess] = msgspec.field(default_factory=set)
     users: int = 0
     """How many calls hold a place or wait for one."""
     deaths: int = 0

@@ -4,29 +4,27 @@ protocol."""
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.model.json import JsonObject, StrictJsonError, read_strict
 from flycore.runners.output import LONGEST_EVENT, SidecarEvent, event_of, excerpt
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerLine:
+class AnswerLine(msgspec.Struct, frozen=True):
     """The answer to the request: an object whose `ok` is true or false, without its `requestId`."""
 
     document: JsonObject
 
 
-@dataclass(frozen=True, slots=True)
-class BusyLine:
+class BusyLine(msgspec.Struct, frozen=True):
     """The report of a process that work of its own goes on, such as a task in the background, or has
     ended."""
 
     busy: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ProtocolViolation:
+class ProtocolViolation(msgspec.Struct, frozen=True):
     """A line that the protocol does not allow at this moment; `fault` is a sentence without its subject."""
 
     fault: str

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from functools import cache
 
 import anyio
 import anyio.to_thread
 import httpcore2
 import httpx2
+import msgspec
 
 from flycore.runners.exec_values import WebRequest
 from flysafe.pinned_dns import (
@@ -43,8 +43,7 @@ class ExchangeError(Exception):
         super().__init__(message)
 
 
-@dataclass(frozen=True, slots=True)
-class WebAnswer:
+class WebAnswer(msgspec.Struct, frozen=True):
     """An answer whose body was read; `cut` says that it is longer than the limit."""
 
     status: int
@@ -55,11 +54,10 @@ class WebAnswer:
     host: str
 
 
-@dataclass(frozen=True, slots=True)
-class WebAccess:
+class WebAccess(msgspec.Struct, frozen=True):
     """How names are resolved. Tests hand in another resolver; nothing else about the network differs."""
 
-    resolve: Resolve = field(default=resolve_host)
+    resolve: Resolve = msgspec.field(default=resolve_host)
 
 
 class _Backend(httpcore2.AsyncNetworkBackend):

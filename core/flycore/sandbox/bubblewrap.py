@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.sandbox.confinement import Confinement, Mount, SystemLayout
 
@@ -12,8 +13,7 @@ PROGRAM = "/usr/bin/bwrap"
 PRIVATE_TMP = "/tmp"  # noqa: S108  # a memory file system that only the program has
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Descriptors:
+class Descriptors(msgspec.Struct, frozen=True, kw_only=True):
     """The numbers that bwrap's own descriptors have: one opened path for each mount, the filter of system
     calls, and the end of the pipe on which bwrap reports."""
 

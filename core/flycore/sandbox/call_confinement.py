@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import Permissions
@@ -22,8 +23,7 @@ class NotPermitted(Exception):
         super().__init__(f"{path} {why}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CallFolders:
+class CallFolders(msgspec.Struct, frozen=True, kw_only=True):
     """The folders of one call: absolute paths, without links."""
 
     app_root: str
@@ -36,8 +36,7 @@ class CallFolders:
     """What `~` stands for in a declared path."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramFiles:
+class ProgramFiles(msgspec.Struct, frozen=True, kw_only=True):
     """What one program reads as it runs: absolute paths, without links."""
 
     roots: tuple[str, ...] = ()
@@ -48,8 +47,7 @@ class ProgramFiles:
     """Sealed folders, each with its copy, which the program sees in the folder's place."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathLimit:
+class PathLimit(msgspec.Struct, frozen=True, kw_only=True):
     """The paths that one limit of permissions allows, as they are written there."""
 
     read: tuple[str, ...] = ()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 DEFAULT_TMP_BYTES = 256 * 1024 * 1024
 """How large the private /tmp of a program may grow. It lies in memory."""
@@ -54,8 +55,7 @@ class IfMissing(IntEnum):
     MAKE_FOLDER = 2
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Mount:
+class Mount(msgspec.Struct, frozen=True, order=True):
     """One file or folder of this machine that the program sees, at its own path unless `source` names
     another."""
 
@@ -72,8 +72,7 @@ class Mount:
     leads to this folder may hold links that stay below `anchor`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SystemLayout:
+class SystemLayout(msgspec.Struct, frozen=True):
     """How the system's own folders lie: `links` are entries of the root that are links, with their targets;
     `folders` are read by every program, `network` is what a program with network reads besides."""
 
@@ -82,8 +81,7 @@ class SystemLayout:
     network: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Confinement:
+class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one program. All paths are absolute.
 
     Of two mounts one below the other, the deeper one counts for what is below it: so a read-only mount

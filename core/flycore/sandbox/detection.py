@@ -7,9 +7,10 @@ import os
 import platform
 import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from threading import Lock
+
+import msgspec
 
 from flycore.model.enums import Level
 from flycore.sandbox import bubblewrap, landlock
@@ -30,8 +31,7 @@ _TIMEOUT_S = 20.0
 _MAX_REASON = 2_000
 
 
-@dataclass(frozen=True, slots=True)
-class LevelCheck:
+class LevelCheck(msgspec.Struct, frozen=True):
     """Whether a level works here; else why not, and what a person can do."""
 
     level: Level
@@ -42,8 +42,7 @@ class LevelCheck:
     """For bubblewrap: whether it mounts open descriptors (`--bind-fd`), which versions before 0.8.0 lack."""
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxSupport:
+class SandboxSupport(msgspec.Struct, frozen=True):
     """The levels that work on this machine, as they were last tried."""
 
     checks: tuple[LevelCheck, ...] = ()

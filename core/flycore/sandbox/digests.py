@@ -12,10 +12,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
+
+import msgspec
 
 from flycore.model.enums import Anchor
 from flycore.model.program import ResolvedProgram
@@ -128,8 +129,7 @@ class UnsealableError(OSError):
     """The tree has a member that cannot be sealed, such as a link that leads out of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(msgspec.Struct, frozen=True):
     """One file, folder or link. `path` is relative to the root, `.` for the root itself."""
 
     path: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 import os
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from flycore.model.json import digest
 from flycore.sandbox.digests import file_digest
@@ -30,8 +31,7 @@ SIDECARS = frozenset(
 PACKAGES = ("flycore", "flysafe", "flytui", "flysidecars")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Distribution:
+class Distribution(msgspec.Struct, frozen=True, kw_only=True):
     """The installed distribution. All paths are absolute, with links followed."""
 
     script: str

@@ -13,8 +13,9 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from flycore.model.enums import Level
 from flycore.sandbox import escape_probes, landlock
@@ -51,8 +52,7 @@ _TIMEOUT_S = 120.0
 _PRIVATE, _CREATE_AND_OWN = 0, 0o1600
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
+class ProbeResult(msgspec.Struct, frozen=True):
     """One probe: `state` is `open`, `shut` or `missing`; `detail` is the error that shut it."""
 
     name: str
@@ -107,8 +107,7 @@ def try_escapes(
         return _run(level, places, network=network, python=python, start=start)
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
+class _Places(msgspec.Struct, frozen=True):
     """What the probes try to reach: the folders by name, and everything else as they are told it."""
 
     folder: Path

@@ -10,7 +10,8 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+import msgspec
 
 from flycore.model.refusals import Refusals, RefusedPath
 from flycore.registry.names import looks_secret
@@ -54,8 +55,7 @@ _RUNS_PROGRAMS = frozenset((".git", ".hg", ".svn", ".vscode", ".idea", "node_mod
 _HOLDS_SECRETS = "it may hold secrets, so flytui does not propose it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class Ground(msgspec.Struct, frozen=True, kw_only=True):
     """The places of one call by which refused paths are judged: absolute, without links."""
 
     app_root: str
@@ -68,16 +68,15 @@ class Ground:
     """Whether the program has its own `PRIVATE` folders."""
 
 
-@dataclass(slots=True)
-class _Notes:
+class _Notes(msgspec.Struct):
     """The notes by their kind."""
 
-    opened: set[bytes] = field(default_factory=set)
-    asked: set[bytes] = field(default_factory=set)
-    changed: set[bytes] = field(default_factory=set)
-    made: set[bytes] = field(default_factory=set)
-    listed: set[bytes] = field(default_factory=set)
-    flags: set[bytes] = field(default_factory=set)
+    opened: set[bytes] = msgspec.field(default_factory=set)
+    asked: set[bytes] = msgspec.field(default_factory=set)
+    changed: set[bytes] = msgspec.field(default_factory=set)
+    made: set[bytes] = msgspec.field(default_factory=set)
+    listed: set[bytes] = msgspec.field(default_factory=set)
+    flags: set[bytes] = msgspec.field(default_factory=set)
 
 
 def refusals_in(notes: bytes, ground: Ground) -> Refusals:

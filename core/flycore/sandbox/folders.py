@@ -13,8 +13,9 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from flycore.sandbox.digests import ChangedWhileReadError, file_digest
 from flycore.sandbox.observed_files import note_content, real_path
@@ -35,8 +36,7 @@ class TooLargeError(OSError):
     """The folder holds more than is sealed of a folder in place."""
 
 
-@dataclass(frozen=True, slots=True)
-class FolderDigest:
+class FolderDigest(msgspec.Struct, frozen=True):
     """The digest of a folder, and in words what of it is not covered."""
 
     digest: str

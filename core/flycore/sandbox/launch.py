@@ -9,8 +9,10 @@ import platform
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self
+
+import msgspec
 
 from flycore.model.enums import Level
 from flycore.model.program import ConfinementReport, ObserverOrder, RestrictionOrder
@@ -115,7 +117,7 @@ def enforced_launch(
         seccomp = opened.keep(_memory_file("seccomp", program))
         reader, writer = opened.pipe()
         arguments = bubblewrap.arguments(
-            replace(confinement, mounts=tuple(mounts)),
+            msgspec.structs.replace(confinement, mounts=tuple(mounts)),
             layout,
             environment,
             bubblewrap.Descriptors(

@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from operator import attrgetter
+
+import msgspec
 
 Facts = tuple[int, ...]
 
@@ -32,16 +33,15 @@ LINKS_FOLLOWED = 40
 """How many links one path may have: the limit of Linux."""
 
 
-@dataclass(slots=True)
-class Notes:
+class Notes(msgspec.Struct):
     """What a seal was made from."""
 
-    contents: dict[str, Facts] = field(default_factory=dict)
+    contents: dict[str, Facts] = msgspec.field(default_factory=dict)
     """The facts of files that were read and of folders that were listed."""
-    ways: dict[str, Facts] = field(default_factory=dict)
+    ways: dict[str, Facts] = msgspec.field(default_factory=dict)
     """The facts of folders and links on the way to them."""
-    absent: set[str] = field(default_factory=set)
-    digests: dict[str, str] = field(default_factory=dict)
+    absent: set[str] = msgspec.field(default_factory=set)
+    digests: dict[str, str] = msgspec.field(default_factory=dict)
     """The digests of the files whose content was read."""
     began_ns: int = 0
     newest_ns: int = 0

@@ -8,9 +8,10 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
+
+import msgspec
 
 from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, SealedPart
@@ -38,8 +39,7 @@ _DATA = frozenset(
 SHOWN = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StartConditions:
+class StartConditions(msgspec.Struct, frozen=True, kw_only=True):
     """How a program is started, as far as that decides what it runs. All paths are absolute and real."""
 
     in_place: bool = False
@@ -80,12 +80,11 @@ class StartConditions:
         return any(path == anchor or lies_beneath(path, anchor) for anchor in self.anchors)
 
 
-@dataclass(slots=True)
-class FoundParts:
+class FoundParts(msgspec.Struct):
     """The parts of a seal as they are found, and why it is not complete."""
 
-    parts: dict[tuple[str, str], SealedPart] = field(default_factory=dict)
-    partial: dict[str, None] = field(default_factory=dict)
+    parts: dict[tuple[str, str], SealedPart] = msgspec.field(default_factory=dict)
+    partial: dict[str, None] = msgspec.field(default_factory=dict)
     leasable: bool = True
 
     def add(self, path: str, why: str, content: str) -> None:

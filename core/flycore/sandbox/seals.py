@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -284,7 +283,7 @@ def _through(
     conditions: StartConditions,
     depth: int,
 ) -> Seal:
-    within = replace(conditions, env=(*conditions.env, *started.assigned))
+    within = msgspec.structs.replace(conditions, env=(*conditions.env, *started.assigned))
     seal = _seal(inner, within, depth + 1)
     about, content = file_digest(program.path)
     words = digest([program.path, list(about), content, list(started.before), seal.digest])

@@ -8,7 +8,8 @@ change what is started, so such a command is not looked through.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 DEEPEST = 8
 """How many wrappers in a row are looked through."""
@@ -16,8 +17,7 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _NICE = re.compile(r"-\d+|--?\d+")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Form:
+class _Form(msgspec.Struct, frozen=True, kw_only=True):
     """The command line of a wrapper."""
 
     flags: frozenset[str] = frozenset()
@@ -68,8 +68,7 @@ _FORMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(msgspec.Struct, frozen=True):
     """What a wrapper starts. `why_not` says why that cannot be told; then the rest is empty."""
 
     before: tuple[str, ...] = ()

@@ -12,7 +12,8 @@ import http
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 HEALTH = "/health"
 """Path that is answered without a token. The answer says that a server listens, and nothing else."""
@@ -27,8 +28,7 @@ Headers = Sequence[tuple[str, str]]
 """Names and values in the order in which they arrived; a repeated header appears repeatedly."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """The answer to a request that is not admitted. It repeats nothing that the peer sent."""
 
     status: http.HTTPStatus

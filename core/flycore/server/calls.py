@@ -6,10 +6,10 @@ Each accepted call is answered exactly once.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 import anyio
 import anyio.lowlevel
+import msgspec
 from anyio.abc import TaskGroup
 from websockets.exceptions import ConnectionClosed
 
@@ -29,10 +29,9 @@ Send = Callable[[str, object, m.Envelope | None], Awaitable[None]]
 """Sends a message of that type and payload as the answer to the third argument, where there is one."""
 
 
-@dataclass(slots=True)
-class _RunningCall:
+class _RunningCall(msgspec.Struct):
     call_id: str
-    cancellable: anyio.Event = field(default_factory=anyio.Event)
+    cancellable: anyio.Event = msgspec.field(default_factory=anyio.Event)
     """Set once the kernel knows the call and can cancel it."""
 
 

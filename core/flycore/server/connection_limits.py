@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 
+import msgspec
 from websockets.asyncio.server import ServerConnection
 
 from flycore.server.admission import TOO_MANY_CONNECTIONS, Refusal
@@ -23,8 +23,7 @@ MAX_OPEN = 256
 MAX_OPEN_PER_TOKEN = 64
 
 
-@dataclass(slots=True)
-class _OpenConnection:
+class _OpenConnection(msgspec.Struct):
     close: Callable[[], None]
     deadline: asyncio.TimerHandle
     token: Token | None = None

@@ -7,11 +7,12 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 
 from flycore.model.enums import Code, Status
@@ -227,7 +228,7 @@ async def test_one_that_does_not_heed_cancel_is_ended_with_its_children(make: An
 
 async def test_calls_of_one_key_stand_in_line_and_never_share_with_another(make: Any) -> None:
     code = "time.sleep(0.05); answer()"
-    other = replace(KEY, caller="two")
+    other = msgspec.structs.replace(KEY, caller="two")
     async with make() as pool:
         pids: dict[str, set[int]] = {"one": set(), "two": set()}
 
@@ -259,19 +260,19 @@ async def test_as_many_processes_as_the_entry_says(make: Any) -> None:
 async def test_another_program_or_entry_ends_the_processes_of_the_old_one(make: Any, field: str) -> None:
     async with make() as pool:
         pid = pid_of(await pool.call("answer()"))
-        other = pid_of(await pool.call("answer()", replace(KEY, caller="two")))
-        new = pid_of(await pool.call("answer()", replace(KEY, **{field: "f"})))
+        other = pid_of(await pool.call("answer()", msgspec.structs.replace(KEY, caller="two")))
+        new = pid_of(await pool.call("answer()", msgspec.structs.replace(KEY, **{field: "f"})))
         assert len({pid, other, new}) == 3
         await gone(pid)
         await gone(other)
-        assert pid_of(await pool.call("answer()", replace(KEY, **{field: "f"}))) == new
+        assert pid_of(await pool.call("answer()", msgspec.structs.replace(KEY, **{field: "f"}))) == new
 
 
 @pytest.mark.parametrize("field", ["permissions", "level"])
 async def test_other_permissions_or_another_level_get_another_process(make: Any, field: str) -> None:
     async with make() as pool:
         pid = pid_of(await pool.call("answer()"))
-        assert pid_of(await pool.call("answer()", replace(KEY, **{field: "f"}))) != pid
+        assert pid_of(await pool.call("answer()", msgspec.structs.replace(KEY, **{field: "f"}))) != pid
         assert pid_of(await pool.call("answer()")) == pid
 
 
@@ -331,7 +332,7 @@ async def test_each_death_makes_the_next_start_wait_longer_until_an_answer(make:
 
 async def test_halting_ends_what_rests_and_what_is_asked_without_the_grace_of_cancel(make: Any) -> None:
     async with make() as pool:
-        resting = pid_of(await pool.call("answer()", replace(KEY, caller="two")))
+        resting = pid_of(await pool.call("answer()", msgspec.structs.replace(KEY, caller="two")))
         outcomes: list[RunOutcome] = []
 
         async def hang() -> None:

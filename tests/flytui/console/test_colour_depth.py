@@ -6,9 +6,10 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import pytest
 from rich._palettes import EIGHT_BIT_PALETTE
 from rich.color import Color, ColorType
@@ -305,7 +306,7 @@ async def test_each_text_can_be_read_on_what_it_is_drawn_on(
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", term)
     palettes = (LINUX_CONSOLE,) if term == "linux" else (XTERM, TANGO)
-    own = replace(ConsoleSettings(), colours=depth.value)
+    own = msgspec.structs.replace(ConsoleSettings(), colours=depth.value)
     faults: dict[str, float] = {}
     async with _shown(scene, own, tmp_path) as (app, pilot):
         for theme in (DARK_NAME, LIGHT_NAME):
@@ -322,7 +323,7 @@ async def test_another_theme_of_textual_is_drawn_in_ours_where_there_are_few_col
 ) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     for name, ours in (("nord", DARK_NAME), ("solarized-light", LIGHT_NAME)):
-        own = replace(ConsoleSettings(), theme=name, colours="16")
+        own = msgspec.structs.replace(ConsoleSettings(), theme=name, colours="16")
         async with console(world(), HandClock(), (80, 24), None, own) as (app, _):
             assert app.theme == name
             assert app.current_theme.background == (app.get_theme(ours) or app.current_theme).background

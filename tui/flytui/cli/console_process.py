@@ -10,9 +10,10 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from flysafe.unix_sockets import receive_descriptor
 from flytui.cli.attach import attach_to_kernel
@@ -301,4 +302,4 @@ def read_console_settings(places: RootPaths) -> ConsoleSettings:
 
     read = read_settings(places.config_dir)
     own = check_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)
-    return replace(own, colours=read.settings.colours, pictures=read.settings.pictures)
+    return msgspec.structs.replace(own, colours=read.settings.colours, pictures=read.settings.pictures)

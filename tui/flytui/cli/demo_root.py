@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from flycore.model.json import Json, JsonObject
 from flycore.registry.paths import RootPaths, find_paths
@@ -20,8 +21,7 @@ TOOLS = {
 """Each tool with its risk and its description, in the order in which the demo calls them."""
 
 
-@dataclass(frozen=True, slots=True)
-class DemoRoot:
+class DemoRoot(msgspec.Struct, frozen=True):
     """The root of the demo, and the environment in which a command finds it."""
 
     places: RootPaths

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+
+import msgspec
 
 Rgb = tuple[int, int, int]
 
@@ -45,8 +46,7 @@ def _parsed(colours: str) -> tuple[Rgb, ...]:
     return tuple((red, green, blue) for red, green, blue in triples)
 
 
-@dataclass(frozen=True, slots=True)
-class AnsiPalette:
+class AnsiPalette(msgspec.Struct, frozen=True):
     """What one kind of terminal draws for the 16 colours."""
 
     name: str

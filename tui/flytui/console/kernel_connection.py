@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
+
+import msgspec
 
 if TYPE_CHECKING:
     from flycore.rpc.methods import Approver, Client
@@ -40,8 +41,7 @@ class PairingConnection(Protocol):
         ...
 
 
-@dataclass(slots=True)
-class AttachedKernel:
+class AttachedKernel(msgspec.Struct):
     """An attachment, from when the kernel accepted the connection until the connection ends."""
 
     pairing: PairingConnection
@@ -59,8 +59,7 @@ class AttachedKernel:
         return f"{ROLE_NAMES.get(self.role, self.role)} on pid {self.pid}"
 
 
-@dataclass(frozen=True, slots=True)
-class PairingRequest:
+class PairingRequest(msgspec.Struct, frozen=True):
     """A console that asks to pair with this console's kernel."""
 
     code: str
@@ -71,16 +70,14 @@ class PairingRequest:
     """When the code expires, in Unix seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpeningConnection:
+class OpeningConnection(msgspec.Struct, frozen=True):
     """The first connection is being opened. There is no kernel yet, and so nothing to call or to decide."""
 
     waiting_for: str = ""
     """The process that still holds the root; `""` where the console waits for none."""
 
 
-@dataclass(frozen=True, slots=True)
-class OpenConnection:
+class OpenConnection(msgspec.Struct, frozen=True):
     """The console works with a kernel."""
 
     client: Client
@@ -90,8 +87,7 @@ class OpenConnection:
     """The attachment to another one's kernel; None where it is the kernel beside this console."""
 
 
-@dataclass(frozen=True, slots=True)
-class LostConnection:
+class LostConnection(msgspec.Struct, frozen=True):
     """The kernel that this console worked with no longer answers. Times are on the console's clock."""
 
     last: OpenConnection
@@ -111,8 +107,7 @@ class LostConnection:
         return max(0, int(SEARCH_S - (now - self.since) + 0.999))
 
 
-@dataclass(frozen=True, slots=True)
-class FailedConnection:
+class FailedConnection(msgspec.Struct, frozen=True):
     """The root could not be opened. The console's other roots are not held up by it."""
 
     reason: str

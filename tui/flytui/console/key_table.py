@@ -7,11 +7,10 @@ several keys of one action. An entry without an id has a fixed key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class KeyAction:
+class KeyAction(msgspec.Struct, frozen=True):
     """One action of a screen."""
 
     id: str
@@ -27,8 +26,7 @@ class KeyAction:
         return tuple(self.keys.split())
 
 
-@dataclass(frozen=True, slots=True)
-class KeySection:
+class KeySection(msgspec.Struct, frozen=True):
     """The actions of one screen."""
 
     screen: str

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import anyio
+import msgspec
 
 from flycore.model.errors import single_exception
 from flycore.model.kept_catalog import KeptCatalog
@@ -37,8 +37,7 @@ class ConsoleFailed(Exception):
         super().__init__("the console failed")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RootParts:
+class RootParts(msgspec.Struct, frozen=True, kw_only=True):
     """What a console uses for one of its roots."""
 
     title: str
@@ -58,11 +57,10 @@ class RootParts:
     """Lets the kernel go on as `flytui serve` when the console has left."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConsoleParts:
+class ConsoleParts(msgspec.Struct, frozen=True, kw_only=True):
     """What a console uses whatever its roots are."""
 
-    settings: ConsoleSettings = field(default_factory=ConsoleSettings)
+    settings: ConsoleSettings = msgspec.field(default_factory=ConsoleSettings)
     """The person's own settings for the console."""
     play_demo: Callable[[], Awaitable[None]] | None = None
     """Runs the demo on this terminal, to its end."""
@@ -70,7 +68,7 @@ class ConsoleParts:
     """Finds out what this terminal can do."""
     on_first_values: Callable[[], None] = lambda: None
     """Called once, when the values of a kernel are there for the first time."""
-    memory: ConsoleMemory = field(default_factory=ConsoleMemory)
+    memory: ConsoleMemory = msgspec.field(default_factory=ConsoleMemory)
     """What the console remembers between two starts."""
     stop_job: Callable[[], str] | None = None
     """Stops this console as a job of its shell."""

@@ -14,6 +14,7 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import anyio.to_thread
+import msgspec
 from textual import events
 from textual.app import App
 
@@ -121,8 +122,7 @@ DECIDED_S = 4.0
 """Seconds for which the bar says what became of a request that was decided."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decided:
+class Decided(msgspec.Struct, frozen=True):
     """A decision of this person that counted."""
 
     words: str
@@ -133,8 +133,7 @@ class Decided:
     """When, in seconds on the console's clock."""
 
 
-@dataclass(slots=True, eq=False)
-class SharedState:
+class SharedState(msgspec.Struct, eq=False):
     """What all roots of one console have in common: the terminal, the person at it, and the queue of what
     waits for that person."""
 
@@ -156,7 +155,7 @@ class SharedState:
     """Whether the terminal has enough colours for a picture."""
     graphics: GraphicsProtocol = GraphicsProtocol.BLOCKS
     """How pictures are drawn."""
-    key_risk: KeyRisk = field(default_factory=KeyRisk)
+    key_risk: KeyRisk = msgspec.field(default_factory=KeyRisk)
     """Whether a program could type into this terminal."""
     find_intruder: Callable[[int], str] | None = None
     """Says which program of the kernel with that pid has this terminal open, and so why no key may approve;
@@ -222,8 +221,7 @@ def _queue_order(queued: QueuedRequest) -> tuple[bool, float]:
     return True, -(ask.decided_at or ask.request.asked_at)
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedRequest:
+class QueuedRequest(msgspec.Struct, frozen=True):
     """A request together with the root that it belongs to. Every decision about it is made here, and goes to
     the kernel of that root: ids of two roots may be equal, so an id alone names no request."""
 
@@ -259,8 +257,7 @@ class QueuedRequest:
         return await self.root.approver.hold(self.ask.request.id, on)
 
 
-@dataclass(frozen=True, slots=True)
-class QueuedQuestion:
+class QueuedQuestion(msgspec.Struct, frozen=True):
     """A question together with the root that it belongs to. Its answer goes to the kernel of that root."""
 
     root: ConsoleState

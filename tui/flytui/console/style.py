@@ -7,9 +7,9 @@ tests is a subclass elsewhere.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 from rich.color import Color as RichColor
 from rich.style import Style
 from textual.color import Color
@@ -17,8 +17,7 @@ from textual.color import Color
 from flytui.text.lines import Tone
 
 
-@dataclass(frozen=True, slots=True)
-class ToneColours:
+class ToneColours(msgspec.Struct, frozen=True):
     """How text in a tone is drawn: the names of the theme's colours, `""` for that of the widget."""
 
     text: str = ""

@@ -14,8 +14,9 @@ import struct
 import termios
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+import msgspec
 
 from flytui.text.pixel_graphics import CellSize
 
@@ -29,8 +30,7 @@ class GraphicsProtocol(StrEnum):
     """In ordinary cells, as everywhere else."""
 
 
-@dataclass(frozen=True, slots=True)
-class Graphics:
+class Graphics(msgspec.Struct, frozen=True):
     """How the pictures of this terminal are drawn."""
 
     protocol: GraphicsProtocol = GraphicsProtocol.BLOCKS
@@ -89,14 +89,16 @@ class GraphicsQuestion:
         if not self.open:
             return False
         if registers := _REGISTERS.fullmatch(sequence):
-            self._found = replace(self._found, colours=max(2, min(256, int(registers[1]))))
+            self._found = msgspec.structs.replace(self._found, colours=max(2, min(256, int(registers[1]))))
             return True
         attributes = _ATTRIBUTES.fullmatch(sequence)
         if attributes is None:
             return False
         sixel = _SIXEL in attributes[1].split(";")[1:]
         protocol = GraphicsProtocol.SIXEL if sixel else GraphicsProtocol.BLOCKS
-        self._found = replace(self._found, protocol=GraphicsProtocol.KITTY if self._kitty else protocol)
+        self._found = msgspec.structs.replace(
+            self._found, protocol=GraphicsProtocol.KITTY if self._kitty else protocol
+        )
         # Every terminal sends this answer last.
         self._result, self._until = self._found, float("-inf")
         return True

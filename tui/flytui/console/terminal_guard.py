@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from flysafe.procfs import PROC, Process, ProcFolder, ancestors, descendants, process_table
 
@@ -16,8 +17,7 @@ _OWN_TERMINAL = os.makedev(5, 0)
 """The device /dev/tty, which is the controlling terminal of whoever opens it."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyRisk:
+class KeyRisk(msgspec.Struct, frozen=True):
     """Whether a program can type into a terminal that it has open."""
 
     root: bool = False

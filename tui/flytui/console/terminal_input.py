@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from time import monotonic
 
+import msgspec
 from textual import constants, events, messages
 from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._keyboard_protocol import FUNCTIONAL_KEYS
@@ -54,8 +54,7 @@ _RELEASED = "3"
 """The event type of a key that was let go."""
 
 
-@dataclass(slots=True)
-class InputCounts:
+class InputCounts(msgspec.Struct):
     """What was dropped since the console started."""
 
     faults: int = 0

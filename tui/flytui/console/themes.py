@@ -8,8 +8,8 @@ is named here. In 256 colours only 16 to 255 are used, since the others are the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+import msgspec
 from rich._palettes import EIGHT_BIT_PALETTE
 from textual.theme import BUILTIN_THEMES, Theme
 
@@ -22,8 +22,7 @@ def indexed(index: int) -> str:
     return str(EIGHT_BIT_PALETTE[index].hex)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ThemeColours:
+class ThemeColours(msgspec.Struct, frozen=True, kw_only=True):
     """The colours of a theme at one depth, each as `#rrggbb`; in 24 bit with an opacity where it has one."""
 
     text: str

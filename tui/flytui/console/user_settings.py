@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
+
+import msgspec
 
 from flycore.model.approval import LETTERS
 from flycore.model.diagnostics import Diagnostic, Position, Severity
@@ -63,12 +64,11 @@ def _actions_of(screen: str) -> tuple[KeyAction, ...]:
     return tuple(entry for entry in ENTRIES.values() if entry.id.startswith(f"{screen}."))
 
 
-@dataclass(frozen=True, slots=True)
-class KeyBindings:
+class KeyBindings(msgspec.Struct, frozen=True):
     """The keys that are in force. `overrides` are the person's valid keys by action id; every other action
     has its default."""
 
-    overrides: Mapping[str, str] = field(default_factory=dict)
+    overrides: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def keys_for(self, id: str) -> tuple[str, ...]:
         """The keys of that action; none for an id that is not in the table."""
@@ -141,8 +141,7 @@ _MODAL_SECTIONS = frozenset(
 """Screens over the main screen. Of the keys below them, only those of the application work there."""
 
 
-@dataclass(frozen=True, slots=True)
-class RejectedKey:
+class RejectedKey(msgspec.Struct, frozen=True):
     """A setting for a key that cannot be used, with the reason."""
 
     id: str
@@ -247,11 +246,10 @@ def _sections_overlap(one: str, other: str) -> bool:
     return pair.isdisjoint(_MODAL_SECTIONS | {"call"}) and not pair.isdisjoint({"main", "list"})
 
 
-@dataclass(frozen=True, slots=True)
-class ConsoleSettings:
+class ConsoleSettings(msgspec.Struct, frozen=True):
     """The person's keys, theme, colours and pictures, and the problems found in them."""
 
-    keys: KeyBindings = field(default_factory=KeyBindings)
+    keys: KeyBindings = msgspec.field(default_factory=KeyBindings)
     theme: str = ""
     colours: str = ""
     """How many colours are drawn, a value of `ColourDepth`; `""` for what the terminal promises."""

@@ -9,8 +9,9 @@ that order, with others in between.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from flycore.model.base import Value
 from flycore.model.catalog import CapabilityView, SidecarView
@@ -49,8 +50,7 @@ class FilterItem(Value, frozen=True, kw_only=True, gc=False):
     sidecar: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(msgspec.Struct, frozen=True):
     """One condition of a query. `key` is `""` for a word."""
 
     key: str
@@ -69,8 +69,7 @@ class Term:
         return found is not self.inverse
 
 
-@dataclass(frozen=True, slots=True)
-class Query:
+class Query(msgspec.Struct, frozen=True):
     """A parsed filter line. A term that has a problem is not in `terms`."""
 
     terms: tuple[Term, ...] = ()

@@ -10,8 +10,9 @@ import base64
 import re
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+import msgspec
 
 from flycore.model.call import Picture
 from flytui.text.lines import PicturePlace
@@ -30,8 +31,7 @@ _CROSS_ARM = 9
 """The length of each arm of the cross, in pixels of the picture."""
 
 
-@dataclass(frozen=True, slots=True)
-class CellSize:
+class CellSize(msgspec.Struct, frozen=True):
     """The pixels of one cell of the terminal."""
 
     width: int

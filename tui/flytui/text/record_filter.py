@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 KEYS = ("caller", "tool")
 """The keys of a record that a term can name."""
@@ -15,8 +16,7 @@ _DAYS = {"today": 0, "yesterday": 1}
 """Words for a day, with the number of days that it lies back."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilterTerm:
+class FilterTerm(msgspec.Struct, frozen=True):
     """One term: a part of a text of the record, or a day."""
 
     value: str
@@ -29,8 +29,7 @@ class FilterTerm:
     excludes: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RecordFilter:
+class RecordFilter(msgspec.Struct, frozen=True):
     """The terms of a filter. A filter without terms lets everything through."""
 
     terms: tuple[FilterTerm, ...] = ()

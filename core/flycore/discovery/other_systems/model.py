@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
 
 from flycore.discovery.search_folder import SearchFolder
 from flycore.discovery.secret_detection import secret_value
@@ -90,8 +91,7 @@ def yaml_places(text: str, shown: str, rule: str, example: str) -> Places:
     return file
 
 
-@dataclass(slots=True)
-class Migration:
+class Migration(msgspec.Struct):
     """Collects what a migration would write, before the target files are looked at."""
 
     app_root: Path
@@ -99,16 +99,16 @@ class Migration:
     system: str
     known: frozenset[str]
     """Names of the known capabilities."""
-    lines: list[MigrationLine] = field(default_factory=list)
-    search_paths: list[tuple[str, MigrationLine]] = field(default_factory=list)
-    settings: list[tuple[str, Json, MigrationLine]] = field(default_factory=list)
+    lines: list[MigrationLine] = msgspec.field(default_factory=list)
+    search_paths: list[tuple[str, MigrationLine]] = msgspec.field(default_factory=list)
+    settings: list[tuple[str, Json, MigrationLine]] = msgspec.field(default_factory=list)
     """Values of `tools/config.jsonc`: JSON pointer, value, and the line about it."""
-    entries: list[tuple[str, JsonObject, MigrationLine]] = field(default_factory=list)
-    additions: list[tuple[str, JsonObject, MigrationLine]] = field(default_factory=list)
+    entries: list[tuple[str, JsonObject, MigrationLine]] = msgspec.field(default_factory=list)
+    additions: list[tuple[str, JsonObject, MigrationLine]] = msgspec.field(default_factory=list)
     """Keys that an entry of the project's registry gets, by its id."""
     needs_registry: bool = False
     """Whether a registry that is written takes the place of an older one, whose entries are in `entries`."""
-    manifests: list[tuple[str, str, MigrationLine]] = field(default_factory=list)
+    manifests: list[tuple[str, str, MigrationLine]] = msgspec.field(default_factory=list)
     """Tool manifests: name, text, and the line about it."""
 
     def line(

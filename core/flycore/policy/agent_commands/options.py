@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from flycore.policy.agent_commands.shell_words import Word
 from flycore.policy.agent_commands.table import CommandEntry, Effect
@@ -16,16 +16,14 @@ class Objection(Exception):
         super().__init__(why)
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(msgspec.Struct, frozen=True):
     """One option as it is written, such as `-n` or `--max-count`, with its value."""
 
     name: str
     value: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Arguments:
+class Arguments(msgspec.Struct, frozen=True):
     """The options and operands of a command."""
 
     options: tuple[Option, ...]

@@ -7,8 +7,9 @@ Everything else raises NotUnderstood. A line that is read means the same to each
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, NoReturn
+
+import msgspec
 
 MOST_CHARACTERS = 4_000
 MOST_COMMANDS = 20
@@ -54,8 +55,7 @@ class Word(NamedTuple):
     """Whether the shell replaces the word by names of files. Then each `*` and `?` is a pattern."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimpleCommand:
+class SimpleCommand(msgspec.Struct, frozen=True):
     """One command with its arguments."""
 
     words: tuple[Word, ...]

@@ -12,10 +12,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import cache
 from itertools import accumulate
 from typing import NamedTuple
+
+import msgspec
 
 from flycore.model.json import pointer_join
 from flysafe.patterns import repeated
@@ -63,16 +64,15 @@ class Lint(NamedTuple):
     remedy: str
 
 
-@dataclass(slots=True)
-class SpanIndex:
+class SpanIndex(msgspec.Struct):
     """The spans of keys and values by JSON pointer. Of two equal keys it has the last, like the parser."""
 
     text: str
-    keys: dict[str, Span] = field(default_factory=dict)
-    values: dict[str, Span] = field(default_factory=dict)
-    duplicates: list[Duplicate] = field(default_factory=list)
-    lints: list[Lint] = field(default_factory=list)
-    _lines: list[int] = field(default_factory=list)
+    keys: dict[str, Span] = msgspec.field(default_factory=dict)
+    values: dict[str, Span] = msgspec.field(default_factory=dict)
+    duplicates: list[Duplicate] = msgspec.field(default_factory=list)
+    lints: list[Lint] = msgspec.field(default_factory=list)
+    _lines: list[int] = msgspec.field(default_factory=list)
 
     def key(self, pointer: str) -> Span | None:
         """Return the span of the key at `pointer`, with its quotes."""
@@ -96,15 +96,14 @@ def line_starts(text: str) -> list[int]:
     return [0, *lengths][:-1]
 
 
-@dataclass(slots=True)
-class _Frame:
+class _Frame(msgspec.Struct):
     pointer: str
     start: int
     is_object: bool
     count: int = 0
     pending: str | None = None
     """Pointer of the member whose value comes next."""
-    seen: dict[str, Span] = field(default_factory=dict)
+    seen: dict[str, Span] = msgspec.field(default_factory=dict)
 
 
 class _Scan:

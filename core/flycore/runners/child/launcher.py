@@ -21,8 +21,9 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from flycore.model.program import ObserverOrder, RestrictionOrder
 from flycore.model.session import CALL_ID_VARIABLE, session_mark
@@ -108,8 +109,7 @@ class ChildProcess:
             _unreaped.discard(self.pid)
 
 
-@dataclass(frozen=True, slots=True)
-class _Launcher:
+class _Launcher(msgspec.Struct, frozen=True):
     owner: int
     """The process that started it: a fork of that process must not use it."""
     process: subprocess.Popen[bytes]
@@ -117,7 +117,7 @@ class _Launcher:
     """What is for itself."""
     starts: socket.socket
     """The requests, which its ready child reads."""
-    marks: set[bytes] = field(default_factory=set)
+    marks: set[bytes] = msgspec.field(default_factory=set)
     """The marks that it knows."""
 
 

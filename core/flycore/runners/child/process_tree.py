@@ -18,9 +18,9 @@ import os
 import signal
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 import anyio
+import msgspec
 
 from flycore.runners.child.launcher import belongs_to_launcher
 from flysafe.procfs import (
@@ -43,8 +43,7 @@ _FIRST_PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.05
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ProcessTree:
+class ProcessTree(msgspec.Struct, frozen=True, eq=False):
     """The processes of one call. The leader is our child, leads its session and process group, and is not
     reaped yet, so that its process id cannot be used by another process."""
 
@@ -181,8 +180,7 @@ def reap_descendants(tree: ProcessTree) -> None:
             _reap(process.pid)
 
 
-@dataclass(frozen=True, slots=True)
-class TreeEnd:
+class TreeEnd(msgspec.Struct, frozen=True):
     """How a tree was ended."""
 
     killed: int

@@ -7,9 +7,9 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import anyio
+import msgspec
 
 from flycore.model.program import ConfinementReport
 from flycore.runners.child.pipes import BoundedBuffer, PipeReader, PipeWriter, TailBuffer, epoll_reader_of
@@ -42,16 +42,14 @@ LEFTOVER_GRACE_S = 0.5
 it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunLimits:
+class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of one run: of its time, and of its output on stdout."""
 
     timeout_ms: int
     max_output_bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChildExit:
+class ChildExit(msgspec.Struct, frozen=True, kw_only=True):
     """The end of a child. Exactly one of `spawn_error` and `exit_code` is not None."""
 
     exit_code: int | None = None

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+import msgspec
+
 from flycore.model.sidecar import Limits
 from flycore.runners.child.confined_start import ConfinedChild, ConfinedStart
 from flycore.runners.child.launcher import ChildProcess, launch
@@ -41,8 +43,7 @@ class SpawnSpec:
     """Makes the start that confines this program; None where it runs as it is. Raises SpawnError."""
 
 
-@dataclass(frozen=True, slots=True)
-class SpawnFailure:
+class SpawnFailure(msgspec.Struct, frozen=True):
     """The reason why nothing was started, with the path, and what a person can check."""
 
     message: str
@@ -65,8 +66,7 @@ class SpawnError(Exception):
         super().__init__(failure.message)
 
 
-@dataclass(frozen=True, slots=True)
-class Child:
+class Child(msgspec.Struct, frozen=True):
     """A running child and our ends of its pipes. Its owner closes the descriptors and reaps the child."""
 
     process: ChildProcess

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 
 from flycore.model.enums import Code, Level, Status
 from flycore.model.json import JsonObject, canonical_json
@@ -38,8 +39,7 @@ CLOSING_S = 5.0
 """How long the end of a server that exited during a call may take."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class McpCall:
+class McpCall(msgspec.Struct, frozen=True, kw_only=True):
     """The tool to call, by the server's own name for it, with the digests of what was approved and the
     level of the sandbox at which it was."""
 

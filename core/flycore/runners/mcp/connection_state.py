@@ -3,8 +3,9 @@ connection."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from flycore.model.upstream import McpToolList
 from flycore.runners.child.spawn import NOT_CONFINED, SpawnError, not_confined
@@ -29,8 +30,7 @@ class StartError(Exception):
         super().__init__(message)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionState:
+class ConnectionState(msgspec.Struct, frozen=True, kw_only=True):
     """The state of a connection. Exactly one of `listing` and `fault` is set."""
 
     listing: McpToolList | None = None

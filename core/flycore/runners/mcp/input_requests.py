@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
+import msgspec
 
 from flycore.catalog.schemas import check_schema
 from flycore.model.json import JsonObject, canonical_json
@@ -52,8 +52,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A question of a server, in its own words. It asks for values that fit `schema` or, where that is None,
     to open `address`."""
 
@@ -64,8 +63,7 @@ class Question:
     """The calls that it may belong to."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
     """What a server gets for its question."""
 
     action: str

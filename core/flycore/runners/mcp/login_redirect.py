@@ -12,11 +12,11 @@ import re
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
 import anyio
 import anyio.abc
+import msgspec
 
 from flycore.model.login import LoginFailed
 from flysafe.text import strict_text
@@ -36,8 +36,7 @@ _LATE = (410, "This login has ended already.")
 _UNKNOWN = (404, "There is no such page.")
 
 
-@dataclass(frozen=True, slots=True)
-class Redirect:
+class Redirect(msgspec.Struct, frozen=True):
     """What the authorization server sent the browser back with."""
 
     code: str

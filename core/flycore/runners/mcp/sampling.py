@@ -6,8 +6,9 @@ flytui has no model. What a person lets through goes to the client whose call th
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from flycore.model.json import JsonObject, canonical_json
 
@@ -38,16 +39,14 @@ _FIELDS = frozenset(
 """What is handed on. No context of the client is: nobody could be shown it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
+class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """A request of a server to a model, during that call."""
 
     params: JsonObject
     call_id: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sampled:
+class Sampled(msgspec.Struct, frozen=True, kw_only=True):
     """What became of such a request."""
 
     result: JsonObject | None = None

@@ -11,13 +11,13 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import anyio
 import anyio.to_thread
+import msgspec
 
 from flycore.model.enums import Code, Level, Status
 from flycore.model.upstream import McpToolList
@@ -59,8 +59,7 @@ LEVEL_S = 10.0
 _SILENT = logging.NullHandler()
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(msgspec.Struct, frozen=True):
     """A transport to the server, with the digest of the program that runs there, and its level of the
     sandbox."""
 

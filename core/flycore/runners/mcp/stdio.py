@@ -8,11 +8,11 @@ import itertools
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
+import msgspec
 
 from flycore.model.json import MAX_MESSAGE_VALUES, StrictJsonError, check_counts
 from flycore.model.large_values import is_large_text, run_aside
@@ -49,13 +49,12 @@ MOST_ASKED = 64
 """How many requests of the server may wait for it to read the answers."""
 
 
-@dataclass(eq=False, slots=True)
-class _Request:
+class _Request(msgspec.Struct, eq=False):
     """The request of one call. `number` is None until it is written."""
 
     number: object = None
     running: bool = True
-    settled: anyio.Event = field(default_factory=anyio.Event)
+    settled: anyio.Event = msgspec.field(default_factory=anyio.Event)
     """Set when its answer has come, or when none can come any more."""
 
 

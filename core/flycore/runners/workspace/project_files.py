@@ -13,8 +13,9 @@ import posixpath
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, PROJECT_POLICY_FILE, REGISTRY_FILE, RootPaths
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
@@ -36,8 +37,7 @@ class PathRefused(Exception):
         super().__init__(message)
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(msgspec.Struct, frozen=True):
     """The folder that the tools work in, and the folders of flytui itself, which they never touch."""
 
     root: Path

@@ -14,7 +14,8 @@ import secrets
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.model.base import Value
 from flycore.runners.workspace.project_files import (
@@ -58,8 +59,7 @@ class Replacement(Value, frozen=True):
     after: FileState
 
 
-@dataclass(frozen=True, slots=True)
-class _Staged:
+class _Staged(msgspec.Struct, frozen=True):
     """A replacement whose new content lies beside the file, in an open folder."""
 
     replacement: Replacement

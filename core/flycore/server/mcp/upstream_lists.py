@@ -8,9 +8,9 @@ fields are as the server sent them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+import msgspec
 from mcp_types import Prompt, Resource, ResourceTemplate
 from pydantic import BaseModel, ValidationError
 
@@ -25,20 +25,19 @@ RESOURCES, PROMPTS = "resources", "prompts"
 Listed = TypeVar("Listed", bound=BaseModel)
 
 
-@dataclass(frozen=True)
-class DoorLists:
+class DoorLists(msgspec.Struct, frozen=True):
     """One state of the lists, each sorted by what its entries are asked for."""
 
     resources: tuple[Resource, ...] = ()
     templates: tuple[ResourceTemplate, ...] = ()
     prompts: tuple[Prompt, ...] = ()
-    readers: dict[str, str] = field(default_factory=dict)
+    readers: dict[str, str] = msgspec.field(default_factory=dict)
     """The capability that reads the resources of each entry."""
-    askers: dict[str, tuple[str, str]] = field(default_factory=dict)
+    askers: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict)
     """By the name of a prompt here: the capability that gets it, and the server's own name of it."""
-    completers: dict[str, str] = field(default_factory=dict)
+    completers: dict[str, str] = msgspec.field(default_factory=dict)
     """The capability that completes arguments for each entry."""
-    owners: dict[str, str] = field(default_factory=dict)
+    owners: dict[str, str] = msgspec.field(default_factory=dict)
     """The entry of each prompt, by the prompt's name here."""
 
     def changed(self, other: DoorLists) -> set[str]:

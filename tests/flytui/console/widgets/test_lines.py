@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import msgspec
 import pytest
 from rich.style import Style
 from textual.app import App
@@ -48,7 +49,7 @@ def test_a_colour_that_lets_everything_through_is_none() -> None:
 async def test_another_theme_draws_the_same_lines_in_its_colours() -> None:
     # Only that colour differs: nothing else makes Textual draw the lines again.
     other = replace(THEME, name="other", success="#ff00ff")
-    own = replace(ConsoleSettings(), colours=ColourDepth.TRUE.value)
+    own = msgspec.structs.replace(ConsoleSettings(), colours=ColourDepth.TRUE.value)
     async with console(world(), HandClock(), (80, 24), None, own) as (app, pilot):
         app.register_theme(other)
         for theme in (other, THEME):

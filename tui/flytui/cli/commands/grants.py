@@ -5,10 +5,10 @@ A change that lets more calls through is decided in the console, or on a termina
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
 from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
@@ -37,8 +37,7 @@ LEAST_DIGEST = 8
 IN_CONSOLE = "open the screen Grants there (key 4) and press d"
 
 
-@dataclass(frozen=True, slots=True)
-class _Permissions:
+class _Permissions(msgspec.Struct, frozen=True):
     running: bool
     lasting: bool
     """Whether a console or `flytui serve` runs, in which a person decides; a kernel of `flytui mcp` or

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import msgspec
 
@@ -231,8 +230,7 @@ _WIDE, _MIDDLE = 108, 84
 decided."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallRow:
+class CallRow(msgspec.Struct, frozen=True):
     """The row of a call in the list, or of several alike ones."""
 
     call: Activity

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import accumulate
 from typing import Any, overload
 
+import msgspec
 from rich.cells import cell_len
 
 from flycore.model.call import Activity, Artifact
@@ -197,8 +197,7 @@ _MAX_CELL_CHARACTERS = 200
 """Characters of a text that are drawn in a cell, before it is cut to the width of its column."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableColumns:
+class TableColumns(msgspec.Struct, frozen=True):
     """The columns of a table, in the order in which the rows name them first."""
 
     names: tuple[str, ...]
@@ -222,8 +221,7 @@ class TableColumns:
         return truncated(made, width)
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(msgspec.Struct, frozen=True):
     """An object of the output as a row."""
 
     at: int
@@ -282,8 +280,7 @@ _MAX_ROWS_AT_FIRST = 60
 """Nodes are opened at first as long as the tree has at most this many rows."""
 
 
-@dataclass(frozen=True, slots=True)
-class TreeNode:
+class TreeNode(msgspec.Struct, frozen=True):
     """A row of the tree. `key` is its JSON pointer as a fragment; the key of a group ends with its first
     index."""
 
@@ -340,11 +337,11 @@ def with_toggled(rows: list[TreeNode], at: int) -> list[TreeNode]:
     if not node.can_open:
         return rows
     if not node.open:
-        return [*rows[:at], replace(node, open=True), *children_of(node), *rows[at + 1 :]]
+        return [*rows[:at], msgspec.structs.replace(node, open=True), *children_of(node), *rows[at + 1 :]]
     end = at + 1
     while end < len(rows) and rows[end].depth > node.depth:
         end += 1
-    return [*rows[:at], replace(node, open=False), *rows[end:]]
+    return [*rows[:at], msgspec.structs.replace(node, open=False), *rows[end:]]
 
 
 def parent_of(rows: list[TreeNode], at: int) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass, field
 from itertools import zip_longest
+
+import msgspec
 
 from flycore.approval.allowance_offer import AllowanceOffer
 from flycore.model.approval import ApprovalRequest, Ask
@@ -80,8 +81,7 @@ _READ_ONLY_KEYS = frozenset(("v", "f", "w", "x", "n/p", "Esc"))
 _ANSWER_LABELS = {Choice.APPROVE_ONCE: "approved once", Choice.LEASE: "leased", Choice.BLOCK: "blocked"}
 
 
-@dataclass(frozen=True, slots=True)
-class CardFrame:
+class CardFrame(msgspec.Struct, frozen=True):
     """Everything that the title and the keys of a card are drawn from at one moment."""
 
     ask: Ask
@@ -107,7 +107,7 @@ class CardFrame:
     """Whether a value is folded, so that a key unfolds it."""
     height: int = 0
     """The lines of the terminal."""
-    keys: KeyBindings = field(default_factory=KeyBindings)
+    keys: KeyBindings = msgspec.field(default_factory=KeyBindings)
     offer: AllowanceOffer | None = None
     """The allowance that stands first among the keys; None where there is none."""
     root: StyledText | None = None
@@ -177,8 +177,7 @@ def _title_line(frame: CardFrame, width: int) -> list[StyledLine]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class CardBody:
+class CardBody(msgspec.Struct, frozen=True):
     """The lines of a card below its title, and which of them have to be read before an approval."""
 
     lines: list[StyledLine]
@@ -203,8 +202,7 @@ class CardBody:
         return missing
 
 
-@dataclass(frozen=True, slots=True)
-class CardView:
+class CardView(msgspec.Struct, frozen=True):
     """How a person looks at the card."""
 
     reveal: bool = False

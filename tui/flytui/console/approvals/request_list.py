@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -63,8 +63,7 @@ _EMPTY_TEXT = (
 _TRY_TEXT = ("", "Or let one come here, from another terminal in this folder:", "", f"  {TRY_CALL}")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestRow:
+class RequestRow(msgspec.Struct, frozen=True):
     """A request in the list, or several alike ones of one root."""
 
     queued: QueuedRequest
@@ -115,8 +114,7 @@ class RequestRow:
         return f"{age(self.now - (self.ask.decided_at or self.ask.request.asked_at))} ago"
 
 
-@dataclass(frozen=True, slots=True)
-class QuestionRow:
+class QuestionRow(msgspec.Struct, frozen=True):
     """A question in the list."""
 
     queued: QueuedQuestion

@@ -9,8 +9,8 @@ knows its root.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
+import msgspec
 from msgspec import structs
 from textual.app import App
 
@@ -275,11 +275,11 @@ class RequestScreen(RequestView):
             case "n" | "p":
                 self._step(1 if key == "n" else -1)
             case "v" if self._ask.request.masked:
-                self._look(replace(self._view, reveal=not self._view.reveal))
+                self._look(msgspec.structs.replace(self._view, reveal=not self._view.reveal))
             case "x":
-                self._look(replace(self._view, canonical=not self._view.canonical))
+                self._look(msgspec.structs.replace(self._view, canonical=not self._view.canonical))
             case "f" if self._body.folded or self._view.unfolded:
-                self._look(replace(self._view, unfolded=not self._view.unfolded))
+                self._look(msgspec.structs.replace(self._view, unfolded=not self._view.unfolded))
             case "w":
                 request = self._ask.request
                 self.app.push_screen(PageScreen(self._state, "Why", lambda width: why_lines(request, width)))

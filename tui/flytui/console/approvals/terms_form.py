@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from flycore.approval.allowance_offer import pinnable_keys, pinned_condition
 from flycore.model.approval import ApprovalRequest
@@ -21,8 +22,7 @@ PIN = "pin:"
 """What the id of a field begins with that pins a key of the input."""
 
 
-@dataclass(frozen=True, slots=True)
-class TermsField:
+class TermsField(msgspec.Struct, frozen=True):
     """A field with several options, of which one is chosen. The first is the narrowest or the most usual
     one."""
 
@@ -35,11 +35,11 @@ class TermsField:
 
     def with_step(self, by: int) -> TermsField:
         """The field with the option `by` places further on; it stops at both ends."""
-        return replace(self, at=max(0, min(len(self.options) - 1, self.at + by)))
+        return msgspec.structs.replace(self, at=max(0, min(len(self.options) - 1, self.at + by)))
 
     def with_next(self) -> TermsField:
         """The field with the next option; after the last one comes the first."""
-        return replace(self, at=(self.at + 1) % len(self.options))
+        return msgspec.structs.replace(self, at=(self.at + 1) % len(self.options))
 
     @property
     def pin(self) -> str | None:
@@ -47,8 +47,7 @@ class TermsField:
         return self.id.removeprefix(PIN) if self.id.startswith(PIN) else None
 
 
-@dataclass(frozen=True, slots=True)
-class TermsForm:
+class TermsForm(msgspec.Struct, frozen=True):
     """Fields, and a cursor on one of them."""
 
     fields: tuple[TermsField, ...]
@@ -56,12 +55,12 @@ class TermsForm:
 
     def with_cursor_moved(self, by: int) -> TermsForm:
         """The form with the cursor `by` fields further on; it stops at both ends."""
-        return replace(self, cursor=max(0, min(len(self.fields) - 1, self.cursor + by)))
+        return msgspec.structs.replace(self, cursor=max(0, min(len(self.fields) - 1, self.cursor + by)))
 
     def with_field(self, field: TermsField) -> TermsForm:
         """The form with that field in place of the one under the cursor."""
         fields = (*self.fields[: self.cursor], field, *self.fields[self.cursor + 1 :])
-        return replace(self, fields=fields)
+        return msgspec.structs.replace(self, fields=fields)
 
     @property
     def current_field(self) -> TermsField:

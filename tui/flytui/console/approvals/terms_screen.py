@@ -8,10 +8,10 @@ Where the kernel refuses the answer, the form stays open and says why.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import ClassVar
 
+import msgspec
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.screen import ModalScreen
@@ -312,13 +312,15 @@ class LeaseScreen(TermsScreen):
         """The field with the option that the offer takes."""
         if field.pin is not None:
             properties = (terms.condition or {}).get("properties")
-            return replace(field, at=int(isinstance(properties, dict) and field.pin in properties))
+            return msgspec.structs.replace(
+                field, at=int(isinstance(properties, dict) and field.pin in properties)
+            )
         options = {
             "minutes": self._durations.index(terms.minutes),
             "calls": terms.calls - 1,
             "scope": self._scopes.index(terms.scope),
         }
-        return replace(field, at=options[field.id])
+        return msgspec.structs.replace(field, at=options[field.id])
 
     @property
     def terms(self) -> LeaseTerms:

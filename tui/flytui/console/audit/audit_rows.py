@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import overload
+
+import msgspec
 
 from flycore.client.audit_reader import MAX_LINES, line_text, parse_record
 from flycore.model.catalog import Catalog
@@ -40,8 +41,7 @@ _TOOL = re.compile(rb'"tool":"((?:[^"\\]|\\.)*)"')
 _TIME = re.compile(rb'"time":"([0-9T:.Z-]{1,40})"')
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRow:
+class AuditRow(msgspec.Struct, frozen=True):
     """The row of one line, or of several changes of the catalog's states that followed one another."""
 
     lines: tuple[bytes, ...]
@@ -257,7 +257,10 @@ def matching_places(lines: Sequence[bytes], record_filter: RecordFilter, start: 
 
 def _escaped_filter(record_filter: RecordFilter) -> RecordFilter:
     """The filter with its values as the log spells them: JSON in ASCII, in lower case."""
-    terms = (replace(term, value=json.dumps(term.value)[1:-1].lower()) for term in record_filter.terms)
+    terms = (
+        msgspec.structs.replace(term, value=json.dumps(term.value)[1:-1].lower())
+        for term in record_filter.terms
+    )
     return RecordFilter(tuple(terms))
 
 

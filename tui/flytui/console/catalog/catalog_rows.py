@@ -14,6 +14,8 @@ from enum import Enum
 from itertools import groupby
 from typing import NamedTuple, Protocol, TypeVar, cast
 
+import msgspec
+
 from flycore.model.approval import UNTIL_LEFT, Ask, Lease
 from flycore.model.audit import ToolMetrics
 from flycore.model.catalog import CapabilityView, Catalog, SidecarView
@@ -52,8 +54,7 @@ LONGEST_WHY = 80
 have all of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextNeeds:
+class TextNeeds(msgspec.Struct, frozen=True):
     """The cells that the texts of all rows need, whatever rows a filter shows, so that columns stay where
     they are while a person types."""
 
@@ -66,8 +67,7 @@ class TextNeeds:
         return _STATE_CELLS + self.tool + _RISK_CELLS + 3 + self.why
 
 
-@dataclass(slots=True, eq=False)
-class RowAnnotations:
+class RowAnnotations(msgspec.Struct, eq=False):
     """Facts about tools that are no part of the catalog: their calls and their leases.
 
     A row reads them while it is drawn, so that a lease or a call does not make new rows.
@@ -75,9 +75,9 @@ class RowAnnotations:
 
     now: Callable[[], float] = time.time
     """Unix seconds."""
-    metrics: Mapping[str, ToolMetrics] = field(default_factory=dict)
+    metrics: Mapping[str, ToolMetrics] = msgspec.field(default_factory=dict)
     """Metrics by tool."""
-    leases: Mapping[str, tuple[Lease, ...]] = field(default_factory=dict)
+    leases: Mapping[str, tuple[Lease, ...]] = msgspec.field(default_factory=dict)
     """The leases that cover a tool, by tool."""
     needs: TextNeeds = TextNeeds()
     """The cells that the texts of all rows need."""
@@ -318,8 +318,7 @@ class CatalogRow:
         return row_line(cells, self.annotations.now(), width, self.annotations.needs)
 
 
-@dataclass(frozen=True, slots=True)
-class Heading:
+class Heading(msgspec.Struct, frozen=True):
     """A heading between groups of rows. The cursor skips it."""
 
     text: str

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -22,8 +22,7 @@ from flytui.text.filter_query import in_order
 from flytui.text.lines import StyledLine, StyledText, keys_fitting, line, padded, span, truncated
 
 
-@dataclass(frozen=True, slots=True)
-class JumpTarget:
+class JumpTarget(msgspec.Struct, frozen=True):
     """A row of the Catalog in the list of matches."""
 
     row: ToolRow

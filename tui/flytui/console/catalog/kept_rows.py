@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from heapq import nlargest
+
+import msgspec
 
 from flycore.model.diagnostics import Fix
 from flycore.model.enums import Effective
@@ -28,13 +29,12 @@ _MEASURED = 40
 than the first frame may take."""
 
 
-@dataclass(slots=True)
-class KeptAge:
+class KeptAge(msgspec.Struct):
     """What the rows of one kept catalog have in common."""
 
     at: float
     now: Callable[[], float]
-    needs: TextNeeds = field(default_factory=TextNeeds)
+    needs: TextNeeds = msgspec.field(default_factory=TextNeeds)
 
     @property
     def text(self) -> str:
@@ -42,8 +42,7 @@ class KeptAge:
         return f"as of {age(self.now() - self.at)} ago"
 
 
-@dataclass(slots=True, eq=False)
-class KeptToolRow:
+class KeptToolRow(msgspec.Struct, eq=False):
     """A tool, or a sidecar that offers no tool, as it was."""
 
     kept: KeptRow

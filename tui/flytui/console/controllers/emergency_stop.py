@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 from textual.app import App
 
 from flycore.model.errors import FlyError
@@ -15,8 +14,7 @@ SECOND_PRESS_S = 1.0
 """Seconds within which the second press has to follow the first."""
 
 
-@dataclass(slots=True)
-class TwoPresses:
+class TwoPresses(msgspec.Struct):
     """A key that acts when it is pressed twice within `SECOND_PRESS_S`. Times are seconds on one clock."""
 
     first: float = float("-inf")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import anyio.to_thread
@@ -39,8 +38,7 @@ NAME_COLUMN_WIDTH = 100
 """From this width, in cells, the column of names is longer."""
 
 
-@dataclass(frozen=True, slots=True)
-class CheckRow:
+class CheckRow(msgspec.Struct, frozen=True):
     """The row of a check in the list."""
 
     check: Check
@@ -220,7 +218,9 @@ class DoctorView(FixActions):
         # In a thread, since it asks tmux, which may take some seconds to answer.
         facts = await anyio.to_thread.run_sync(find_terminal, (size.width, size.height))
         counts = input_counts(self.app)
-        return list(terminal_checks(replace(facts, dropped=counts.dropped, faults=counts.faults)))
+        return list(
+            terminal_checks(msgspec.structs.replace(facts, dropped=counts.dropped, faults=counts.faults))
+        )
 
     @on(VirtualList.Moved)
     def _on_cursor_moved(self) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from flycore.model.diagnostics import Check, CheckState, Fix, FixKind
 from flytui.console.colour_depth import ColourDepth, colour_depth
@@ -14,8 +15,7 @@ MIN_SIZE = (60, 20)
 """Columns and rows. In a smaller terminal the console is hard to read."""
 
 
-@dataclass(frozen=True, slots=True)
-class TmuxFacts:
+class TmuxFacts(msgspec.Struct, frozen=True):
     """Facts about the tmux in which the console runs."""
 
     found: bool
@@ -24,8 +24,7 @@ class TmuxFacts:
     """The option `set-clipboard`; empty where tmux did not answer."""
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalFacts:
+class TerminalFacts(msgspec.Struct, frozen=True):
     """Facts about a terminal."""
 
     size: tuple[int, int] | None
@@ -34,7 +33,7 @@ class TerminalFacts:
     environ: Mapping[str, str]
     tmux: TmuxFacts | None
     """None outside tmux."""
-    key_risk: KeyRisk = field(default_factory=KeyRisk)
+    key_risk: KeyRisk = msgspec.field(default_factory=KeyRisk)
     """Whether a program could type into the terminal."""
     dropped: int = 0
     """Sequences that the terminal sent and that the console dropped."""

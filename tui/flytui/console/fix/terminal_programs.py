@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.model.diagnostics import Fix, FixKind
 
@@ -25,8 +26,7 @@ _COLON_LINE_EDITORS = frozenset(("hx", "helix", "micro", "subl", "zed"))
 _GOTO_EDITORS = frozenset(("code", "codium", "code-insiders", "cursor"))
 
 
-@dataclass(frozen=True, slots=True)
-class TerminalPrograms:
+class TerminalPrograms(msgspec.Struct, frozen=True):
     """What a console on a terminal needs to run a fix. A console without a terminal has none."""
 
     root: str

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import msgspec
@@ -27,8 +26,7 @@ WAIT_MS = 24 * 60 * 60 * 1000
 """The console waits until the call ends. It does not come back for the result later, as an agent does."""
 
 
-@dataclass(slots=True, eq=False)
-class TestCall:
+class TestCall(msgspec.Struct, eq=False):
     """A call that this console makes, and what is known of it."""
 
     tool: str

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
+import msgspec
 from textual import events, on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
@@ -149,7 +149,7 @@ class FieldWidget(Vertical):
             text = self.control.plain
         if text != form_value.text:
             self._known_text = text
-            self._edit(replace(form_value, text=text, explicit=False))
+            self._edit(msgspec.structs.replace(form_value, text=text, explicit=False))
 
     @on(ChoiceInput.Changed)
     def _on_choice_changed(self, event: ChoiceInput.Changed) -> None:
@@ -174,9 +174,9 @@ class FieldWidget(Vertical):
         if not isinstance(form_value, ArrayValue) or item is None:
             return
         if not event.more:
-            self._edit(replace(form_value, items=form_value.items[:-1], explicit=False))
+            self._edit(msgspec.structs.replace(form_value, items=form_value.items[:-1], explicit=False))
         elif len(form_value.items) < MAX_ITEMS:
-            self._edit(replace(form_value, items=(*form_value.items, initial_value(item))))
+            self._edit(msgspec.structs.replace(form_value, items=(*form_value.items, initial_value(item))))
 
     def _choose(self, at: int) -> None:
         if at == -1 and self.entry.control is Control.BRANCH and not self.entry.path:

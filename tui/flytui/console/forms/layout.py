@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum, auto
+
+import msgspec
 
 from flycore.model.json import Json
 from flytui.console.forms.schema_fields import FieldKind, Missing, SchemaField
@@ -42,8 +43,7 @@ class Control(Enum):
     ITEMS = auto()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayoutEntry:
+class LayoutEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One part of a form that is drawn."""
 
     path: Path
@@ -88,7 +88,7 @@ def problems_by_entry(
             nowhere.append(problem)
             continue
         below = problem.pointer[len(here) :]
-        shown = replace(problem, message=f"{below}: {problem.message}") if below else problem
+        shown = msgspec.structs.replace(problem, message=f"{below}: {problem.message}") if below else problem
         at.setdefault(by_pointer[here], []).append(shown)
     return at, nowhere
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -20,8 +20,7 @@ from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import StyledLine, Tone, keys_fitting, line, span
 
 
-@dataclass(frozen=True, slots=True)
-class OptionRow:
+class OptionRow(msgspec.Struct, frozen=True):
     """An option in the list, with its index among all options."""
 
     at: int

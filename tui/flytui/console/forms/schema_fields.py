@@ -7,9 +7,10 @@ keyword that is not drawn here still counts.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import Enum, auto
 from urllib.parse import unquote
+
+import msgspec
 
 from flycore.model.json import Json, JsonObject, pointer_keys
 
@@ -61,8 +62,7 @@ class Missing(Enum):
 MISSING = Missing.MISSING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaField:
+class SchemaField(msgspec.Struct, frozen=True, kw_only=True):
     """One field of an input. Its texts come from the schema as they are, and have to be made safe when
     drawn."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.catalog.schemas import Violation, check_input
 from flycore.model.json import Json, JsonObject, canonical_json, pointer_join, pointer_keys
@@ -36,8 +37,7 @@ _MAX_DEFAULT_PASSES = 64
 """How often defaults are filled in, because a default may itself contain objects with defaults."""
 
 
-@dataclass(frozen=True, slots=True)
-class InputProblem:
+class InputProblem(msgspec.Struct, frozen=True):
     """One thing that is wrong with an input, and the JSON pointer to its place."""
 
     pointer: str
@@ -48,8 +48,7 @@ class InputProblem:
     """Whether a required field is empty and nothing else is wrong."""
 
 
-@dataclass(frozen=True, slots=True)
-class FormResult:
+class FormResult(msgspec.Struct, frozen=True):
     """The exact input that would be sent, with defaults filled in, and its problems."""
 
     input: JsonObject

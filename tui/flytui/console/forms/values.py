@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from enum import Enum, auto
+
+import msgspec
 
 from flycore.model.json import Json, escape_key
 from flysafe.text import CLOSE, OPEN
@@ -35,8 +36,7 @@ class PathStep(Enum):
 Path = tuple[str | int | PathStep, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TextValue:
+class TextValue(msgspec.Struct, frozen=True):
     """A text. An empty text is no value, unless it is `explicit`."""
 
     text: str = ""
@@ -47,15 +47,13 @@ class TextValue:
     """Whether the text had line ends or too many characters for one line, so that it gets several lines."""
 
 
-@dataclass(frozen=True, slots=True)
-class ChoiceValue:
+class ChoiceValue(msgspec.Struct, frozen=True):
     """A chosen option by its index, -1 for none."""
 
     at: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectValue:
+class ObjectValue(msgspec.Struct, frozen=True):
     """The fields of an object in their order, and its other keys as JSON text."""
 
     parts: tuple[tuple[str, FormValue], ...] = ()
@@ -64,16 +62,14 @@ class ObjectValue:
     """Whether the object is sent even when all of its fields are empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayValue:
+class ArrayValue(msgspec.Struct, frozen=True):
     """The items of an array. An empty array is no value, unless it is `explicit`."""
 
     items: tuple[FormValue, ...] = ()
     explicit: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class UnionValue:
+class UnionValue(msgspec.Struct, frozen=True):
     """A chosen branch by its index, -1 for none, and the value in it."""
 
     at: int = -1
@@ -168,21 +164,21 @@ def with_value_at(form_value: FormValue, path: Path, new: FormValue) -> FormValu
     step, rest = path[0], path[1:]
     match form_value:
         case ObjectValue() if step is PathStep.REST:
-            return replace(form_value, rest=new) if isinstance(new, TextValue) else form_value
+            return msgspec.structs.replace(form_value, rest=new) if isinstance(new, TextValue) else form_value
         case ObjectValue():
             parts = (
                 (name, with_value_at(part, rest, new) if name == step else part)
                 for name, part in form_value.parts
             )
-            return replace(form_value, parts=tuple(parts))
+            return msgspec.structs.replace(form_value, parts=tuple(parts))
         case ArrayValue():
             items = (
                 with_value_at(item, rest, new) if at == step else item
                 for at, item in enumerate(form_value.items)
             )
-            return replace(form_value, items=tuple(items))
+            return msgspec.structs.replace(form_value, items=tuple(items))
         case UnionValue() if step is PathStep.BRANCH:
-            return replace(form_value, inner=with_value_at(form_value.inner, rest, new))
+            return msgspec.structs.replace(form_value, inner=with_value_at(form_value.inner, rest, new))
     return form_value
 
 
@@ -217,14 +213,14 @@ def _object_value_of(field: SchemaField, value: dict[str, Json]) -> ObjectValue:
     )
     others = {name: other for name, other in value.items() if name not in names}
     group = ObjectValue(parts, json_text_value(others) if others else TextValue(as_json=True))
-    return replace(group, explicit=not value or is_initial(field, group))
+    return msgspec.structs.replace(group, explicit=not value or is_initial(field, group))
 
 
 def _absent_value(field: SchemaField) -> FormValue:
     """The value of a field that an input leaves out: empty, without the default that a new form shows."""
     if field.required and field.kind in (FieldKind.OBJECT, FieldKind.ARRAY):
         return TextValue(as_json=True)
-    return initial_value(replace(field, default=MISSING, required=False))
+    return initial_value(msgspec.structs.replace(field, default=MISSING, required=False))
 
 
 def _union_value_of(field: SchemaField, value: Json) -> FormValue:
@@ -296,7 +292,7 @@ def with_item_added_or_removed(
             return None
         new = (initial_value(owner.item),) if more else ()
         kept = items.items[: at + 1] if more else items.items[:at]
-        changed = replace(items, items=(*kept, *new, *items.items[at + 1 :]), explicit=False)
+        changed = msgspec.structs.replace(items, items=(*kept, *new, *items.items[at + 1 :]), explicit=False)
         to = (*path[:length], at + 1) if more else path[:length]
         return with_value_at(form_value, path[:length], changed), to
     return None

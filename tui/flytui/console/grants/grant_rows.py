@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.model.approval import Lease, StandingRule
 from flycore.model.enums import Decision, LeaseScope
@@ -27,8 +28,7 @@ def grant_columns(cells: Sequence[StyledText], width: int) -> StyledLine:
     return truncated((*row, *cells[len(sizes) :]), width)
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseRow:
+class LeaseRow(msgspec.Struct, frozen=True):
     """A lease that is in force."""
 
     lease: Lease
@@ -80,8 +80,7 @@ class LeaseRow:
         return _detail_lines(facts, note, width)
 
 
-@dataclass(frozen=True, slots=True)
-class RuleRow:
+class RuleRow(msgspec.Struct, frozen=True):
     """A rule of the person's own policy."""
 
     rule: StandingRule
@@ -149,8 +148,7 @@ class RuleRow:
         return "expired" if self._expired else f"in {age(self.rule.expires - self.now)}"
 
 
-@dataclass(frozen=True, slots=True)
-class BlockRow:
+class BlockRow(msgspec.Struct, frozen=True):
     """A tool that is blocked for every caller."""
 
     block: Block

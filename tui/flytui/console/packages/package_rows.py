@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from flycore.model.enums import PackageAction, PackageScope, UpgradeState
 from flycore.model.package import PackageCheck, PackageReview, PackageView
@@ -40,8 +41,7 @@ _LABEL = 11
 _NONE = "–"
 
 
-@dataclass(frozen=True, slots=True)
-class PackageRow:
+class PackageRow(msgspec.Struct, frozen=True):
     """The row of a package in the list."""
 
     view: PackageView

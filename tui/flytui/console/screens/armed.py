@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import msgspec
 from textual import events
 from textual.app import ComposeResult
 from textual.screen import Screen, ScreenResultType
@@ -57,8 +57,7 @@ def key_of(event: events.Key) -> str:
     return event.character if event.is_printable and event.character else event.key
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """The part of the lines that was on screen when they were painted."""
 
     width: int
@@ -98,7 +97,7 @@ class ArmedLines(LineView, can_focus=False):
         """The arming with the last key press, desktop control and viewer reason that the console knows
         now."""
         state = self._state
-        return replace(
+        return msgspec.structs.replace(
             arming,
             last_key=state.shared.last_key,
             desktop_controlled=state.shared.desktop_controlled,

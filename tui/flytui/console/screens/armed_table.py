@@ -8,8 +8,8 @@ nothing back that was read.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 from textual.screen import ScreenResultType
 
 from flytui.console.screens.armed import ArmedScreen
@@ -19,8 +19,7 @@ CURSOR_CELLS = 2
 """The cells at the left of each line, in which the cursor is drawn."""
 
 
-@dataclass(frozen=True, slots=True)
-class TableEntry:
+class TableEntry(msgspec.Struct, frozen=True):
     """One entry of the table as it is drawn at one width."""
 
     key: str

@@ -19,8 +19,9 @@ To refuse takes one key and works at once. Times are seconds on one monotonic cl
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import Enum, auto
+
+import msgspec
 
 from flycore.model.enums import Risk
 
@@ -58,8 +59,7 @@ def pages_before(pages: int, key: str) -> str:
     return f"{'1 more page' if pages == 1 else f'{pages} more pages'} before {key}"
 
 
-@dataclass(frozen=True, slots=True)
-class ArmingState:
+class ArmingState(msgspec.Struct, frozen=True):
     """What has happened to one card, and so whether its approve key counts."""
 
     risk: Risk
@@ -97,21 +97,21 @@ class ArmingState:
     def with_painted(self, now: float) -> ArmingState:
         """The arming of a card that was painted at `now`: every wait starts again."""
         since = now if self.refuses_from is None else self.refuses_from
-        return replace(self, shown_at=now, refuses_from=since, opened_at=None, typed="")
+        return msgspec.structs.replace(self, shown_at=now, refuses_from=since, opened_at=None, typed="")
 
     def with_covered(self) -> ArmingState:
         """The arming of a card that is not on screen."""
-        return replace(self, shown_at=None, refuses_from=None, opened_at=None, typed="")
+        return msgspec.structs.replace(self, shown_at=None, refuses_from=None, opened_at=None, typed="")
 
     def with_pause(self) -> ArmingState:
         """The arming of a card during which the console or its terminal stood still."""
-        return replace(self, shown_at=None, opened_at=None, typed="")
+        return msgspec.structs.replace(self, shown_at=None, opened_at=None, typed="")
 
     def with_read(
         self, *, end_seen: bool | None = None, masked: bool | None = None, pages_left: int | None = None
     ) -> ArmingState:
         """The arming with another record of what has been read. An argument that is None changes nothing."""
-        return replace(
+        return msgspec.structs.replace(
             self,
             end_seen=self.end_seen if end_seen is None else end_seen,
             masked=self.masked if masked is None else masked,
@@ -124,7 +124,9 @@ class ArmingState:
             return self
         # Keys that the tool pressed may still arrive after its release, so the card is armed like a new one.
         shown_at = now if self.shown_at is not None else None
-        return replace(self, desktop_controlled=on, shown_at=shown_at, opened_at=None, typed="")
+        return msgspec.structs.replace(
+            self, desktop_controlled=on, shown_at=shown_at, opened_at=None, typed=""
+        )
 
     def with_viewer_reason(self, off: str, now: float) -> ArmingState:
         """The arming with another reason why this console may not decide. Where the reason changes, the card
@@ -132,7 +134,7 @@ class ArmingState:
         if off == self.viewer_reason:
             return self
         shown_at = now if self.shown_at is not None else None
-        return replace(self, viewer_reason=off, shown_at=shown_at, opened_at=None, typed="")
+        return msgspec.structs.replace(self, viewer_reason=off, shown_at=shown_at, opened_at=None, typed="")
 
     def belongs_to_card(self, pressed_at: float) -> bool:
         """Whether a key pressed then was meant for this card: the card was on screen before it."""
@@ -168,7 +170,7 @@ class ArmingState:
     def with_key(self, now: float) -> ArmingState:
         """The arming after a key that does not approve: the quiet time starts again and the window closes."""
         # Keys can be handled out of order, and an older one must not shorten the quiet time of a newer one.
-        return replace(self, last_key=max(self.last_key, now), opened_at=None, typed="")
+        return msgspec.structs.replace(self, last_key=max(self.last_key, now), opened_at=None, typed="")
 
     def press(self, key: str, now: float) -> tuple[ArmingState, KeyEffect]:
         """The arming after `key` was pressed at `now`, and what the key did."""
@@ -181,7 +183,7 @@ class ArmingState:
             return after, KeyEffect.NOTHING
         if not self.strict:
             return after, KeyEffect.APPROVED
-        return replace(after, opened_at=now), KeyEffect.OPENED
+        return msgspec.structs.replace(after, opened_at=now), KeyEffect.OPENED
 
     @property
     def _letters(self) -> int:
@@ -197,4 +199,4 @@ class ArmingState:
             return after, KeyEffect.CLOSED
         if typed == self.letter:
             return after, KeyEffect.APPROVED
-        return replace(after, opened_at=opened_at, typed=typed), KeyEffect.TYPED
+        return msgspec.structs.replace(after, opened_at=opened_at, typed=typed), KeyEffect.TYPED

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+import msgspec
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -52,8 +52,7 @@ _MARKS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class StarterRow:
+class StarterRow(msgspec.Struct, frozen=True):
     """One entry, as a row of the list."""
 
     entry: StarterEntry
