@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from textual import events
 from textual.command import CommandList
 
 from flytui.console.activity.call_screen import CallScreen
@@ -80,6 +81,25 @@ async def test_two_keys_at_once_that_close_it_close_it_once() -> None:
         await until(pilot, lambda: not isinstance(app.screen, Palette))
         await press(pilot, "colon")
         await until(pilot, lambda: isinstance(app.screen, JumpScreen))
+
+
+async def test_two_clicks_at_once_beside_the_themes_close_them_once() -> None:
+    async with console(world(), HandClock()) as (app, pilot):
+        app.action_change_theme()
+        await until(pilot, lambda: app.screen.query(CommandList))
+        themes = app.screen
+        # Below the list: both clicks reach it before it has gone.
+        beside = {"x": 1, "y": app.size.height - 1, "delta_x": 0, "delta_y": 0, "button": 1}
+        for _ in range(2):
+            themes.post_message(
+                events.Click(
+                    themes, **beside, shift=False, meta=False, ctrl=False, screen_x=1, screen_y=beside["y"]
+                )
+            )
+        await until(pilot, lambda: app.screen is not themes)
+        await press(pilot, "colon")
+        await until(pilot, lambda: isinstance(app.screen, JumpScreen))
+        assert app.defect is None
 
 
 async def test_a_search_that_begins_when_the_palette_has_gone_does_nothing() -> None:

@@ -16,7 +16,7 @@ from textual.driver import Driver
 from textual.filter import LineFilter, Monochrome
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
-from textual.theme import Theme
+from textual.theme import Theme, ThemeProvider
 
 from flycore.model.errors import FlyError
 from flycore.model.events import Event
@@ -467,6 +467,11 @@ class FlytuiApp(App[None]):
         # widget of the same id ends the application.
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette())
+
+    def search_themes(self) -> None:
+        """Open the list of themes, in the palette of the console."""
+        # Textual's own one ends the application by a second click that reaches it before it has gone.
+        self.push_screen(Palette(providers=[ThemeProvider], placeholder="Search for themes…"))
 
     def action_help(self) -> None:
         """Open the help, the keys of the focused pane first; in the help, look for a key."""
