@@ -47,7 +47,9 @@ def processes_of(supervisor: int) -> ConsoleProcesses:
 def gone(pid: int) -> bool:
     """Whether the process has ended. A zombie counts: its parent may never wait for it."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        is_zombie = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        # Its other threads may still run when the first one has ended, and keep its files open and locked.
+        return is_zombie and len(os.listdir(f"/proc/{pid}/task")) <= 1
     except OSError:
         return True
 
