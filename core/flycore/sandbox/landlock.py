@@ -9,7 +9,8 @@ young to rest a boundary on.
 from __future__ import annotations
 
 import ctypes
-from dataclasses import dataclass
+
+import msgspec
 
 _CREATE_RULESET = 444  # the same on every architecture
 _VERSION = 1  # LANDLOCK_CREATE_RULESET_VERSION
@@ -27,8 +28,7 @@ WITH_SCOPES = 6
 _ALL_SCOPES = 0b11  # LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET and SIGNAL
 
 
-@dataclass(frozen=True, slots=True)
-class Rights:
+class Rights(msgspec.Struct, frozen=True):
     """The bits of what a ruleset takes away, before its rules give some of it back."""
 
     files: int

@@ -12,9 +12,10 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
+
+import msgspec
 
 _LOAD_WORD = 0x20  # BPF_LD | BPF_W | BPF_ABS
 _JUMP_EQUAL = 0x15  # BPF_JMP | BPF_JEQ | BPF_K
@@ -50,8 +51,7 @@ class Architecture(StrEnum):
     AARCH64 = "aarch64"
 
 
-@dataclass(frozen=True, slots=True)
-class _Numbers:
+class _Numbers(msgspec.Struct, frozen=True):
     """What differs between architectures: the audit name, and the calls by name."""
 
     audit: int
@@ -108,8 +108,7 @@ _NOT_THERE = ("clone3", "io_uring_setup", "io_uring_enter", "io_uring_register")
 """Calls that answer as on a kernel that lacks them, because libraries then use the older way."""
 
 
-@dataclass(frozen=True, slots=True)
-class Instruction:
+class Instruction(msgspec.Struct, frozen=True):
     """One instruction of classic BPF: `then` and `otherwise` are how many instructions a jump leaves out."""
 
     code: int
