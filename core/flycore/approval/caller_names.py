@@ -10,7 +10,7 @@ import os
 import re
 from fnmatch import fnmatchcase
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -47,7 +47,7 @@ class KnownAgent(Value, frozen=True, kw_only=True):
 @cache
 def known_agents() -> tuple[KnownAgent, ...]:
     """Return the agents that are recognised, from `data/agents.json`."""
-    raw = resources.files("flycore.approval").joinpath("data/agents.json").read_bytes()
+    raw = Path(__file__).with_name("data").joinpath("agents.json").read_bytes()
     return msgspec.json.decode(raw, type=tuple[KnownAgent, ...])
 
 

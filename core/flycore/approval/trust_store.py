@@ -107,11 +107,11 @@ class TrustStore:
     def pending(self, registry: Registry, describe: Describe) -> tuple[TrustItem, ...]:
         """Return the entries that wait for trust. An invalid or disabled entry would not run, so it does not
         wait."""
-        return tuple(
-            self._item(entry, describe)
-            for entry in registry.entries
-            if entry.valid and entry.enabled and not self.is_trusted(entry)
-        )
+        return tuple(self._item(entry, describe) for entry in registry.entries if self.waits(entry))
+
+    def waits(self, entry: SidecarEntry) -> bool:
+        """Return whether the entry waits for trust."""
+        return entry.valid and entry.enabled and not self.is_trusted(entry)
 
     def accept(
         self,

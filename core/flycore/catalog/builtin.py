@@ -10,7 +10,7 @@ import hashlib
 import sys
 from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
-from importlib.resources import files
+from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
@@ -87,7 +87,7 @@ class _Known(Mapping[str, Capability]):
 
     @cached_property
     def _by_name(self) -> dict[str, Capability]:
-        data = files("flycore.catalog").joinpath("data")
+        data = Path(__file__).with_name("data")
         found = [
             capability
             for file in data.iterdir()
@@ -145,7 +145,7 @@ AGENT_ITSELF = "the agent itself"
 
 
 def _data() -> bytes:
-    return files("flycore.catalog").joinpath("own", "agent.json").read_bytes()
+    return Path(__file__).with_name("own").joinpath("agent.json").read_bytes()
 
 
 @cache

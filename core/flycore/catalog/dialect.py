@@ -17,7 +17,7 @@ import posixpath
 import shlex
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 
@@ -132,7 +132,7 @@ class DialectOutput(Value, frozen=True, kw_only=True):
 @cache
 def dialect_names() -> frozenset[str]:
     """Return the names of the dialects."""
-    names = (item.name for item in files("flycore.catalog").joinpath("dialects").iterdir())
+    names = (item.name for item in Path(__file__).with_name("dialects").iterdir())
     return frozenset(name.removesuffix(".json") for name in names if name.endswith(".json"))
 
 
@@ -141,7 +141,7 @@ def read_dialect(name: str) -> Mapping[str, ToolDialect]:
     """Return the dialect by tool; none of a name that is not known."""
     if name not in dialect_names():
         return {}
-    data = files("flycore.catalog").joinpath("dialects", f"{name}.json").read_bytes()
+    data = Path(__file__).with_name("dialects").joinpath(f"{name}.json").read_bytes()
     return msgspec.json.decode(data, type=dict[str, ToolDialect])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 
@@ -90,7 +90,7 @@ def visible_catalog(catalog: Catalog) -> tuple[CapabilityView, ...]:
 @cache
 def catalog_schema() -> JsonObject:
     """Return the JSON Schema of the document."""
-    text = files("flycore.catalog").joinpath("catalog.schema.json").read_bytes()
+    text = Path(__file__).with_name("catalog.schema.json").read_bytes()
     return msgspec.json.decode(text, type=JsonObject)
 
 

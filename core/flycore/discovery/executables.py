@@ -31,7 +31,7 @@ from flycore.registry.entry import entry_digest, sorted_json
 from flycore.registry.names import LONGEST_ID
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, MANIFESTS_DIR, REGISTRY_FILE, RootPaths
 from flycore.registry.read_file import read_text
-from flycore.registry.watch import Stamp, stamp_of
+from flycore.registry.stamps import Stamp, stamp_of
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
 
 RULE = "executable"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from flycore.discovery.diagnostics import (
     MOST_NAME,
@@ -60,7 +60,7 @@ def read_kits(project: SearchFolder, config: SearchFolder) -> list[Described]:
 @cache
 def builtin_kits() -> tuple[Described, ...]:
     """Return the kits of flytui: its clients, and its bundles of capabilities."""
-    text = resources.files("flycore.discovery").joinpath(BUILTIN_FILE).read_text(encoding="utf-8")
+    text = Path(__file__).with_name(BUILTIN_FILE).read_text(encoding="utf-8")
     return tuple(parse_kits(text, "", Origin.BUILTIN))
 
 

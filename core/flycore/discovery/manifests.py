@@ -14,7 +14,7 @@ from flycore.registry.created_tools import PROJECT_LIMIT_FILES, UNKNOWN_CREATOR,
 from flycore.registry.manifest import parse_manifest, unreadable_manifest
 from flycore.registry.paths import MANIFEST_FILE, MANIFESTS_DIR, RootPaths
 from flycore.registry.read_file import whole_file
-from flycore.registry.watch import Stamp, stamp_of
+from flycore.registry.stamps import Stamp, stamp_of
 from flycore.registry.yaml_text import MAX_YAML_BYTES
 
 MANIFEST_FOLDERS = (MANIFESTS_DIR, ".glee/tools")

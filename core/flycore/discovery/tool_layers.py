@@ -15,7 +15,7 @@ from flycore.discovery.manifests import read_manifests, watched_manifests
 from flycore.model.diagnostics import Diagnostic
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.paths import RootPaths
-from flycore.registry.watch import Stamp
+from flycore.registry.stamps import Stamp
 
 IsReserved = Callable[[str], bool]
 """Returns whether a tool's name belongs to a tool of the kernel or to a known capability."""

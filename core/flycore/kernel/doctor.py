@@ -33,7 +33,7 @@ from flycore.discovery.scan import SearchRoots, search_roots
 from flycore.kernel.client_checks import check_clients
 from flycore.kernel.effective_entries import RULE as CHANGED_RULE
 from flycore.kernel.load_state import find_environment, read_files
-from flycore.kernel.panic import read_panic
+from flycore.kernel.panic_file import read_panic
 from flycore.kernel.replaced_entries import summarize_entry
 from flycore.model.audit import Verification
 from flycore.model.catalog import Catalog, SidecarView

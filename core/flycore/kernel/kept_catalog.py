@@ -14,7 +14,7 @@ from flycore.model.catalog import Catalog
 from flycore.model.events import EventClass
 from flycore.model.kept_catalog import MAX_KEPT_BYTES, encode_kept
 from flycore.registry.paths import RootPaths
-from flycore.registry.watch import files_digest
+from flycore.registry.stamps import files_digest
 from flysafe.atomic import private_folder, write_atomic
 
 SETTLE_S = 1.5

@@ -4,13 +4,11 @@ the levels of the sandbox are tried, the first time that an entry needs one."""
 from __future__ import annotations
 
 import gc
-import importlib.metadata
 import os
 import shutil
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 
 import msgspec
@@ -401,15 +399,9 @@ def declared_in(places: RootPaths, registry: Registry) -> str:
     return ""
 
 
-@cache
-def _own_version() -> str:
-    return importlib.metadata.version("flytui")
-
-
 def _installed_versions(files: Files, registry: Registry, bundled: set[str]) -> dict[str, str]:
     """Return the installed version of each entry's package, where it is known, by sidecar."""
-    own = _own_version() if bundled else ""
-    found = dict.fromkeys(bundled, own)
+    found = dict.fromkeys(bundled, flycore.__version__)
     for entry in registry.entries:
         program = files.programs.get(entry.id)
         declared = entry.package_id is not None or entry.package_version is not None

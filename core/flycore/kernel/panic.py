@@ -6,20 +6,17 @@ is a file: without the file calls run, and a file that cannot be read counts as 
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-import msgspec
 
 from flycore.approval.queue import ApprovalQueue
 from flycore.approval.requests import Transition
 from flycore.audit import events as audit_events
 from flycore.kernel.bus import Recorder
+from flycore.kernel.panic_file import PanicRecord, clear_panic, read_panic, write_panic
 from flycore.model.approval import Outcome
-from flycore.model.base import Value
 from flycore.model.enums import QuestionKind
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
@@ -27,12 +24,10 @@ from flycore.model.json import JsonObject
 from flycore.model.question import Option, Question
 from flycore.pipeline.activity import ActivityLog
 from flycore.registry.paths import PANIC_FILE
-from flysafe.atomic import write_atomic
 
-if TYPE_CHECKING:  # the command line reads and writes the file of this module without a kernel
+if TYPE_CHECKING:
     from flycore.kernel.background import BackgroundProcesses
 
-MOST_BYTES = 65_536
 MOST_NAME = 400
 """Characters of `PanicRecord.by` that are kept."""
 STOP_SECONDS = 6.0
@@ -40,44 +35,6 @@ STOP_SECONDS = 6.0
 QUESTION = "panic"
 """The id of the question whose answer releases everything."""
 RELEASE = "release"
-
-
-class PanicRecord(Value, frozen=True, kw_only=True):
-    """The record of an emergency stop."""
-
-    at: float
-    """Unix time, seconds."""
-    by: str
-
-
-def read_panic(state_dir: Path) -> PanicRecord | None:
-    """Read the file; None if there is none. A file that cannot be read or parsed counts as a stop."""
-    # NONBLOCK: a named pipe in place of the file must not hang the start of a kernel.
-    try:
-        fd = os.open(state_dir / PANIC_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {error.strerror}")
-    try:
-        return msgspec.json.decode(os.read(fd, MOST_BYTES), type=PanicRecord)
-    except OSError as error:
-        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {error.strerror}")
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which is not valid")
-    finally:
-        os.close(fd)
-
-
-def write_panic(state_dir: Path, stopped: PanicRecord) -> None:
-    """Write the record and sync it to disk. Raises OSError."""
-    write_atomic(state_dir / PANIC_FILE, msgspec.json.encode(stopped))
-
-
-def clear_panic(state_dir: Path) -> None:
-    """Remove the file, so that calls run again. Raises OSError."""
-    with suppress(FileNotFoundError):
-        (state_dir / PANIC_FILE).unlink()
 
 
 def revoke_permissions(queue: ApprovalQueue) -> tuple[int, int]:

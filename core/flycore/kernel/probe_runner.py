@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 import anyio.to_thread
 
 from flycore.approval.entry_summary import COMMAND
-from flycore.catalog.probes import ProbeAnswer, ProbeSpawn
+from flycore.catalog.prober import ProbeSpawn
+from flycore.catalog.probes import ProbeAnswer
 from flycore.kernel.load_state import Files, RootEnvironment, sandbox_support
 from flycore.model.enums import Code, Level, ProbeMode, Status
 from flycore.model.json import JsonObject

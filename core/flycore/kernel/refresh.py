@@ -17,7 +17,8 @@ from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.catalog.diff import difference
 from flycore.catalog.executable_tools import file_aliases
 from flycore.catalog.missing_permissions import MissingPermissions
-from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober, known_finding
+from flycore.catalog.prober import Prober
+from flycore.catalog.probes import ProbeCache, ProbeFinding, known_finding
 from flycore.catalog.reasons import permit_digest
 from flycore.catalog.runtime import RuntimeTracker
 from flycore.catalog.unavailable_answers import UnavailableAnswer, UnavailableAnswers
@@ -54,7 +55,8 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.model.upstream import McpToolList
 from flycore.pipeline.context import CurrentState, RootState
 from flycore.policy.looser_rules import LooserRules
-from flycore.registry.watch import FileStamps, FurtherFiles, Stamp, file_stamps, stamp_of, watch_files
+from flycore.registry.stamps import FileStamps, FurtherFiles, Stamp, file_stamps, stamp_of
+from flycore.registry.watch import watch_files
 from flycore.sandbox.detection import detection
 from flysafe.spare_descriptors import NONE_LEFT
 

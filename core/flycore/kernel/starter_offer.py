@@ -10,7 +10,8 @@ import anyio
 import msgspec
 
 from flycore.catalog.builtin import KNOWN
-from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober
+from flycore.catalog.prober import Prober
+from flycore.catalog.probes import ProbeCache, ProbeFinding
 from flycore.kernel.load_state import (
     Files,
     Observations,

@@ -1,5 +1,5 @@
-"""The catalog of a root without a kernel: no lock, no log, and no process other than the probes and the
-questions for schemas."""
+"""The catalog of a root without a kernel, from its files and from what is known of its sidecars: no lock, no
+log, and no process but the trials of the sandbox."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import os
 import time
 from collections.abc import Mapping
 
-import anyio
+import msgspec
 
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.approval.tool_definitions import ToolDefinitionStore
 from flycore.approval.trust_store import TrustStore
-from flycore.catalog.probes import ProbeCache, ProbeFinding, Prober, known_finding
+from flycore.catalog.probes import ProbeCache, ProbeFinding, known_finding, probe_mode
 from flycore.discovery.scan import scan, search_roots
 from flycore.kernel.effective_entries import EffectiveFiles, effective_files
 from flycore.kernel.load_state import (
+    Files,
     Observations,
     RootEnvironment,
     blocked_tools,
@@ -30,60 +31,82 @@ from flycore.kernel.schema_answers import SchemaCache, cached_statuses
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
 from flycore.model.enums import Kind
-from flycore.model.session import new_session
+from flycore.model.sidecar import SidecarEntry
 from flycore.model.upstream import McpToolOffer
 from flycore.registry.paths import RootPaths
 
 
-async def read_catalog(
-    places: RootPaths,
-    *,
-    probe: bool,
-    environ: Mapping[str, str] | None = None,
-    schemas_again: bool = False,
-) -> Catalog:
-    """Build the catalog that a kernel started now would show.
+class RootReading(msgspec.Struct, frozen=True):
+    """The files of a root, read once without a kernel, and the answers of its executables that are known."""
 
-    With `probe` the trusted sidecars are probed first, and trusted executables asked for the schemas that are
-    not known, or with `schemas_again` for all of them; otherwise the cached answers are used.
-    """
+    environment: RootEnvironment
+    effective: EffectiveFiles
+    trust: TrustStore
+    schemas: SchemaCache
+    statuses: Mapping[str, McpStatus]
+    waiting_trust: int
+    """Entries that wait for trust, those included that changed since they were trusted."""
+    unprobed: Catalog
+    """The catalog without the answer of any probe."""
+
+    @property
+    def files(self) -> Files:
+        """The files as the kernel applies them."""
+        return self.effective.files
+
+    def probed_entries(self) -> tuple[SidecarEntry, ...]:
+        """Return the trusted entries whose sidecars may be probed here."""
+        found = (
+            self.files.registry.entry(view.id)
+            for view in self.unprobed.sidecars
+            if view.id in self.effective.trusted
+            and view.entry.kind is not Kind.EXECUTABLE
+            and view.stability.sandbox is not None
+        )
+        return tuple(entry for entry in found if entry is not None)
+
+    def asks_nobody(self) -> bool:
+        """Return whether a probe of everything would start no process, since there is nobody to ask."""
+        executables = (
+            entry.id
+            for entry in self.files.registry.entries
+            if entry.kind is Kind.EXECUTABLE and entry.id in self.effective.trusted
+        )
+        return all(sidecar in self.statuses for sidecar in executables) and all(
+            probe_mode(probe_work(self.environment, self.files, entry)) is None
+            for entry in self.probed_entries()
+        )
+
+
+def read_root(places: RootPaths, environ: Mapping[str, str] | None = None) -> RootReading:
+    """Read the files of a root. `environ` is by default that of this process."""
     environment = find_environment(places, dict(os.environ if environ is None else environ))
     trust = TrustStore.load(places.trust_file)
-    effective = effective_files(environment, read_files(environment, None), trust)
-    files = effective.files
-    cache = SchemaCache(places)
-    unprobed = _build_catalog(places, environment, effective, trust, {}, cached_statuses(files, cache))
-    probes = ProbeCache(places.cache_dir)
-    prober: Prober | None = None
-    if probe:
-        from flycore.kernel.probe_runner import probe_spawn  # most of the pipeline, which nothing else needs
+    files = read_files(environment, None)
+    effective = effective_files(environment, files, trust)
+    schemas = SchemaCache(places)
+    statuses = cached_statuses(effective.files, schemas)
+    unprobed = _build_catalog(environment, effective, trust, {}, statuses)
+    waiting = sum(map(trust.waits, files.registry.entries))
+    return RootReading(environment, effective, trust, schemas, statuses, waiting, unprobed)
 
-        prober = Prober(probe_spawn(environment, lambda: files, new_session()), probes, time.time)
-    findings: dict[str, ProbeFinding] = {}
 
-    async def probe_sidecar(sidecar: str) -> None:
-        entry = files.registry.entry(sidecar)
-        if entry is None:
-            return
-        work = probe_work(environment, files, entry)
-        finding = await prober.probe(work) if prober is not None else known_finding(probes, work)
-        if finding is not None:
-            findings[sidecar] = finding
+def known_catalog(root: RootReading) -> Catalog:
+    """Return the catalog with the latest answer of each sidecar, however old it is."""
+    probes = ProbeCache(root.environment.places.cache_dir)
+    findings = {
+        entry.id: finding
+        for entry in root.probed_entries()
+        if (finding := known_finding(probes, probe_work(root.environment, root.files, entry))) is not None
+    }
+    return catalog_with(root, findings, root.statuses) if findings else root.unprobed
 
-    async with anyio.create_task_group() as group:
-        for view in unprobed.sidecars:
-            probed = view.entry.kind is not Kind.EXECUTABLE and view.stability.sandbox is not None
-            if view.id in effective.trusted and probed:
-                group.start_soon(probe_sidecar, view.id)
-    statuses = cached_statuses(files, cache)
-    if probe:
-        from flycore.kernel.schema_asker import ask_unknown
 
-        session = new_session()
-        statuses = await ask_unknown(
-            environment, files, unprobed, cache, session, time.time(), again=schemas_again
-        )
-    return _build_catalog(places, environment, effective, trust, findings, statuses)
+def catalog_with(
+    root: RootReading, findings: Mapping[str, ProbeFinding], statuses: Mapping[str, McpStatus]
+) -> Catalog:
+    """Return the catalog with these answers: of probes by sidecar, and of executables."""
+    return _build_catalog(root.environment, root.effective, root.trust, findings, statuses)
 
 
 def check_root(places: RootPaths, catalog: Catalog) -> tuple[Check, ...]:
@@ -94,13 +117,13 @@ def check_root(places: RootPaths, catalog: Catalog) -> tuple[Check, ...]:
 
 
 def _build_catalog(
-    places: RootPaths,
     environment: RootEnvironment,
     effective: EffectiveFiles,
     trust: TrustStore,
     probes: Mapping[str, ProbeFinding],
     statuses: Mapping[str, McpStatus],
 ) -> Catalog:
+    places = environment.places
     blocks = ToolBlockStore.load(places.blocks_file)
     definitions = ToolDefinitionStore.load(places.definitions_file)
     registry = effective.files.registry

@@ -10,7 +10,7 @@ from flycore.model.kept_catalog import MAX_KEPT_BYTES, KeptCatalog, decode_kept
 from flycore.registry.paths import RootPaths
 from flycore.registry.settings import ReadSettings as ReadSettings
 from flycore.registry.settings import read_settings as read_settings
-from flycore.registry.watch import files_digest
+from flycore.registry.stamps import files_digest
 from flysafe.beneath import read_beneath
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import anyio
-
 from flycore.model.diagnostics import Diagnostic, Severity
-from flycore.offline.catalog import read_catalog
+from flycore.offline.catalog import known_catalog, read_root
 from flycore.server.mcp.client_rules import RULES, ClientFault, client_faults
 from flycore.server.mcp.names import ALIASES
 from flycore.server.mcp.tool_list import tool_list_of
@@ -28,13 +25,7 @@ _TEXTS = {rule.id: rule.text for rule in RULES}
 
 def lint_clients(places: RootPaths, environ: Mapping[str, str] | None = None) -> tuple[Diagnostic, ...]:
     """Check every tool of the root, those of MCP servers included, and start no process."""
-
-    async def read() -> Catalog:
-        return await read_catalog(
-            places, probe=False, environ=dict(os.environ if environ is None else environ)
-        )
-
-    return tuple(client_findings(anyio.run(read)))
+    return tuple(client_findings(known_catalog(read_root(places, environ))))
 
 
 def client_findings(catalog: Catalog) -> Iterator[Diagnostic]:

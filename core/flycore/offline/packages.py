@@ -12,7 +12,8 @@ import msgspec
 
 from flycore.approval.trust_store import TrustStore
 from flycore.audit import events as audit_events
-from flycore.catalog.probes import ProbeCache, Prober
+from flycore.catalog.prober import Prober
+from flycore.catalog.probes import ProbeCache
 from flycore.kernel.effective_entries import effective_files
 from flycore.kernel.load_state import find_environment, probe_work, read_files
 from flycore.kernel.package_probes import area_of, record_verdict, verdict

@@ -13,8 +13,8 @@ import anyio
 from flycore.approval.callers import identify_peer
 from flycore.audit.events import PANIC, PANIC_RELEASED, panic, panic_released
 from flycore.kernel.crash_recovery import earlier_sessions, end_leftover_processes
-from flycore.kernel.panic import PanicRecord, clear_panic, write_panic
-from flycore.kernel.panic import read_panic as read_file
+from flycore.kernel.panic_file import PanicRecord, clear_panic, write_panic
+from flycore.kernel.panic_file import read_panic as read_file
 from flycore.model.approval import Outcome
 from flycore.model.enums import KernelRole
 from flycore.model.errors import AuditUnwritable, RootBusy

@@ -37,7 +37,7 @@ from flycore.packages.registry_file import (
     with_entry,
     write_next,
 )
-from flycore.packages.tree import unpack
+from flycore.packages.unpack import unpack
 from flysafe.beneath import open_beneath
 
 NO_CHECKSUM = "the package states no checksum, so that nothing shows whether it is whole"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
 
@@ -325,7 +324,7 @@ STARTER_FILE = "starter.jsonc"
 @cache
 def starter_text() -> str:
     """Return the text of the starter registry, which the package contains."""
-    return resources.files("flycore.registry").joinpath(STARTER_FILE).read_text(encoding="utf-8")
+    return Path(__file__).with_name(STARTER_FILE).read_text(encoding="utf-8")
 
 
 def starter_entries(known: frozenset[str]) -> tuple[SidecarEntry, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from functools import cache, lru_cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -34,7 +34,7 @@ class _Table(msgspec.Struct, frozen=True):
 
 @cache
 def _table() -> _Table:
-    text = resources.files("flycore.registry").joinpath(DATA_FILE).read_text(encoding="utf-8")
+    text = (Path(__file__).parent / DATA_FILE).read_text(encoding="utf-8")
     return msgspec.convert(json.loads(text), _Table)
 
 

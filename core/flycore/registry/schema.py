@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
-from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flycore.model.enums import Source
@@ -28,7 +28,7 @@ _SHARED = (
 
 @cache
 def _schema_text(file: str) -> str:
-    return resources.files("flycore.registry").joinpath(file).read_text(encoding="utf-8")
+    return Path(__file__).with_name(file).read_text(encoding="utf-8")
 
 
 def registry_schema() -> JsonObject:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import base64
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
+import flycore
 from flycore.model.json import digest
 from flycore.sandbox.digests import file_digest
 from flycore.sandbox.observed_files import note_content, real_path
@@ -71,33 +75,50 @@ class Distribution(msgspec.Struct, frozen=True, kw_only=True):
 def find_distribution(interpreter_dir: Path) -> Distribution | None:
     """The distribution whose console script lies in `interpreter_dir`; None where there is none, or where a
     part of it is missing."""
-    from importlib.metadata import PackageNotFoundError, distribution
-
     script = os.path.realpath(interpreter_dir / SCRIPT)
-    try:
-        installed = distribution(NAME)
-    except PackageNotFoundError:
+    metadata = _metadata_folder()
+    if metadata is None or not os.path.isfile(script):
         return None
-    if not os.path.isfile(script):
-        return None
-    if _is_editable(installed.read_text("direct_url.json")):
+    if _is_editable(metadata):
         packages = _package_folders()
         return Distribution(script=script, packages=packages) if len(packages) == len(PACKAGES) else None
-    files = tuple(
-        (os.path.realpath(str(file.locate())), _hex(file.hash.value) if file.hash else "")
-        for file in installed.files or ()
-        if file.suffix != ".pyc"
-    )
+    files = tuple(_recorded_files(metadata))
     return Distribution(script=script, files=files) if any(path == script for path, _ in files) else None
 
 
-def _is_editable(direct_url: str | None) -> bool:
+def _metadata_folder() -> str | None:
+    """The folder in which the installation of this very version is described."""
+    # Not by importlib.metadata, whose import takes longer than to read the registry. A test compares the two.
+    name = f"{NAME}-{flycore.__version__}.dist-info"
+    folders = (os.path.join(entry, name) for entry in sys.path)
+    return next(filter(os.path.isdir, folders), None)
+
+
+def _is_editable(metadata: str) -> bool:
+    """Whether `direct_url.json` (PEP 610) says that the installation is one of a source folder."""
     import json
 
-    if direct_url is None:
+    try:
+        with open(os.path.join(metadata, "direct_url.json"), encoding="utf-8") as file:
+            value = json.load(file)
+    except FileNotFoundError:
         return False
-    value = json.loads(direct_url)
     return bool(value.get("dir_info", {}).get("editable"))
+
+
+def _recorded_files(metadata: str) -> Iterator[tuple[str, str]]:
+    """Yield path and hash of each file of the installer's record, which is `RECORD` of PEP 376: lines of CSV
+    with a path relative to the folder above, a hash such as `sha256=…`, and a size."""
+    import csv
+
+    above = os.path.dirname(metadata)
+    with (
+        suppress(FileNotFoundError),
+        open(os.path.join(metadata, "RECORD"), encoding="utf-8", newline="") as file,
+    ):
+        for path, recorded, *_ in csv.reader(file):
+            if not path.endswith(".pyc"):
+                yield os.path.realpath(os.path.join(above, path)), _hex(recorded.partition("=")[2])
 
 
 def _package_folders() -> tuple[str, ...]:

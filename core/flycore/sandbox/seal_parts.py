@@ -9,7 +9,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 import msgspec
 
@@ -230,7 +230,7 @@ def add_environment(
 @cache
 def _working_files() -> tuple[frozenset[str], tuple[str, ...], tuple[str, ...]]:
     """The exact names, the beginnings of names, and the files of a Git folder."""
-    text = resources.files("flycore.sandbox").joinpath("data/working_files.json").read_text("utf-8")
+    text = Path(__file__).with_name("data").joinpath("working_files.json").read_text("utf-8")
     table = json.loads(text)
     exact = frozenset(name for name in table["names"] if not name.endswith("*"))
     begins = tuple(name[:-1] for name in table["names"] if name.endswith("*"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from functools import cache
-from importlib import resources
+from pathlib import Path
 
 from flycore.sandbox.digests import file_digest
 from flycore.sandbox.observed_files import is_unchanging, note_content
@@ -22,7 +22,7 @@ LARGEST_LIST = 1 << 20
 @cache
 def known_programs() -> dict[str, str]:
     """The package of each program of the table, by the program's name."""
-    text = resources.files("flycore.sandbox").joinpath("data/system_programs.json").read_text("utf-8")
+    text = Path(__file__).with_name("data").joinpath("system_programs.json").read_text("utf-8")
     return {item["name"]: item["package"] for item in json.loads(text)["programs"]}
 
 

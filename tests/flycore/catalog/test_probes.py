@@ -10,13 +10,12 @@ import anyio
 import msgspec
 import pytest
 
+from flycore.catalog.prober import AT_ONCE, Prober
 from flycore.catalog.probes import (
-    AT_ONCE,
     KEPT,
     SKIPPED,
     ProbeAnswer,
     ProbeCache,
-    Prober,
     ProbeWork,
     probe_mode,
     read_answer,
@@ -282,7 +281,7 @@ async def test_cancelled_asker_leaves_the_question_to_the_next(
 async def test_spawner_that_never_returns(
     make_entry: MakeEntry, make_program: MakeProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flycore.catalog.probes.GRACE_S", 0.01)
+    monkeypatch.setattr("flycore.catalog.prober.GRACE_S", 0.01)
     prober = Prober(Spawner(), ProbeCache(None), Clock().now)
     entry = make_entry("mine", probe=Probe(mode=ProbeMode.REQUEST, timeout_ms=10))
     found = await prober.probe(_work(entry, make_program()))

@@ -14,7 +14,8 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Choice, Effective, ProbeState, RequestState, Status
-from flycore.offline.catalog import read_catalog
+from flycore.offline.catalog import read_root
+from flycore.offline.probed_catalog import probed_catalog
 from kits.kernel import (
     Root,
     answered_call,
@@ -115,7 +116,7 @@ async def test_what_was_trusted_holds_in_the_next_kernel_and_without_one(root: R
         await until(lambda: marks(root) == ["own"])
     root.sidecars["own"] = turned(root)
     root.write()
-    alone = (await read_catalog(root.places, probe=True, environ=root.environ)).sidecar("own")
+    alone = (await probed_catalog(read_root(root.places, root.environ))).sidecar("own")
     assert alone is not None
     assert (alone.trusted, alone.changed[1]) == (True, '+ /command: "./tools/bin-evil/run"')
     async with kernel_of(root, trusted=False) as kernel:

@@ -12,7 +12,7 @@ import pytest
 from flycore.kernel.doctor import check_loop
 from flycore.kernel.loop_watch import LONG_PAUSE_SECONDS, MOST_PAUSES, LoopWatch, watch_loop
 from flycore.model.diagnostics import CheckState
-from flycore.model.large_values import run_aside
+from flycore.model.worker_threads import run_aside
 from kits.values import status_of
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import Effective, ProbeState, ReasonCode, Status
-from flycore.offline.catalog import read_catalog
+from flycore.offline.catalog import known_catalog, read_root
 from kits.kernel import Root, approver_of, kernel_of, request, until
 from kits.mcp_servers import capability, connected, server_of, sidecar
 
@@ -126,7 +126,7 @@ async def test_what_was_approved_is_known_to_the_next_kernel(root: Root) -> None
         await connected(kernel, "plain")
         await until(lambda: capability(kernel, "plain.one"))
     offers(root, a_tool("one", "Another now."))
-    alone = (await read_catalog(root.places, probe=False, environ=root.environ)).capability("plain.one")
+    alone = known_catalog(read_root(root.places, root.environ)).capability("plain.one")
     assert alone is not None
     assert alone.capability.description == "Does it."
     async with kernel_of(root, trusted=False) as kernel:

@@ -13,7 +13,8 @@ import pytest
 
 from flycore.client.remote import connect_unix
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.panic import QUESTION, RELEASE, PanicRecord, write_panic
+from flycore.kernel.panic import QUESTION, RELEASE
+from flycore.kernel.panic_file import PanicRecord, write_panic
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.call import Caller, ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status

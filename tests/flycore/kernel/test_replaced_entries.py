@@ -13,7 +13,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, RuleTerms
 from flycore.model.catalog import CapabilityView
 from flycore.model.enums import Choice, Decision, Effective, Risk, Source, Status
-from flycore.offline.catalog import read_catalog
+from flycore.offline.catalog import known_catalog, read_root
 from flycore.offline.files import set_enabled
 from flycore.offline.trust import read_pending_trust
 from kits.kernel import (
@@ -95,7 +95,7 @@ async def test_an_entry_that_may_not_run_replaces_nothing(
         assert own is not None
         assert (own.entry.source, own.entry.problems) == (Source.USER, ())
         assert [item.sidecar for item in kernel.pending_trust()] == ([] if entry else [sidecar])
-    alone = await read_catalog(root.places, probe=False, environ=root.environ)
+    alone = known_catalog(read_root(root.places, root.environ))
     assert {one.sidecar for one in alone.capabilities if one.capability.name == "notes.do"} == {"notes"}
 
 

@@ -13,7 +13,8 @@ import pytest
 
 from flycore.registry.folder_notices import folder_notices
 from flycore.registry.paths import REGISTRY_FILE, SETTINGS_FILE
-from flycore.registry.watch import Stamp, file_stamps, stamp_of, watch_files
+from flycore.registry.stamps import Stamp, file_stamps, stamp_of
+from flycore.registry.watch import watch_files
 
 if TYPE_CHECKING:
     from conftest import Root

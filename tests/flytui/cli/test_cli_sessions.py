@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from flycore.model.enums import Effective
-from flycore.offline.catalog import read_catalog
+from flycore.offline.catalog import known_catalog, read_root
 from flytui.cli.demo_root import ALLOWED, HIGH, MEDIUM, TOOLS, prepare_demo
 from kits.command_line import REGISTRY, Desk, until
 from kits.console_processes import processes_of
@@ -230,7 +230,7 @@ async def test_the_demo_root_is_ready_to_play(tmp_path: Path) -> None:
     assert "FLYTUI_ROOT" not in made.environ
     for folder in (made.places.state_dir, made.places.config_dir, made.places.socket):
         assert folder.is_relative_to(tmp_path)
-    catalog = await read_catalog(made.places, probe=False, environ=made.environ)
+    catalog = known_catalog(read_root(made.places, made.environ))
     assert catalog.diagnostics == ()
     seen = {name: catalog.capability(name) for name in TOOLS}
     found = {

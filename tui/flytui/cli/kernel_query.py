@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 def query_kernel(places: RootPaths, question: Callable[[RemoteClient], Awaitable[T]]) -> T | None:
     """The answer of the running kernel; None where none runs, or where it ended before it answered."""
-    if not _kernel_may_run(places):
+    if not kernel_may_run(places):
         return None
     from flycore.client.remote import connect_root
     from flycore.model.errors import ConnectionLost, KernelUnreachable
@@ -36,7 +36,7 @@ def query_kernel(places: RootPaths, question: Callable[[RemoteClient], Awaitable
         return None
 
 
-def _kernel_may_run(places: RootPaths) -> bool:
+def kernel_may_run(places: RootPaths) -> bool:
     """Whether the root has a holder. It spares the imports of a client where no kernel runs."""
     from flycore.registry.paths import KERNEL_LOCK
 
@@ -62,13 +62,16 @@ def read_catalog(places: RootPaths, *, probe: bool) -> Catalog:
     catalog = query_kernel(places, question)
     if catalog is not None:
         return catalog
-    from flycore.offline.catalog import read_catalog as read_once
+    from flycore.offline.catalog import known_catalog, read_root
+
+    root = read_root(places)
+    # What starts processes needs an event loop, whose imports take as long as everything else here.
+    if not probe or root.asks_nobody():
+        return known_catalog(root)
+    from flycore.offline.probed_catalog import probed_catalog
     from flytui.cli.interrupts import run_async
 
-    async def read() -> Catalog:
-        return await read_once(places, probe=probe)
-
-    return run_async(read)
+    return run_async(lambda: probed_catalog(root))
 
 
 def hold_root(places: RootPaths, role: KernelRole) -> AbstractContextManager[HeldRoot]:

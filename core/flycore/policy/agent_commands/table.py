@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 import msgspec
 
@@ -148,5 +148,5 @@ class CommandTable(Value, frozen=True, kw_only=True):
 @cache
 def command_table() -> CommandTable:
     """Return the table."""
-    data = files("flycore.policy.agent_commands").joinpath("commands.json").read_bytes()
+    data = Path(__file__).with_name("commands.json").read_bytes()
     return msgspec.json.decode(data, type=CommandTable)

@@ -51,10 +51,9 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
 
         print_json(catalog_document(shown))
         return 0
-    from flycore.offline.trust import read_pending_trust
+    from flycore.offline.status import count_waiting
 
-    waiting = len(read_pending_trust(places).items)
-    if first := opening_line(waiting, bool(found.sidecars)):
+    if first := opening_line(count_waiting(places), bool(found.sidecars)):
         print_line(first)
     document: CatalogFields = msgspec.to_builtins(shown)
     rows = list(catalog_rows(document, everything=everything))

@@ -38,28 +38,34 @@ def status(invocation: Invocation, form: str) -> int:
         if invocation.as_json:
             raise click.UsageError("--json and --format tmux are two formats: choose one")
         return _for_tmux(invocation)
-    from flycore.offline.panic import read_panic
-    from flycore.offline.root import living_holder
-    from flycore.offline.trust import read_pending_trust
     from flytui.cli.documents import StatusDocument
 
     places = invocation.places()
     kernel = query_kernel(places, _question)
-    socket = places.socket
     if kernel is not None:
         from flycore.client.remote import kernel_socket
 
-        socket = kernel_socket(places)
-    holder = None if kernel is not None else living_holder(places)
-    document = StatusDocument(
-        running=kernel is not None,
-        app_root=str(places.app_root),
-        socket=str(socket),
-        kernel=kernel,
-        waiting_trust=kernel.waiting_trust if kernel else len(read_pending_trust(places).items),
-        panic=kernel.panic if kernel else read_panic(places) is not None,
-        held_by=holder.pid if holder is not None else None,
-    )
+        document = StatusDocument(
+            running=True,
+            app_root=str(places.app_root),
+            socket=str(kernel_socket(places)),
+            kernel=kernel,
+            waiting_trust=kernel.waiting_trust,
+            panic=kernel.panic,
+        )
+    else:
+        from flycore.offline.status import read_status
+
+        alone = read_status(places)
+        document = StatusDocument(
+            running=False,
+            app_root=str(places.app_root),
+            socket=str(places.socket),
+            kernel=None,
+            waiting_trust=alone.waiting_trust,
+            panic=alone.panic,
+            held_by=alone.held_by,
+        )
     if invocation.as_json:
         print_json(document)
     else:

@@ -103,10 +103,11 @@ def refresh_tools(invocation: Invocation) -> int:
     asked = query_kernel(places, _ask_again)
     running = asked is not None
     if asked is None:
-        from flycore.offline.catalog import read_catalog as read_once
+        from flycore.offline.catalog import read_root
+        from flycore.offline.probed_catalog import probed_catalog
         from flytui.cli.interrupts import run_async
 
-        asked = executables_of(run_async(lambda: read_once(places, probe=True, schemas_again=True)))
+        asked = executables_of(run_async(lambda: probed_catalog(read_root(places), schemas_again=True)))
     if invocation.as_json:
         from flytui.cli.documents import ToolsRefreshDocument
 
