@@ -95,6 +95,16 @@ def _is_folder(path: str) -> bool:
     return os.path.isdir(path) and os.access(path, os.R_OK)
 
 
+def root_paths(words: Words) -> RootPaths:
+    """Return the paths of the root that the words name."""
+    from pathlib import Path
+
+    from flycore.registry.paths import find_paths
+
+    options = words.options
+    return find_paths(options.get("--root"), options.get("--workspace"), os.environ, Path.cwd())
+
+
 def open_root(words: Words, *, viewer: bool, notice: bool = True) -> tuple[RootPaths, SyncClient]:
     """Connect to the kernel of the root.
 
@@ -103,17 +113,16 @@ def open_root(words: Words, *, viewer: bool, notice: bool = True) -> tuple[RootP
     from pathlib import Path
 
     from flycore.client.sync_client import NoDirectKernel, open_direct
-    from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, find_paths
+    from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE
 
-    cwd = Path.cwd()
-    places = find_paths(words.options.get("--root"), words.options.get("--workspace"), os.environ, cwd)
+    places = root_paths(words)
     if notice and "--root" not in words.options and not os.environ.get("FLYTUI_ROOT"):
         around = (
             folder / name
             for folder in places.app_root.parents
             for name in (REGISTRY_FILE, LEGACY_REGISTRY_FILE)
         )
-        if places.app_root != Path(os.path.realpath(cwd)) or any(map(os.path.lexists, around)):
+        if places.app_root != Path(os.path.realpath(Path.cwd())) or any(map(os.path.lexists, around)):
             raise OrdinaryWay
     try:
         return places, open_direct(places, viewer=viewer)

@@ -1,8 +1,9 @@
-"""The short way of the commands that show what a running kernel knows: `status`, `catalog` and `why`, and of
-completions of the names that it knows.
+"""The short way of the commands that show what is known: `status`, `catalog` and `why`, and of completions of
+the names that a kernel knows.
 
-The kernel is asked over a blocking connection, and its answer is printed by the functions that the ordinary
-way uses. Output on a terminal and further options are left to the ordinary command line.
+A running kernel is asked over a blocking connection; where none runs, the files of the root are read. What
+is found is printed by the functions that the ordinary way uses. Output on a terminal and further options are
+left to the ordinary command line, and so is whatever probes a sidecar.
 """
 
 from __future__ import annotations
@@ -11,20 +12,30 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from flytui.cli.direct import OrdinaryWay, Words, open_root, print_all
+from flytui.cli.direct import OrdinaryWay, Words, open_root, print_all, root_paths
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from flycore.client.sync_client import SyncClient
+    from flycore.model.json import JsonObject
     from flycore.registry.paths import RootPaths
+    from flytui.cli.catalog_text import CatalogFields
 
 
 def show(words: Words) -> int:
     """Run the command and return its exit code. Raises OrdinaryWay."""
     from flycore.client.sync_client import ConnectionEnded, NoDirectKernel
+    from flytui.cli.kernel_query import kernel_may_run
 
     as_json = "--json" in words.options
     if len(words.operands) != (words.command == "why") or (sys.stdout.isatty() and not as_json):
         raise OrdinaryWay
+    places = root_paths(words)
+    if not kernel_may_run(places):
+        from flytui.cli.offline_reads import show_alone
+
+        return show_alone(words, places)
     places, client = open_root(words, viewer=True, notice=False)
     try:
         if words.command == "status":
@@ -74,6 +85,11 @@ def _status(places: RootPaths, client: SyncClient, as_json: bool) -> int:
         "panic": kernel["panic"],
         "heldBy": None,
     }
+    return print_status(document, as_json)
+
+
+def print_status(document: JsonObject, as_json: bool) -> int:
+    """Print the document `flytui.status/1`, or its lines, and return the exit code. Raises OrdinaryWay."""
     if as_json:
         import json
 
@@ -86,12 +102,18 @@ def _status(places: RootPaths, client: SyncClient, as_json: bool) -> int:
 def _catalog(client: SyncClient, as_json: bool) -> int:
     if as_json:
         return print_all(client.ask("capability.catalog.get", {"text": True})["text"])
+    catalog = client.ask("capability.catalog.get", {"detail": True})["catalog"]
+    return print_catalog(catalog, client.status["waitingTrust"])
+
+
+def print_catalog(catalog: CatalogFields, waiting: int) -> int:
+    """Print the table of a catalog and return the exit code. `waiting` is how many entries wait for trust.
+    Raises OrdinaryWay."""
     from flysafe.text import safe_text
     from flytui.cli.catalog_text import HEADINGS, catalog_rows, closing_texts, opening_line
     from flytui.cli.output import UNBOUNDED, plain_table, print_error
 
-    catalog = client.ask("capability.catalog.get", {"detail": True})["catalog"]
-    first = opening_line(client.status["waitingTrust"], bool(catalog["sidecars"]))
+    first = opening_line(waiting, bool(catalog["sidecars"]))
     rows = [[safe_text(cell) for cell in row] for row in catalog_rows(catalog, everything=False)]
     if not rows:
         raise OrdinaryWay
@@ -110,8 +132,14 @@ def _why(client: SyncClient, tool: str, as_json: bool) -> int:
     catalog = client.ask("capability.catalog.get", {"detail": True, "tool": tool})["catalog"]
     if not catalog["capabilities"]:
         raise OrdinaryWay  # which names similar tools
-    (view,), stability = catalog["capabilities"], catalog["capabilities"][0]["stability"]
     changed = [text for sidecar in catalog["sidecars"] for text in sidecar["changed"]]
+    return print_why(tool, catalog["capabilities"][0], changed, as_json)
+
+
+def print_why(tool: str, view: CatalogFields, changed: Sequence[str], as_json: bool) -> int:
+    """Print the stability of a tool and return the exit code. `view` is its CapabilityView, and `changed` are
+    the differences of its sidecar's entry that wait for trust. Raises OrdinaryWay."""
+    stability = view["stability"]
     if as_json:
         import json
 
@@ -122,7 +150,7 @@ def _why(client: SyncClient, tool: str, as_json: bool) -> int:
             "decision": view["decision"],
             "because": view["because"],
             "stability": stability,
-            "changed": changed,
+            "changed": list(changed),
             "nearest": [],
         }
         return print_all(json.dumps(document, indent=2))
