@@ -184,8 +184,8 @@ def materialise(
         raise SealBrokenError(None, "is not what was sealed", program.path)
     if at_own_path:
         held = []
-    runs = _program_in_copy(program, held) if held else program
-    argv = _argv(program, conditions, held, 0)
+    runs = _program_in_copy(program, held)
+    argv = _argv(program, runs, conditions, held, 0)
     return runs if argv == runs.argv else msgspec.structs.replace(runs, argv=argv)
 
 
@@ -296,18 +296,24 @@ def _through(
 
 
 def _argv(
-    program: ResolvedProgram, conditions: StartConditions, held: list[tuple[str, str]], depth: int
+    program: ResolvedProgram,
+    in_copy: ResolvedProgram,
+    conditions: StartConditions,
+    held: list[tuple[str, str]],
+    depth: int,
 ) -> tuple[str, ...]:
-    """The command line to run, with the copies in place of what they are copies of."""
+    """The command line to run, with the copies in place of what they are copies of. `in_copy` is the program
+    in its own."""
     started = _looked_through(program, depth)
     if started is not None and not started.why_not:
         inner = _inner(program, started, conditions)
         if isinstance(inner, ResolvedProgram):
-            return (*started.before, *_argv(inner, conditions, held, depth + 1))
+            copied = _program_in_copy(inner, held)
+            return (*started.before, *_argv(inner, copied, conditions, held, depth + 1))
     distribution = conditions.distribution
     if distribution is not None and is_bundled(program, distribution):
         return _isolated(program)
-    return _program_in_copy(program, held).argv if held else program.argv
+    return in_copy.argv
 
 
 def _isolated(program: ResolvedProgram) -> tuple[str, ...]:
@@ -438,6 +444,8 @@ def _made(program: ResolvedProgram, kind: SealKind, found: FoundParts, **more: A
 
 def _program_in_copy(program: ResolvedProgram, held: list[tuple[str, str]]) -> ResolvedProgram:
     """The program with every path that lies below a copied folder replaced by the path in the copy."""
+    if not held:
+        return program
     path = path_in_copy(program.path, held)
     line = program.interpreter_argv
     if line:
