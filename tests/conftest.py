@@ -17,13 +17,19 @@ from pathlib import Path
 import pytest
 from _pytest.faulthandler import fault_handler_stderr_fd_key
 from _pytest.unraisableexception import gc_collect_iterations_key
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from kits.order import spread
 from kits.scratch import IN_MEMORY, PREFIX, SCRATCH, remove_earlier
 from kits.suites import USUAL_EXAMPLES, examples
 
-settings.register_profile("size", settings(), max_examples=examples(USUAL_EXAMPLES))
+# Without limits of time: a busy machine is no fault of the case.
+settings.register_profile(
+    "size",
+    max_examples=examples(USUAL_EXAMPLES),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("size")
 
 COLLECT_AFTER = 100_000
