@@ -116,9 +116,10 @@ def _recorded_files(metadata: str) -> Iterator[tuple[str, str]]:
         suppress(FileNotFoundError),
         open(os.path.join(metadata, "RECORD"), encoding="utf-8", newline="") as file,
     ):
-        for path, recorded, *_ in csv.reader(file):
-            if not path.endswith(".pyc"):
-                yield os.path.realpath(os.path.join(above, path)), _hex(recorded.partition("=")[2])
+        for columns in csv.reader(file):
+            if columns and not columns[0].endswith(".pyc"):
+                recorded = columns[1] if len(columns) > 1 else ""
+                yield os.path.realpath(os.path.join(above, columns[0])), _hex(recorded.partition("=")[2])
 
 
 def _package_folders() -> tuple[str, ...]:

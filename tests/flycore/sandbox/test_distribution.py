@@ -57,13 +57,13 @@ def installation(folder: Path, script: Path, *lines: str) -> None:
     (described / "RECORD").write_text("\n".join([f"{script},sha256=AAAA,3", *lines]) + "\n", encoding="utf-8")
 
 
-def test_a_record_with_quotes_commas_and_compiled_files(
+def test_a_record_with_quotes_short_lines_and_compiled_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = tmp_path / "bin" / "flytui-sidecar"
     script.parent.mkdir()
     script.write_text("#!/bin/sh\n")
-    installation(tmp_path / "lib", script, '"a,b.py",sha256=_w,1', "c.pyc,,", "d.py,,")
+    installation(tmp_path / "lib", script, '"a,b.py",sha256=_w,1', "c.pyc,,", "", "d.py")
     monkeypatch.setattr(sys, "path", [str(tmp_path / "absent"), str(tmp_path / "lib")])
     found = find_distribution(script.parent)
     assert found is not None
