@@ -15,8 +15,8 @@ from flycore.model.enums import QuestionKind
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject, canonical_json
+from flycore.model.large_values import run_aside
 from flycore.model.question import Option, Question, TrustItem
-from flycore.model.worker_threads import run_aside
 from flycore.policy.looser_rules import LooserRules, rule_text
 
 MOST_TEXT = 1_000

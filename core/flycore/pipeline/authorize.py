@@ -20,10 +20,9 @@ from flycore.model.approval import ApprovalRequest, Ask, Attention, NamedPlaces,
 from flycore.model.base import Value
 from flycore.model.enums import Code, Decision, Phase, RequestState, Status
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.large_values import is_large
+from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import surroundings_of
 from flycore.model.upstream import COMPLETE
-from flycore.model.worker_threads import run_aside
 from flycore.pipeline.call import Call, Rejection, denied, failed
 from flycore.pipeline.context import AdmissionContext, AskContext
 from flycore.pipeline.prepare import Prepared

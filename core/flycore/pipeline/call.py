@@ -14,8 +14,7 @@ from flycore.model.clock import Clock
 from flycore.model.enums import Code, Phase, Status
 from flycore.model.errors import AuditUnwritable
 from flycore.model.json import Json, JsonObject, canonical_json, text_digest
-from flycore.model.large_values import is_large
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import is_large, run_aside
 from flycore.pipeline.activity import ActivityLog
 from flycore.sandbox.secret_masks import Masks
 from flysafe.spare_descriptors import NONE_LEFT

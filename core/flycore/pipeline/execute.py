@@ -23,9 +23,8 @@ from flycore.model.call import CallRequest
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code, Kind, Phase, SealKind, Status
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.large_values import is_large
+from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import ResolvedProgram
-from flycore.model.worker_threads import run_aside
 from flycore.pipeline.authorize import Authorization
 from flycore.pipeline.builtin_run import run_builtin
 from flycore.pipeline.call import Call, Rejection, failed, no_descriptors

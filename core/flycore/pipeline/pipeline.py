@@ -33,8 +33,7 @@ from flycore.model.call import CallRequest, ToolResult
 from flycore.model.enums import Code, Risk, Status
 from flycore.model.errors import AuditUnwritable
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.large_values import is_large
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import is_large, run_aside
 from flycore.pipeline.authorize import (
     Authorization,
     admission_refusal,

@@ -35,11 +35,10 @@ from flycore.model.enums import (
     Status,
 )
 from flycore.model.json import JsonObject, digest
-from flycore.model.large_values import is_large
+from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import ResolvedProgram, Seal, SealedDelegate, first_partial, surroundings_of
 from flycore.model.sidecar import Permissions, Registry, SidecarEntry
 from flycore.model.stability import PermissionReport, SandboxReport
-from flycore.model.worker_threads import run_aside
 from flycore.pipeline.agent_access import agent_access
 from flycore.pipeline.builtin_tools import (
     builtin_environment,

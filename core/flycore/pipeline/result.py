@@ -10,9 +10,8 @@ from flycore.catalog.unavailable_answers import UnavailableAnswer
 from flycore.model.call import Artifact, CallError, ToolResult
 from flycore.model.enums import Code, Level, ReasonCode, Status
 from flycore.model.json import JsonObject
-from flycore.model.large_values import is_large
+from flycore.model.large_values import is_large, run_aside
 from flycore.model.refusals import Refusals
-from flycore.model.worker_threads import run_aside
 from flycore.pipeline.call import Call, Rejection
 from flycore.pipeline.context import RunContext
 from flycore.pipeline.prepare import Prepared

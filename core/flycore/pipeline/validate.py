@@ -15,9 +15,8 @@ from flycore.model.catalog import Capability
 from flycore.model.enums import Code
 from flycore.model.json import Json, JsonObject, canonical_json
 from flycore.model.json_pieces import encode
-from flycore.model.large_values import is_large
+from flycore.model.large_values import is_large, run_aside
 from flycore.model.sidecar import DEFAULT_MAX_INPUT_BYTES
-from flycore.model.worker_threads import run_aside
 from flycore.pipeline.call import Rejection, failed
 from flycore.sandbox.secret_masks import Masks
 

@@ -17,8 +17,7 @@ from flycore.model.call import CallRequest, PlanStep, Progress, ToolResult
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.json import JsonObject
-from flycore.model.large_values import is_large
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import is_large, run_aside
 from flycore.pipeline.authorize import admission_refusal, panic_rejection, quota_rejection
 from flycore.pipeline.call import (
     Call,

@@ -17,10 +17,9 @@ import anyio
 from flycore.model.enums import Code, Status
 from flycore.model.json import Json, JsonObject, StrictJsonError, read_strict
 from flycore.model.json_path import at_path, project
-from flycore.model.large_values import is_large, is_large_text
+from flycore.model.large_values import is_large, is_large_text, run_aside
 from flycore.model.placeholders import Absence
 from flycore.model.tool_exec import CommandExec, HttpExec, OutputFormat, PythonExec, ToolExec
-from flycore.model.worker_threads import run_aside
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.exec_values import Filled, WebRequest
 from flycore.runners.one_shot import NO_JSON, ProcessJsonJob, RunOutcome, cut_short_outcome

@@ -13,10 +13,9 @@ from flycore.model.call import Artifact
 from flycore.model.enums import Code, Envelope, ProbeMode, ReasonCode, Status
 from flycore.model.json import Json, JsonObject
 from flycore.model.json_pieces import encode
-from flycore.model.large_values import is_large, is_large_text
+from flycore.model.large_values import is_large, is_large_text, run_aside
 from flycore.model.refusals import Refusals
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, DEFAULT_TIMEOUT_MS, Limits
-from flycore.model.worker_threads import run_aside
 from flycore.runners.artifacts import check_artifacts
 from flycore.runners.child.confined_start import ConfinedStart
 from flycore.runners.child.run import ChildExit, RunLimits, run_child

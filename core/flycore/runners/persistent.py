@@ -16,8 +16,7 @@ import msgspec
 
 from flycore.model.enums import Code, Status
 from flycore.model.json import JsonObject
-from flycore.model.large_values import is_large
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import is_large, run_aside
 from flycore.runners.child.pipes import LineWriter, PipeReader, TailBuffer, epoll_reader_of
 from flycore.runners.child.process_tree import (
     become_subreaper,

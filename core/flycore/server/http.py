@@ -17,8 +17,7 @@ import anyio
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.json import Json
-from flycore.model.large_values import is_large_text
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import is_large_text, run_aside
 from flycore.server.admission import HEALTH, UNKNOWN_TOKEN, Refusal, bearer, refusal
 from flycore.server.connection_limits import ConnectionLimits
 from flycore.server.loopback import LOOPBACK, bind_loopback, silence_logger, watch_tokens

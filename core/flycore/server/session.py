@@ -28,8 +28,7 @@ from flycore.model.catalog import Catalog
 from flycore.model.errors import AuditUnwritable, TokenRefused
 from flycore.model.events import MISSED, Event
 from flycore.model.json import JsonObject, StrictJsonError, indented_json, read_strict
-from flycore.model.large_values import is_large_text
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import is_large_text, run_aside
 from flycore.rpc import flyflor
 from flycore.rpc import messages as m
 from flycore.rpc.method_row import Kind, Method, Who

@@ -12,7 +12,7 @@ import pytest
 from flycore.kernel.doctor import check_loop
 from flycore.kernel.loop_watch import LONG_PAUSE_SECONDS, MOST_PAUSES, LoopWatch, watch_loop
 from flycore.model.diagnostics import CheckState
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import run_aside
 from kits.values import status_of
 
 
@@ -26,7 +26,7 @@ async def test_a_pause_is_noted_with_its_place() -> None:
         await anyio.lowlevel.checkpoint()
     assert watch.count >= 1
     assert watch.longest_ms >= 1000 * LONG_PAUSE_SECONDS
-    assert any("flycore.model.worker_threads.run_aside" in pause.place for pause in watch.pauses)
+    assert any("flycore.model.large_values.run_aside" in pause.place for pause in watch.pauses)
 
 
 @pytest.mark.anyio

@@ -8,8 +8,7 @@ import anyio
 import pytest
 
 from flycore.model.json import Json
-from flycore.model.large_values import is_large, is_large_text
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import is_large, is_large_text, run_aside
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import msgspec
 
 from flycore.model.enums import Code, Level, Status
 from flycore.model.json import JsonObject, canonical_json
-from flycore.model.large_values import LARGE_BYTES, is_large
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import LARGE_BYTES, is_large, run_aside
 from flycore.runners.mcp.input_requests import InputRequests, RunningCall
 from flycore.runners.mcp.reads import outcome_of_read
 from flycore.runners.mcp.requests import CALL_TOOL, send_request

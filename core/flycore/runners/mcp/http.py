@@ -20,9 +20,8 @@ import httpcore2
 import httpx2
 
 from flycore.model.json import MAX_MESSAGE_VALUES, StrictJsonError, check_counts
-from flycore.model.large_values import is_large_text
+from flycore.model.large_values import is_large_text, run_aside
 from flycore.model.login import LoginKeeper
-from flycore.model.worker_threads import run_aside
 from flycore.registry.mcp_checks import SECRET_REFERENCE, is_loopback_host
 from flysafe.addresses import Address, parse_address
 from flysafe.pinned_dns import (

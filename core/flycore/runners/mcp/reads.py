@@ -10,8 +10,8 @@ from typing import Any
 
 from flycore.model.enums import Status
 from flycore.model.json import JsonObject
+from flycore.model.large_values import run_aside
 from flycore.model.upstream import COMPLETE, READ_RESOURCE
-from flycore.model.worker_threads import run_aside
 from flycore.runners.mcp.results import outcome_of_result
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
 

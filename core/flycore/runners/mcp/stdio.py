@@ -15,8 +15,7 @@ import anyio.lowlevel
 import msgspec
 
 from flycore.model.json import MAX_MESSAGE_VALUES, StrictJsonError, check_counts
-from flycore.model.large_values import is_large_text
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import is_large_text, run_aside
 from flycore.runners.child.pipes import CHUNK, PipeReader, TailBuffer, epoll_reader_of
 from flycore.runners.child.process_tree import ProcessTree, become_subreaper, end_tree, forget, register
 from flycore.runners.child.run import LEFTOVER_GRACE_S, TERM_GRACE_S

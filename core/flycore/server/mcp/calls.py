@@ -24,8 +24,7 @@ from flycore.model.diagnostics import nearest
 from flycore.model.enums import Code
 from flycore.model.errors import ConnectionLost, FlyError
 from flycore.model.json import JsonObject, StrictJsonError, canonical_json, read_strict
-from flycore.model.large_values import is_large
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import is_large, run_aside
 from flycore.rpc.methods import Client
 from flycore.runners.mcp.call import RPC_ERROR
 from flycore.server.mcp import names

@@ -33,7 +33,7 @@ from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Status
 from flycore.model.errors import FlyError
 from flycore.model.json import JsonObject, StrictJsonError
-from flycore.model.worker_threads import run_aside
+from flycore.model.large_values import run_aside
 from flycore.runners.mcp.reads import DESCRIPTION
 from flycore.server.mcp.calls import Context, ToolRequests, raise_server_error
 from flycore.server.mcp.media import ReadMedia
