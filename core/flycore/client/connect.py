@@ -29,8 +29,8 @@ from flycore.model.errors import (
 from flycore.registry.paths import RootPaths, find_paths
 from flycore.server.handed_over import ConsoleListener
 from flycore.server.unix import serve_unix
-from flysafe.allocator import return_large_blocks
 from flysafe.own_process import raise_descriptor_limit
+from flysafe.process_memory import return_large_blocks
 
 ASK_SECONDS = 0.8
 """How long a kernel may take to hear that it is to yield the root. It is asked again each second."""

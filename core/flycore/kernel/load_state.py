@@ -3,12 +3,10 @@ the levels of the sandbox are tried, the first time that an entry needs one."""
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import sys
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import msgspec
@@ -81,20 +79,6 @@ def _machine(environment: RootEnvironment) -> Machine:
         own=(str(own) if os.access(own, os.X_OK) else "flytui",),
         root=str(environment.places.app_root),
     )
-
-
-@contextmanager
-def gc_paused() -> Iterator[None]:
-    """Turn Python's cycle collector off while the block runs, and on again if it was on."""
-    # Building a large registry makes many values that all stay. The collector would look through them again
-    # and again, which takes a third of the time and finds nothing.
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 ResolvedPrograms = tuple[dict[str, ResolvedProgram], dict[str, dict[str, ResolvedProgram]]]

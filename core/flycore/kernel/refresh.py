@@ -33,7 +33,6 @@ from flycore.kernel.load_state import (
     RootEnvironment,
     blocked_tools,
     build_state,
-    gc_paused,
     probe_work,
     sandbox_support,
 )
@@ -58,6 +57,7 @@ from flycore.policy.looser_rules import LooserRules
 from flycore.registry.stamps import FileStamps, FurtherFiles, Stamp, file_stamps, stamp_of
 from flycore.registry.watch import watch_files
 from flycore.sandbox.detection import detection
+from flysafe.process_memory import gc_paused
 from flysafe.spare_descriptors import NONE_LEFT
 
 FIRST_VERSION = 1

@@ -233,7 +233,7 @@ class RootLink:
         from anyio import to_thread
 
         from flycore.client.attach import open_own_console
-        from flysafe.allocator import return_large_blocks
+        from flysafe.process_memory import return_large_blocks
         from flytui.console.kernel_connection import OpenConnection
 
         if self._asked:

@@ -5,12 +5,12 @@ It spares the imports of the ordinary command line, which take a fifth of the ti
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from flycore.model.errors import FlyError
+from flysafe.process_memory import gc_paused
 from flytui.cli.direct import OrdinaryWay, Words, print_all
 from flytui.cli.direct_reads import print_catalog, print_status, print_why
 
@@ -23,16 +23,13 @@ def show_alone(words: Words, places: RootPaths) -> int:
     """Run the command and return its exit code. Raises OrdinaryWay before anything is printed, also for what
     cannot be read: the ordinary way reads it again and says what is wrong."""
     as_json = "--json" in words.options
-    # Until the process ends, soon: looking for cycles among what is imported took a twelfth of the time.
-    gc.disable()
     try:
-        if words.command == "status":
-            return _status(places, as_json)
-        return _show_tools(words, places, as_json)
+        with gc_paused():  # for a twelfth of the time, since nearly all of it is imports
+            return (
+                _status(places, as_json) if words.command == "status" else _show_tools(words, places, as_json)
+            )
     except (FlyError, OSError):
         raise OrdinaryWay from None
-    finally:
-        gc.enable()
 
 
 def _status(places: RootPaths, as_json: bool) -> int:

@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from flysafe.allocator import LARGE_BYTES
+from flysafe.process_memory import LARGE_BYTES
 
 MESSAGE = 24 * 1024 * 1024
 SCRIPT = f"""
 import sys
 if sys.argv[1] == "return":
-    from flysafe.allocator import return_large_blocks
+    from flysafe.process_memory import return_large_blocks
     return_large_blocks()
 for _ in range(3):  # the first block that is freed is what glibc learns from
     message = bytearray({MESSAGE})
