@@ -51,6 +51,15 @@ def test_this_installation_is_told_as_by_the_standard_library() -> None:
     )
 
 
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    """A console script of an installation."""
+    made = tmp_path / "bin" / "flytui-sidecar"
+    made.parent.mkdir()
+    made.write_text("#!/bin/sh\n")
+    return made
+
+
 def installation(folder: Path, script: Path, *lines: str) -> None:
     described = folder / f"flytui-{flycore.__version__}.dist-info"
     described.mkdir(parents=True)
@@ -58,11 +67,8 @@ def installation(folder: Path, script: Path, *lines: str) -> None:
 
 
 def test_a_record_with_quotes_short_lines_and_compiled_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = tmp_path / "bin" / "flytui-sidecar"
-    script.parent.mkdir()
-    script.write_text("#!/bin/sh\n")
     installation(tmp_path / "lib", script, '"a,b.py",sha256=_w,1', "c.pyc,,", "", "d.py")
     monkeypatch.setattr(sys, "path", [str(tmp_path / "absent"), str(tmp_path / "lib")])
     found = find_distribution(script.parent)
@@ -72,11 +78,8 @@ def test_a_record_with_quotes_short_lines_and_compiled_files(
 
 
 def test_without_a_record_of_the_script_there_is_no_distribution(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    script: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    script = tmp_path / "bin" / "flytui-sidecar"
-    script.parent.mkdir()
-    script.write_text("#!/bin/sh\n")
     monkeypatch.setattr(sys, "path", [str(tmp_path / "lib")])
     assert find_distribution(script.parent) is None
     installation(tmp_path / "lib", tmp_path / "other")

@@ -16,11 +16,11 @@ from click.shell_completion import get_completion_class
 from flytui.cli import command_texts
 from flytui.cli.command_texts import FILE, kept_text
 from flytui.cli.root_command import flytui
+from kits.command import SHORT
 
 MAKER = Path(__file__).resolve().parents[3] / "docs" / "make_command_texts.py"
 COMMANDS = command_texts._commands()
 ORDINARY = "import sys\nfrom flytui.cli.root_command import run\nsys.exit(run())\n"
-SHORT = "import sys\nfrom flytui.cli.main import run\nsys.exit(run())\n"
 
 
 def test_the_file_is_what_the_commands_say_now() -> None:

@@ -22,7 +22,7 @@ from flycore.client import sync_client
 from flycore.client.sync_client import ConnectionEnded, NoDirectKernel, SyncClient
 from flytui.cli import direct
 from flytui.cli.direct import Words, read_words
-from kits.command import COMMAND
+from kits.command import NAMING_MODULES, ORDINARY, SHORT
 from kits.command_line import LONGEST, REGISTRY, Desk, until
 
 HEAVY = (
@@ -31,16 +31,6 @@ HEAVY = (
     "flytui.cli.root_command", "flytui.cli.commands",
 )  # fmt: skip
 """What must not be imported: libraries, the kernel, and the ordinary command line."""
-PROGRAM = (
-    "import sys\n"
-    "from flytui.cli.main import main\n"
-    "code = main()\n"
-    "print(chr(10) + ' '.join(sorted(sys.modules)), file=sys.stderr)\n"
-    "sys.exit(code)\n"
-)
-ORDINARY = COMMAND.other("flytui.cli.root_command:run")
-"""The same command without the short way, forked from a process that has imported it."""
-SHORT = "import sys\nfrom flytui.cli.main import run\nsys.exit(run())\n"
 CALL = ("call", "try.echo", '{"message": "hi"}')
 
 
@@ -78,7 +68,7 @@ def completed(desk: Desk, shell: str, line: str, at: str, program: str) -> subpr
 @pytest.mark.parametrize("line", ["flytui call tr", "flytui why ", "flytui inspect t", "flytui disable "])
 def test_names_are_completed_by_the_kernel_as_by_the_files(beside: Desk, shell: str, line: str) -> None:
     at = line.split(" ")[-1] if shell == "fish" else "2"
-    done = completed(beside, shell, line, at, PROGRAM)
+    done = completed(beside, shell, line, at, NAMING_MODULES)
     assert not {name for name in done.stderr.splitlines()[-1].split() if name.startswith(HEAVY)}
     environ = beside.environ | completion(shell, line, at)
     usual = ORDINARY.run(["-c"], environ, beside.root, b"", LONGEST)
@@ -93,7 +83,9 @@ def event(desk: Desk, command: str) -> str:
     )  # fmt: skip
 
 
-def ran(desk: Desk, *words: str, given: str = "", program: str = PROGRAM) -> subprocess.CompletedProcess[str]:
+def ran(
+    desk: Desk, *words: str, given: str = "", program: str = NAMING_MODULES
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", program, *words], env=desk.environ, cwd=desk.root, input=given,
         capture_output=True, text=True, timeout=60, check=False,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from kits.command import COMMAND
+from kits.command import NAMING_MODULES, ORDINARY, SHORT
 from kits.command_line import LONGEST, REGISTRY, Desk
 from kits.packages import tree_facts
 
@@ -20,16 +20,6 @@ HEAVY = (
     "flycore.kernel.refresh", "flytui.cli.root_command", "flytui.cli.commands",
 )  # fmt: skip
 """What must not be imported: libraries, what runs calls, and the ordinary command line."""
-PROGRAM = (
-    "import sys\n"
-    "from flytui.cli.main import main\n"
-    "code = main()\n"
-    "print(chr(10) + ' '.join(sorted(sys.modules)), file=sys.stderr)\n"
-    "sys.exit(code)\n"
-)
-SHORT = "import sys\nfrom flytui.cli.main import run\nsys.exit(run())\n"
-ORDINARY = COMMAND.other("flytui.cli.root_command:run")
-"""The same command without the short way, forked from a process that has imported it."""
 READS = (
     ("status",),
     ("status", "--json"),
@@ -69,7 +59,7 @@ def without_times(text: str) -> str:
 
 @pytest.mark.parametrize("words", READS[:6], ids=" ".join)
 def test_without_a_kernel_no_command_line_is_imported(desk: Desk, words: tuple[str, ...]) -> None:
-    done = ran(desk, *words, program=PROGRAM)
+    done = ran(desk, *words, program=NAMING_MODULES)
     assert done.returncode == 0, done.stderr
     imported = set(done.stderr.splitlines()[-1].split())
     assert "flytui.cli.offline_reads" in imported
@@ -89,7 +79,7 @@ def test_a_trusted_root_is_shown_as_by_the_ordinary_way(settled: Desk, words: tu
 
 @pytest.mark.parametrize("words", [("catalog",), ("why", "try.echo")], ids=" ".join)
 def test_what_probes_is_left_to_the_ordinary_way(settled: Desk, words: tuple[str, ...]) -> None:
-    done = ran(settled, *words, program=PROGRAM)
+    done = ran(settled, *words, program=NAMING_MODULES)
     assert "flytui.cli.root_command" in done.stderr.splitlines()[-1].split()
     assert done.returncode == 0
 

@@ -60,8 +60,8 @@ def _run_command() -> tuple[int, bool]:
 
 
 def _needs_no_end() -> bool:
-    """Returns whether no thread still runs, and the process that starts programs was not."""
-    # That process is ended, and threads are waited for, at the interpreter's end.
+    """Returns whether the interpreter's end has nothing to do: no other thread runs, no launcher was made."""
+    # There, threads are waited for, and the launcher, which starts programs, is told to leave.
     threads, launcher = sys.modules.get("threading"), sys.modules.get("flycore.runners.child.launcher")
     return launcher is None and (threads is None or threads.active_count() == 1)
 
