@@ -113,6 +113,12 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip what only root can show, if this is another user."""
+    if item.get_closest_marker("root") is not None and os.geteuid() != 0:
+        pytest.skip("NOT TESTED, only root can show it: pytest -m root")
+
+
 class Sized:
     """Takes the tests of Hypothesis into the suites, where they make all their examples."""
 

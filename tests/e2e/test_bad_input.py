@@ -262,6 +262,7 @@ def _wrote(fd: int, size: int) -> bool:
 
 
 @pytest.mark.parametrize("under", ["state", "data"])
+@pytest.mark.root
 def test_a_full_disk(tmp_path: Path, under: str) -> None:
     """Under the log and the calls' folders, or under the copies of programs: nothing runs unrecorded."""
     needs("tmux")

@@ -92,7 +92,7 @@ def test_a_link_or_file_in_its_place_is_refused(tmp_path: Path) -> None:
             private_folder(tmp_path / name)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+@pytest.mark.root
 def test_another_users_folder_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     folder.mkdir(mode=0o700)

@@ -140,11 +140,12 @@ def test_refusals(starter, monkeypatch: pytest.MonkeyPatch, kind: str, code: str
     assert b"secret" not in done.out.replace(b"/secret", b"").replace(b"../secret", b"")
 
 
+@pytest.mark.root
 def test_a_device_below_the_project_is_not_read(starter) -> None:
     try:
         os.mknod(starter.project / "zero", 0o020600, os.makedev(1, 5))
     except PermissionError:
-        pytest.skip("NOT TESTED, only root can make a device")
+        pytest.skip("NOT TESTED, no device can be made here")
     done = starter.call("utility.local", "file.hash", {"path": "zero"})
     assert done.answer["code"] in ("not-a-file", "not-readable")
 

@@ -205,7 +205,7 @@ def test_an_entry_in_plain_lines(make_entry) -> None:
     )
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="SKIPPED LOUDLY: giving a file away needs root")
+@pytest.mark.root
 def test_another_user_s_file_is_not_believed(store, entry, tmp_path: Path) -> None:
     path, a = tmp_path / "state" / "trust.json", entry("a")
     assert store.accept((("a", a.digest),), registry_of(a), 1.0).accepted

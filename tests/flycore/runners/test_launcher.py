@@ -32,6 +32,7 @@ from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.child.spawn import SpawnSpec
 from flycore.runners.one_shot import ProcessJsonJob, call_sidecar
 from flysafe.procfs import own_children, process_table, read_process
+from kits import waits
 from kits.kernel import until
 from kits.started_children import ready_children, started_children
 
@@ -214,14 +215,34 @@ def test_the_limits_hold_from_the_first_instruction_on() -> None:
     assert said == ["77", "77", "unlimited"]
 
 
-def test_a_ready_child_waits_in_the_launchers_group_and_has_nothing_of_an_earlier_request() -> None:
+def test_a_ready_child_waits_in_the_session_of_the_kernel() -> None:
     become_subreaper()
     run_true()
     pid = ready_child()
     process = process_table()[pid]
     assert (process.parent, process.session) == (os.getpid(), os.getsid(0))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every process")
+def test_another_process_of_the_user_reads_nothing_of_a_ready_child() -> None:
+    """Its memory will hold a request, with the secrets of a sidecar."""
+    become_subreaper()
+    pid = ready_child()
+    with pytest.raises(PermissionError):
+        os.listdir(f"/proc/{pid}/fd")
+    with pytest.raises(PermissionError):
+        Path(f"/proc/{pid}/environ").read_bytes()
+
+
+@pytest.mark.root
+def test_a_ready_child_has_nothing_of_an_earlier_request() -> None:
+    become_subreaper()
+    run_true()
+    pid = ready_child()
     assert Path(f"/proc/{pid}/environ").read_bytes() in (b"", b"\0")
-    names = [os.readlink(f"/proc/{pid}/fd/{number}") for number in os.listdir(f"/proc/{pid}/fd")]
+    folder = f"/proc/{pid}/fd"
+    waits.until("the other descriptors are closed", lambda: len(os.listdir(folder)) == 5)
+    names = [os.readlink(f"{folder}/{number}") for number in os.listdir(folder)]
     sockets = [name for name in names if name.startswith("socket:")]
     assert len(sockets) == 2
     (launcher_id,) = (child for child in own_children() if is_launcher(child))
@@ -383,19 +404,22 @@ def ready_child() -> int:
     while time.monotonic() < deadline:
         for pid in ready_children():
             process = read_process(pid)
-            # Its signals have their meaning for a program as soon as it waits.
-            if process is not None and not process.ended and waits(pid):
+            if process is not None and not process.ended and has_usual_signals(pid):
                 return pid
         time.sleep(0.01)
-    pytest.fail("there was never a child that waits")
+    pytest.fail("there was never a ready child")
 
 
-def waits(pid: int) -> bool:
-    """Whether the process has closed what it does not need: at most two sockets are left to it."""
+def has_usual_signals(pid: int) -> bool:
+    """Whether a signal ends the process, as it ends a program: it has undone what Python and the launcher
+    set. Every user may read this of a process, and only root may read its descriptors."""
     try:
-        return len(os.listdir(f"/proc/{pid}/fd")) == 5
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     except OSError:
         return False
+    sets = dict(line.split(":\t", 1) for line in lines if line.startswith(("SigIgn", "SigCgt")))
+    changed = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1 | 1 << signal.SIGHUP - 1
+    return not any(int(value, 16) & changed for value in sets.values())
 
 
 WAITS_TO_BE_LET_GO = """

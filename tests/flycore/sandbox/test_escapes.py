@@ -74,7 +74,7 @@ def test_without_a_sandbox_the_probes_get_out() -> None:
     assert {name for name, state in states.items() if state != "open"} <= expected_shut
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become an ordinary user")
+@pytest.mark.root
 @pytest.mark.skipif(not os.access(SYSTEM_PYTHON, os.X_OK), reason=f"there is no {SYSTEM_PYTHON}")
 @pytest.mark.parametrize("network", [False, True], ids=["alone", "network"])
 def test_an_ordinary_user_gets_no_further(network: bool) -> None:

@@ -298,14 +298,9 @@ except OSError as error:
 """
 
 
-def needs_root() -> None:
-    if os.geteuid() != 0:
-        pytest.skip("NOT TESTED: only root can become another user")
-
-
+@pytest.mark.root
 async def test_another_user_on_the_unix_socket_is_refused(root: Root) -> None:
     """By the file's mode; and where that were open, by the peer's user."""
-    needs_root()
     async with served(root), connect_unix(root.places.socket) as good:
         for open_wide, told in ((False, "PermissionError"), (True, "HTTP/1.1 403 Forbidden")):
             if open_wide:
@@ -317,8 +312,8 @@ async def test_another_user_on_the_unix_socket_is_refused(root: Root) -> None:
             assert (await good.call("echo.free", {})).status is Status.SUCCESS
 
 
+@pytest.mark.root
 async def test_a_socket_folder_of_another_owner_is_not_used(root: Root) -> None:
-    needs_root()
     folder = root.places.socket.parent
     folder.mkdir(mode=0o700)
     os.chown(folder, 65534, 65534)

@@ -231,7 +231,7 @@ def test_the_word_of_a_lock_that_others_may_write_does_not_count(bare: BareDesk)
     assert read_holder(bare.places) is None
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+@pytest.mark.root
 def test_the_word_of_a_lock_of_another_user_does_not_count(bare: BareDesk) -> None:
     os.chown(write_record(bare.places, socket="/elsewhere/kernel.sock"), 65534, -1)
     assert kernel_socket(bare.places) == bare.places.socket
