@@ -390,7 +390,6 @@ class Kernel:
         with anyio.move_on_after(STOP_SECONDS, shield=True):
             # First the calls that wait for a person: they end as refused, with the reason, not cancelled.
             await self._queue.all_resumed()
-            for activity in self._activity.all():
-                self._activity.cancel(activity.call_id)
+            self._activity.close()
             await self._background.pool.close()
             await self.wait_until_idle()

@@ -31,6 +31,8 @@ class ActivityLog:
         self._scopes: dict[str, anyio.CancelScope] = {}
         self._ends: dict[str, anyio.Event] = {}
         self._panicked: set[str] = set()
+        self.closed = False
+        """Whether the calls end because the kernel does."""
         self._finished: OrderedDict[str, tuple[Activity, int]] = OrderedDict()
         self._finished_bytes = 0
 
@@ -101,6 +103,12 @@ class ActivityLog:
             return False
         scope.cancel()
         return True
+
+    def close(self) -> None:
+        """Cancel all calls under way, because the kernel ends."""
+        self.closed = True
+        for scope in self._scopes.values():
+            scope.cancel()
 
     def stop(self, *, asking: bool) -> tuple[str, ...]:
         """Cancel the calls under way because of a panic, and return their ids. Calls that wait for a person

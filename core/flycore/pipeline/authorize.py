@@ -120,7 +120,7 @@ async def authorize(
     # A call that comes back with a decided ticket needs no console: the decision is kept in the queue.
     there = await context.wait_for_approver(call.request.wait_approver_ms)
     if not there and not context.queue.has_answer_for(card):
-        return _no_approver(context, "this call needs a person's approval and no console is open")
+        return no_approver(context.app_root, "this call needs a person's approval and no console is open")
     return await _ask_person(context, call, prepared, card, again)
 
 
@@ -156,7 +156,8 @@ async def _ask_person(
             authority=f"request {ask.request.id}", grant_id=card.id, edited=edited, by_person=True
         )
     if ask.code is Code.NO_APPROVER:
-        return _no_approver(context, "the console was closed before a person decided; the call did not run")
+        closed = "the console was closed before a person decided; the call did not run"
+        return no_approver(context.app_root, closed)
     return _pending(ask) if ask.state is RequestState.WAITING else _denial(context, ask)
 
 
@@ -176,8 +177,9 @@ def _pending(ask: Ask) -> Rejection:
     )
 
 
-def _no_approver(context: AskContext, message: str) -> Rejection:
-    hint = f"open a console beside the agent: flytui --root {context.app_root}"
+def no_approver(app_root: Path, message: str) -> Rejection:
+    """The end of a call that nobody could be asked about. It did not run."""
+    hint = f"open a console beside the agent: flytui --root {app_root}"
     return denied(Code.NO_APPROVER, message, hint)
 
 

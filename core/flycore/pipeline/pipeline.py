@@ -30,7 +30,7 @@ import anyio
 from flycore.approval.loop_guard import Attempt
 from flycore.model.approval import Preview
 from flycore.model.call import CallRequest, ToolResult
-from flycore.model.enums import Code, Risk, Status
+from flycore.model.enums import Code, Decision, Risk, Status
 from flycore.model.errors import AuditUnwritable
 from flycore.model.json import JsonObject, canonical_json
 from flycore.model.large_values import is_large, run_aside
@@ -39,6 +39,7 @@ from flycore.pipeline.authorize import (
     admission_refusal,
     authorize,
     needs_person,
+    no_approver,
     panic_rejection,
     quota_rejection,
 )
@@ -131,16 +132,25 @@ async def run_guarded(
         # A cancellation leaves `result` unset, whether it came from the activity's scope, which swallows
         # it, or from outside, which goes on after this block. The line is written here for both.
         if result is None:
-            stop = failed(Code.CANCELLED, "the call was cancelled")
-            if context.activity.stopped_by_panic(request.call_id):
-                stop = panic_rejection(context.admission.app_root, began=call.began)
-            result = call_run.ended(stop)
+            result = call_run.ended(_cancelled(context, call, call_run.prepared))
         # The log comes first: whoever waits for the call's end may read the log as soon as it has ended.
         # A call that was cancelled has its line as well, so nothing ends the wait for it.
         with anyio.CancelScope(shield=True):
             result = await _recorded(context, call, result, call_run)
         context.activity.finish(result)
     return result
+
+
+def _cancelled(context: PipelineContext, call: Call, prepared: Prepared | None) -> Rejection:
+    """The end of a call that was cancelled, by the reason."""
+    app_root = context.admission.app_root
+    if context.activity.stopped_by_panic(call.request.call_id):
+        return panic_rejection(app_root, began=call.began)
+    allowed = prepared is not None and prepared.verdict.decision is Decision.ALLOW
+    if context.activity.closed and not call.began and not allowed:
+        # It ends like one that waited for a person: its caller cancelled nothing, and may call again.
+        return no_approver(app_root, "flytui was closed before the call could be asked about; it did not run")
+    return failed(Code.CANCELLED, "the call was cancelled")
 
 
 async def _recorded(

@@ -436,6 +436,33 @@ async def test_who_waits_is_told_when_the_kernel_leaves(root: Root) -> None:
     ]
 
 
+async def test_who_was_not_asked_about_yet_is_told_the_same_when_the_kernel_leaves(root: Root) -> None:
+    """A call that is still checked, as one is that waits for the console to open, has not run either."""
+    told: list[ToolResult] = []
+
+    async def call() -> None:
+        async with connect_unix(root.places.socket) as client:
+            told.append(await client.call("echo.ask", {}))
+
+    async with anyio.create_task_group() as group, served(root) as kernel:
+        close_console(kernel)
+        group.start_soon(call)
+        await until(lambda: any(line["event"] == "TOOL_CALLED" for line in root.audit()))
+        assert [item.phase for item in kernel.activity()] == [Phase.CHECKING]
+    assert [(result.error and result.error.code, result.exit_status) for result in told] == [
+        (Code.NO_APPROVER, 4)
+    ]
+
+
+async def test_a_call_that_meets_a_kernel_that_has_stopped_is_not_taken_for_one_its_caller_cancelled(
+    root: Root,
+) -> None:
+    async with served(root) as kernel:
+        await kernel.stop()
+        result = await kernel.call(request(kernel, "echo.ask"))
+    assert (result.error and result.error.code, result.exit_status) == (Code.NO_APPROVER, 4)
+
+
 async def test_who_runs_is_told_that_it_was_ended(root: Root) -> None:
     root.sidecar("slow", "#!/bin/sh\nexec sleep 600\n", tool("slow.nap"))
     root.policy({"tool": "slow.*", "decision": "allow", "because": "test"})
