@@ -358,6 +358,23 @@ class FlytuiApp(App[None]):
             if isinstance(screen, ArmedScreen):
                 screen.set_desktop_controlled(self.shared.desktop_controlled)
 
+    def on_app_blur(self) -> None:
+        """Take note that the terminal's window has lost the keyboard."""
+        self._note_keyboard(elsewhere=True)
+
+    def on_app_focus(self) -> None:
+        """Take note that the terminal's window has the keyboard."""
+        self._note_keyboard(elsewhere=False)
+
+    def _note_keyboard(self, *, elsewhere: bool) -> None:
+        """Have every screen that decides disarm or arm its keys."""
+        from flytui.console.screens.armed import ArmedScreen
+
+        self.shared.keyboard_elsewhere = elsewhere
+        for screen in self.screen_stack:
+            if isinstance(screen, ArmedScreen):
+                screen.note_keyboard()
+
     def _on_console_event(self, root: ConsoleState, event: Event) -> None:
         """Show what an event holds and no fetch returns."""
         if event.type == "token.changed":

@@ -151,6 +151,9 @@ class SharedState(msgspec.Struct, eq=False):
     suspended: bool = False
     """Whether another program has the terminal. The console draws nothing then, and no screen opens by
     itself."""
+    keyboard_elsewhere: bool = False
+    """Whether the terminal has said that its window does not have the keyboard. One that says nothing of the
+    kind counts as one that has it."""
     coloured_pictures: bool = True
     """Whether the terminal has enough colours for a picture."""
     graphics: GraphicsProtocol = GraphicsProtocol.BLOCKS

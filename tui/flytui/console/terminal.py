@@ -267,6 +267,8 @@ class NonBlockingDriver(LinuxDriver):
             self._take_back(flush=changed)
         elif self._away and mine:
             self._take_back(flush=True)
+            # A person brought it back from the shell in this window, and no report was asked for meanwhile.
+            self._app.post_message(events.AppFocus())
 
     def _modes_changed(self) -> bool:
         found = attributes_of(self.fileno)

@@ -23,7 +23,7 @@ from flytui.console.approvals.request_screen import RequestScreen
 from flytui.console.approvals.terms_screen import LeaseScreen, RuleScreen
 from flytui.console.kernel_connection import LostConnection, OpenConnection
 from flytui.console.screens.armed import ArmedScreen
-from flytui.console.screens.arming import QUIET_S, VISIBLE_S
+from flytui.console.screens.arming import NO_KEYBOARD, QUIET_S, VISIBLE_S
 from flytui.console.screens.base import PageScreen, decision_open, kernel_values_open
 from flytui.console.screens.confirm_action import ConfirmActionScreen
 from flytui.console.screens.trust import TrustScreen
@@ -260,7 +260,19 @@ async def viewed(app: FlytuiApp, pilot: Pilot[None], place: World) -> None:
     app.state.connection = kept
 
 
-DISTURBANCES = (covered, resized, pasted, used_by_a_tool, viewed)
+async def left(app: FlytuiApp, pilot: Pilot[None], place: World) -> None:
+    """Another window has the keyboard for a moment; keys in between decide nothing."""
+    screen = app.screen
+    assert isinstance(screen, ArmedScreen)
+    app.post_message(events.AppBlur())
+    await until(pilot, lambda: screen._card.arming.blocked_reason(app.state.clock()) == NO_KEYBOARD)
+    await press(pilot, "a", "c")
+    assert screen._card.arming.blocked_reason(app.state.clock()) == NO_KEYBOARD
+    app.post_message(events.AppFocus())
+    await until(pilot, lambda: not screen._card.arming.keyboard_elsewhere)
+
+
+DISTURBANCES = (covered, resized, pasted, used_by_a_tool, viewed, left)
 
 
 def test_no_class_is_forgotten() -> None:

@@ -140,6 +140,33 @@ def test_hands_on_the_machine_kills_approve_and_arms_anew() -> None:
     assert freed.press("a", 40.01 + VISIBLE_S)[1] is KeyEffect.OPENED
 
 
+@pytest.mark.parametrize("risk", [Risk.MEDIUM, Risk.HIGH])
+def test_a_card_whose_window_lost_the_keyboard_arms_anew_when_it_has_it_again(risk: Risk) -> None:
+    counts = {Risk.MEDIUM: KeyEffect.APPROVED, Risk.HIGH: KeyEffect.OPENED}[risk]
+    read = read_card(risk, "k" if risk is Risk.HIGH else "")
+    before = read.press("a", 10.0)[0] if risk is Risk.HIGH else read
+    away = before.with_keyboard_elsewhere(True, 10.5)
+    assert "keyboard" in away.blocked_reason(30.0)
+    assert away.press("k", 11.0)[1] is KeyEffect.NOTHING
+    assert away.press("a", 30.0)[1] is KeyEffect.NOTHING
+    assert away.may_refuse(30.0)
+    back = away.with_keyboard_elsewhere(False, 40.0)
+    assert not back.confirm_open(40.0)
+    assert back.press("a", 39.99)[1] is KeyEffect.NOTHING
+    assert back.press("a", 40.0 + VISIBLE_S - 0.01)[1] is KeyEffect.NOTHING
+    assert back.press("a", 40.01 + VISIBLE_S)[1] is counts
+    assert read.with_keyboard_elsewhere(False, 40.0) == read
+
+
+def test_a_card_painted_while_another_window_has_the_keyboard_arms_only_after_it() -> None:
+    card = ArmingState(Risk.LOW, end_seen=True, keyboard_elsewhere=True).with_painted(0.0)
+    assert card.blocked_reason(50.0)
+    assert card.with_covered().with_painted(60.0).blocked_reason(90.0)
+    back = card.with_keyboard_elsewhere(False, 100.0)
+    assert back.press("a", 100.0 + VISIBLE_S - 0.01)[1] is KeyEffect.NOTHING
+    assert back.press("a", 100.01 + VISIBLE_S)[1] is KeyEffect.APPROVED
+
+
 def test_all_short_sequences_of_quick_keys_approve_nothing() -> None:
     for keys in itertools.product(["a", "k", "enter", "down"], repeat=5):
         card = read_card(Risk.HIGH, "k")

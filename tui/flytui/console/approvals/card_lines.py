@@ -390,13 +390,18 @@ def readiness(arming: ArmingState, now: float, *, margin: int = 0) -> StyledText
     if not blocked:
         return span(f"{space}keys ready ●", Tone.GOOD)
     unread = arming.read_whole and not arming.end_seen
-    urgent = arming.viewer_reason or arming.desktop_controlled or arming.strict or unread
+    urgent = _turned_off(arming) or arming.strict or unread
     return span(f"{space}{blocked} ○", Tone.WARN if urgent else Tone.DIM)
+
+
+def _turned_off(arming: ArmingState) -> bool:
+    """Whether the approve key is off, however much has been read and however long it is waited."""
+    return bool(arming.viewer_reason) or arming.desktop_controlled or arming.keyboard_elsewhere
 
 
 def _readiness(arming: ArmingState, now: float) -> StyledLine:
     """Whether the approve key is armed; nothing where the place of that key says so itself."""
-    if arming.pages_left and not arming.viewer_reason and not arming.desktop_controlled:
+    if arming.pages_left and not _turned_off(arming):
         return ()
     below = span("more below ↓  ", Tone.DIM)
     unread = not arming.blocked_reason(now) and not arming.end_seen

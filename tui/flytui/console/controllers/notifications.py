@@ -78,9 +78,9 @@ class Notifications:
         self.update()
 
     def ring_for_requests(self) -> None:
-        """Ring for new requests. Where the terminal does not have the focus, send it a notice, too."""
+        """Ring for new requests. Where the terminal does not have the keyboard, send it a notice, too."""
         self._app.bell()
-        if not self._app.app_focus:
+        if self._shared.keyboard_elsewhere:
             self._write(notice_sequence(self._shared))
 
     def _write(self, sequence: str) -> None:

@@ -9,6 +9,7 @@ every screen that decides:
 - a screen that was covered, suspended or resized is armed again from the start;
 - pasted text is dropped, and counts as a key press for the quiet time before an approval;
 - when a tool takes control of the desktop, the approve key is off before anything is fetched;
+- while another window has the keyboard, the approve key is off;
 - while an answer is being sent, no key decides and no key leaves: the person sees what became of the answer.
 """
 
@@ -94,13 +95,14 @@ class ArmedLines(LineView, can_focus=False):
         self.arming = self._unarmed(arming)
 
     def _unarmed(self, arming: ArmingState) -> ArmingState:
-        """The arming with the last key press, desktop control and viewer reason that the console knows
-        now."""
+        """The arming with the last key press, desktop control, keyboard and viewer reason that the console
+        knows now."""
         state = self._state
         return msgspec.structs.replace(
             arming,
             last_key=state.shared.last_key,
             desktop_controlled=state.shared.desktop_controlled,
+            keyboard_elsewhere=state.shared.keyboard_elsewhere,
             viewer_reason=state.no_decision_reason,
         )
 
@@ -122,7 +124,7 @@ class ArmedLines(LineView, can_focus=False):
     def note_painted(self) -> None:
         """Record what is on screen now. Lines that were not painted, are covered, or were not taken by the
         terminal do not count."""
-        self.arming = self.arming.with_viewer_reason(self._state.no_decision_reason, self._state.clock())
+        self.note_console(self._state.clock())
         region = self.scrollable_content_region
         # Between a resize and the rebuild, the lines are those of another width.
         if (
@@ -203,16 +205,23 @@ class ArmedLines(LineView, can_focus=False):
         """Record that a tool took control of the desktop, or released it."""
         self.arming = self.arming.with_desktop_control(on, self._state.clock())
 
+    def note_console(self, now: float) -> None:
+        """Record whether this console may decide, and whether its window has the keyboard, as it is at
+        `now`."""
+        state = self._state
+        arming = self.arming.with_viewer_reason(state.no_decision_reason, now)
+        self.arming = arming.with_keyboard_elsewhere(state.shared.keyboard_elsewhere, now)
+
     def press(self, key: str, now: float) -> KeyEffect:
         """Press a key at `now`, in seconds on the console's clock, and return what it did."""
-        self.arming = self.arming.with_viewer_reason(self._state.no_decision_reason, now)
+        self.note_console(now)
         self.arming, pressed = self.arming.press(key, now)
         return pressed
 
     def press_option(self, now: float) -> bool:
         """Whether a key counts that decides by itself, such as the letter of an option. Like every key it
         starts the quiet time again."""
-        self.arming = self.arming.with_viewer_reason(self._state.no_decision_reason, now)
+        self.note_console(now)
         # This order matters: `note_key` starts the quiet time again, and after it no key would count.
         counts = self.arming.belongs_to_card(now) and not self.arming.blocked_reason(now)
         self.note_key(now)
@@ -286,6 +295,11 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
     def set_desktop_controlled(self, on: bool) -> None:
         """Disarm at once when a tool takes control of the desktop; arm from the start when it is released."""
         self._card.set_desktop_control(on)
+        self._redraw()
+
+    def note_keyboard(self) -> None:
+        """Disarm at once when another window gets the keyboard; arm from the start when this one has it."""
+        self._card.note_console(self._state.clock())
         self._redraw()
 
     def rearm(self) -> None:

@@ -12,6 +12,8 @@ Each rule comes from a bug that a well-known product shipped:
 - after the console or its terminal stood still the card is armed from the start, because nobody can say what
   was on screen when a key was pressed; a key that refuses still counts then;
 - while a tool controls the desktop the approve key is off; afterwards the card is armed from the start;
+- while the terminal says that its window does not have the keyboard, the approve key is off, because a person
+  who sees *keys ready* presses a key that another window gets; afterwards the card is armed from the start;
 - a console that only views another console's kernel decides nothing.
 
 To refuse takes one key and works at once. Times are seconds on one monotonic clock.
@@ -38,6 +40,7 @@ CODE_UNTIL_S = 10.0
 """The latest moment of the last of the four letters after `a`."""
 APPROVE_KEY = "a"
 NEVER = float("-inf")
+NO_KEYBOARD = "this window does not have the keyboard: click into it"
 
 
 class KeyEffect(Enum):
@@ -77,6 +80,8 @@ class ArmingState(msgspec.Struct, frozen=True):
     masked: bool = False
     """Whether fields are still masked."""
     desktop_controlled: bool = False
+    keyboard_elsewhere: bool = False
+    """Whether the terminal has said that its window does not have the keyboard."""
     opened_at: float | None = None
     typed: str = ""
     viewer_reason: str = ""
@@ -123,18 +128,26 @@ class ArmingState(msgspec.Struct, frozen=True):
         if on == self.desktop_controlled:
             return self
         # Keys that the tool pressed may still arrive after its release, so the card is armed like a new one.
-        shown_at = now if self.shown_at is not None else None
-        return msgspec.structs.replace(
-            self, desktop_controlled=on, shown_at=shown_at, opened_at=None, typed=""
-        )
+        return msgspec.structs.replace(self._rearmed(now), desktop_controlled=on)
+
+    def with_keyboard_elsewhere(self, elsewhere: bool, now: float) -> ArmingState:
+        """The arming after the terminal said at `now` that its window lost the keyboard, or got it back."""
+        if elsewhere == self.keyboard_elsewhere:
+            return self
+        # The click that gave it back says nothing about the card.
+        return msgspec.structs.replace(self._rearmed(now), keyboard_elsewhere=elsewhere)
 
     def with_viewer_reason(self, off: str, now: float) -> ArmingState:
         """The arming with another reason why this console may not decide. Where the reason changes, the card
         is armed like a new one."""
         if off == self.viewer_reason:
             return self
+        return msgspec.structs.replace(self._rearmed(now), viewer_reason=off)
+
+    def _rearmed(self, now: float) -> ArmingState:
+        """The arming of a card that, if it is on screen, begins its waits again at `now`."""
         shown_at = now if self.shown_at is not None else None
-        return msgspec.structs.replace(self, viewer_reason=off, shown_at=shown_at, opened_at=None, typed="")
+        return msgspec.structs.replace(self, shown_at=shown_at, opened_at=None, typed="")
 
     def belongs_to_card(self, pressed_at: float) -> bool:
         """Whether a key pressed then was meant for this card: the card was on screen before it."""
@@ -155,6 +168,8 @@ class ArmingState(msgspec.Struct, frozen=True):
             return self.viewer_reason
         if self.desktop_controlled:
             return "hands on the machine: approve is off"
+        if self.keyboard_elsewhere:
+            return NO_KEYBOARD
         if self.strict and len(self.letter) != self._letters:
             return "this request has no confirmation letter and cannot be approved"
         if self.pages_left:
@@ -175,7 +190,8 @@ class ArmingState(msgspec.Struct, frozen=True):
     def press(self, key: str, now: float) -> tuple[ArmingState, KeyEffect]:
         """The arming after `key` was pressed at `now`, and what the key did."""
         after = self.with_key(now)
-        if not self.belongs_to_card(now) or self.desktop_controlled or self.viewer_reason:
+        off = self.desktop_controlled or self.keyboard_elsewhere or self.viewer_reason
+        if off or not self.belongs_to_card(now):
             return after, KeyEffect.NOTHING
         if self.confirm_open(now):
             return self._confirm(key, now, after)
