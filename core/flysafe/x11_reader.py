@@ -31,6 +31,8 @@ _WM_NAME = 39
 """The predefined atom of the older title property."""
 _STRING = 31
 _CARDINAL = 6
+_ATOM = 4
+_WORK_TYPES = (b"_NET_WM_WINDOW_TYPE_NORMAL", b"_NET_WM_WINDOW_TYPE_DIALOG")
 
 
 class _Attributes(ctypes.Structure):
@@ -185,6 +187,7 @@ class X11Reader:
             )
         self.handle = c_void_p(opened)
         self.root: int = self.library.XDefaultRootWindow(self.handle)
+        self.screen = self.geometry(self.root) or Geometry(0, 0, 0, 0)
         return self
 
     def __exit__(
@@ -200,28 +203,67 @@ class X11Reader:
     def visible_windows(self) -> list[Window]:
         """Return the windows on the screen that have a title, outer ones first, at most `MAX_WINDOWS`."""
         # Frames and buttons of a window manager have no title, and its helper windows are outside the screen.
-        screen = self.geometry(self.root)
         found: list[Window] = []
         waiting = [self.root]
         for number in waiting:
             known = self.tree(number)
             children = known[1] if known else ()
             waiting.extend(child for child in children if self.visible(child))
-            window = self.window(number) if number != self.root else None
-            if window is not None and window.title and screen and screen.meets(window.geometry):
+            window = self.on_screen(number) if number != self.root else None
+            if window is not None and window.title:
                 found.append(window)
             if len(found) == MAX_WINDOWS or len(waiting) > MAX_VISITED:
                 break
         return found
 
+    def stacked_windows(self) -> list[Window]:
+        """Return the windows on the screen in which a person works, front-most first: those with a title that
+        a window manager manages, or would, but no panel, desktop or notice."""
+        known = self.tree(self.root)
+        found: list[Window] = []
+        for top in reversed(known[1] if known else ()):
+            # The child of the root is the window itself or the frame of a window manager around it.
+            window = self._titled_within(top) if self.visible(top) else None
+            if window is not None and self._is_for_work(window.id):
+                found.append(window)
+            if len(found) == MAX_WINDOWS:
+                break
+        return found
+
+    def _titled_within(self, window: int) -> Window | None:
+        """Return the outermost window within this one that has a title, which may be this one."""
+        waiting = [window]
+        for number in waiting:
+            seen = self.on_screen(number)
+            if seen is not None and seen.title:
+                return seen
+            known = self.tree(number)
+            waiting.extend(child for child in (known[1] if known else ()) if self.visible(child))
+            if len(waiting) > MAX_WINDOWS:
+                break
+        return None
+
+    def _is_for_work(self, window: int) -> bool:
+        attributes = self._attributes(window)
+        kind = self._number(window, b"_NET_WM_WINDOW_TYPE", _ATOM)
+        kinds = [self.library.XInternAtom(self.handle, name, 0) for name in _WORK_TYPES]
+        return attributes is not None and not attributes.override_redirect and kind in (0, *kinds)
+
     def focused_window(self) -> Window | None:
-        """Return the window with the focus, or the nearest window around it that has a title."""
+        """Return the window with the focus, or the nearest window around it that has a title; None where that
+        is not on the screen."""
         focus = self.focused()
         for number in (focus, *self.ancestors(focus)) if focus else ():
-            window = self.window(number)
+            window = self.on_screen(number)
             if window is not None and window.title:
                 return window
         return None
+
+    def on_screen(self, number: int) -> Window | None:
+        """Return the window with this id; None where there is none, or no part of it is on the screen."""
+        # While no program has the focus, a window manager gives it to a window of its own outside the screen.
+        window = self.window(number)
+        return window if window is not None and self.screen.meets(window.geometry) else None
 
     def tree(self, window: int) -> tuple[int, tuple[int, ...]] | None:
         """Return the parent (0 for the root) and the children of a window; None where it does not exist."""
@@ -290,11 +332,15 @@ class X11Reader:
 
     def pid(self, window: int) -> int:
         """Return the process that a window states (`_NET_WM_PID`); 0 where it states none."""
-        atom = self.library.XInternAtom(self.handle, b"_NET_WM_PID", 0)
+        return self._number(window, b"_NET_WM_PID", _CARDINAL)
+
+    def _number(self, window: int, name: bytes, of_type: int) -> int:
+        """Return the first number of a property of that type; 0 where the window has none."""
+        atom = self.library.XInternAtom(self.handle, name, 0)
         kind, form, count, left = c_ulong(), c_int(), c_ulong(), c_ulong()
         data = POINTER(c_ulong)()
         answers = (byref(kind), byref(form), byref(count), byref(left), byref(data))
-        failed = self.library.XGetWindowProperty(self.handle, window, atom, 0, 1, 0, _CARDINAL, *answers)
+        failed = self.library.XGetWindowProperty(self.handle, window, atom, 0, 1, 0, of_type, *answers)
         value = int(data[0]) if not failed and data and count.value and form.value == 32 else 0
         if data:
             self.library.XFree(data)

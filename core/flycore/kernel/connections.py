@@ -108,9 +108,15 @@ class OpenConsoles:
     def protected_windows(self) -> ProtectedWindows:
         """Return the windows and processes of all consoles."""
         windows = self._windows.values()
+        displays: dict[int, tuple[str, ...]] = {}
+        for own in windows:
+            for number in own.window_ids:
+                # No name of a display stands for any.
+                displays[number] = (*displays.get(number, ()), *own.displays.get(number, ("",)))
         return ProtectedWindows(
             window_ids=tuple(window for own in windows for window in own.window_ids),
             pids=tuple(pid for own in windows for pid in own.pids),
+            displays=displays,
         )
 
     async def approver_within(self, milliseconds: int) -> bool:

@@ -320,4 +320,7 @@ def _shown_input(prepared: Prepared, app_root: Path) -> tuple[str, str, NamedPla
     places that the input names."""
     shown = prepared.masks.json(prepared.input)
     named = named_places(prepared.input, str(app_root))
-    return effect_sentence(prepared.target.capability, shown), canonical_json(shown), named
+    seen, meant = prepared.preview, shown
+    if seen is not None and seen.window_id and "window" not in shown:
+        meant = {**shown, "window": prepared.masks.text(seen.title) or seen.window_id}
+    return effect_sentence(prepared.target.capability, meant), canonical_json(shown), named

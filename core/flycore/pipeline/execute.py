@@ -207,7 +207,7 @@ def _sidecar_context(run: RunContext, prepared: Prepared) -> JsonObject:
     }
     desktop, seen = prepared.target.entry.permissions.desktop, prepared.preview
     if desktop:
-        protected = run.protected_windows()
+        protected = run.protected_windows().on_display(prepared.environment.get("DISPLAY", ""))
         words["refuse"] = {"windowIds": list(protected.window_ids), "pids": list(protected.pids)}
     if seen is not None and seen.tab:
         words["target"] = _page(seen)

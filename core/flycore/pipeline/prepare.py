@@ -523,9 +523,8 @@ async def _read_target(
         seen = await anyio.to_thread.run_sync(read_file_target, input, context.root.places.app_root)
         return _TargetView(preview=seen.preview, diff=seen.diff)
     blind = accepts_unchecked(target.entry, context.root.environ)
-    preview = await take_preview(
-        context.desktop, context.protected_windows(), tool, input, earlier, unchecked=blind
-    )
+    protected = context.protected_windows().on_display(context.root.environ.get("DISPLAY", ""))
+    preview = await take_preview(context.desktop, protected, tool, input, earlier, unchecked=blind)
     return preview if isinstance(preview, Rejection) else _TargetView(preview=preview)
 
 

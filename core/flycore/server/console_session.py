@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
+import anyio.to_thread
 import msgspec
 
 import flycore
@@ -16,7 +17,7 @@ from flycore.kernel.approver import KernelApprover
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Outcome
 from flycore.model.call import Caller
-from flycore.pipeline.targets.window import ProtectedWindows
+from flycore.pipeline.targets.window import ProtectedWindows, window_displays
 from flycore.rpc import console_messages as c
 from flycore.rpc import messages as m
 from flycore.rpc.method_row import Method
@@ -90,7 +91,8 @@ class ConsoleSession:
         self._kernel.pairing.disconnected(self, approver, caller, self._pid)
 
     async def _attach(self, message: m.Envelope, wanted: c.Attach, caller: Caller) -> None:
-        self._windows = ProtectedWindows(window_ids=wanted.window_ids, pids=wanted.pids)
+        displays = await anyio.to_thread.run_sync(window_displays, wanted.window_ids, wanted.pids)
+        self._windows = ProtectedWindows(window_ids=wanted.window_ids, pids=wanted.pids, displays=displays)
         why_not = "" if self._handed_over else self._kernel.pairing.request_code(self, caller, self._pid)
         if why_not:
             await self._refuse(message, m.ErrorCode.UNAUTHORIZED, why_not)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from flycore.pipeline.targets.window import (
     Screenshot,
     Window,
     take_preview,
+    window_displays,
 )
 from kits.kernel import (
     ECHO,
@@ -297,6 +300,83 @@ async def test_the_window_that_had_the_focus_is_the_target_whoever_has_it_later(
     assert isinstance(await take_preview(screen, seat, "computer.keyboard", {}), Rejection)
     assert isinstance(await take_preview(screen, seat, "computer.keyboard", {"window": "console"}), Rejection)
     assert await take_preview(screen, seat, "file.hash", {}) is None
+
+
+class ConsoleInFront(OneScreen):
+    """A display on which a person has just decided: the console has the focus, and windows are behind it."""
+
+    def __init__(self, *behind: int) -> None:
+        super().__init__()
+        self.front, self._behind = 2, behind
+
+    async def focused(self) -> Window | None:
+        rows = tuple(Window(id=key, title=self.titles.get(key, ""), pid=key * 10) for key in self._behind)
+        return Window(id=2, title="console", pid=20, behind=rows)
+
+
+async def test_a_console_in_front_is_looked_past_and_never_acted_on() -> None:
+    seat = ProtectedWindows(window_ids=(2,), pids=(40,))
+    screen = ConsoleInFront(4, 3, 1)
+    screen.titles[4] = "the console's other window"
+    seen = await take_preview(screen, seat, "computer.keyboard", {})
+    assert isinstance(seen, Preview)
+    assert (seen.window_id, seen.title) == ("3", "popup")
+    assert await take_preview(screen, seat, "computer.keyboard", {}, seen) == seen
+    screen.stack = (9, 1)
+    there = await take_preview(screen, seat, "computer.mouse", CLICK)
+    assert isinstance(there, Preview)
+    assert there.title == "editor"
+    screen.stack = (2,)
+    for name, wanted in (("computer.mouse", CLICK), ("computer.keyboard", {"window": "console"})):
+        refused = await take_preview(screen, seat, name, wanted)
+        assert isinstance(refused, Rejection)
+        assert (refused.code, "window" in refused.message) == (Code.INVALID_INPUT, True)
+    alone = await take_preview(ConsoleInFront(4), seat, "computer.keyboard", {})
+    assert isinstance(alone, Rejection)
+    assert alone.message.startswith("name a window: the console has the focus")
+
+
+SAME = [":7", ":7.1", "unix:7", "localhost:7.0", "", "no display"]
+
+
+@pytest.mark.parametrize(("known", "same"), [(":7", SAME), ("", [":1", ":7"]), (None, [":1", ":7"])])
+def test_a_window_of_a_console_counts_on_every_display_that_it_may_be_on(
+    known: str | None, same: list[str]
+) -> None:
+    displays = {} if known is None else {2: (known,)}
+    seat = ProtectedWindows(window_ids=(2,), pids=(40,), displays=displays)
+    for name in same:
+        assert seat.on_display(name).window_ids == (2,), name
+    if known:
+        other = seat.on_display(":77")
+        assert (other.window_ids, other.pids) == ((), (40,))
+        assert not other.contains(Window(id=2, title="another window of that id", pid=20))
+        assert other.contains(Window(id=5, title="the console's", pid=40))
+
+
+STARTED = """
+import os, subprocess, sys
+chosen = {**os.environ, "DISPLAY": sys.argv[1], "WINDOWID": "2"}
+subprocess.run([sys.executable, "-c", sys.argv[2], *sys.argv[3:]], env=chosen)
+"""
+"""Starts a program in its window as a terminal does, but with another display in its environment."""
+INSIDE = "import os, sys; print(os.getpid(), os.getppid(), flush=True); sys.stdin.read()"
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "expected"), [(":1", ":2", ":1"), ("", ":2", ":2"), (":1.0", ":1.0", ":1.0")]
+)
+def test_a_window_is_on_the_display_of_the_program_that_opened_it(
+    outer: str, inner: str, expected: str
+) -> None:
+    environ = {"PATH": "/usr/bin:/bin", **({"DISPLAY": outer} if outer else {})}
+    argv = [sys.executable, "-c", STARTED, inner, INSIDE]
+    with subprocess.Popen(argv, env=environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as terminal:
+        assert terminal.stdout is not None
+        pids = [int(word) for word in terminal.stdout.readline().split()]
+        assert window_displays((2, 3), pids) == {2: (expected,)}
+        assert window_displays((2,), pids[1:]) == {}
+        terminal.communicate(b"")
 
 
 PHASES = {

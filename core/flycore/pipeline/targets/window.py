@@ -3,8 +3,9 @@ card."""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 import anyio
@@ -20,6 +21,7 @@ from flycore.pipeline.call import Rejection, failed
 from flycore.pipeline.targets import x11_helper
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.child.spawn import SpawnSpec
+from flysafe.procfs import PROC, ProcFolder, environment_value, read_process
 
 POINTER_TOOL = "computer.mouse"
 
@@ -91,12 +93,19 @@ WINDOW_TOOLS = (POINTER_TOOL, "computer.keyboard")
 """Tools whose effect depends on which window is in front."""
 
 
+_DISPLAY_NUMBER = re.compile(r":(\d{1,9})(?:\.\d*)?$")
+_MULTIPLEXERS = ("tmux: server", "SCREEN")
+"""The names of processes that hold terminals without a window. Their clients have windows."""
+
+
 class Window(Value, frozen=True, kw_only=True):
     """A window of the display."""
 
     id: int
     title: str
     pid: int = 0
+    behind: tuple[Window, ...] = ()
+    """For the window with the focus: the windows behind it in which a person could work, front-most first."""
 
 
 class ProtectedWindows(Value, frozen=True, kw_only=True):
@@ -104,10 +113,61 @@ class ProtectedWindows(Value, frozen=True, kw_only=True):
 
     window_ids: tuple[int, ...] = ()
     pids: tuple[int, ...] = ()
+    displays: dict[int, tuple[str, ...]] = {}  # noqa: RUF012 - msgspec gives each instance its own
+    """The displays that a window may be on, by its id. A window that is not listed may be on any."""
 
     def contains(self, window: Window) -> bool:
         """Whether the window belongs to a console."""
         return window.id in self.window_ids or (window.pid != 0 and window.pid in self.pids)
+
+    def on_display(self, display: str) -> ProtectedWindows:
+        """Those on the display of that name: two displays give the same id to different windows."""
+        on_it = [
+            number
+            for number in self.window_ids
+            if any(may_be_same_display(display, other) for other in self.displays.get(number, ("",)))
+        ]
+        return ProtectedWindows(window_ids=tuple(on_it), pids=self.pids)
+
+
+def may_be_same_display(one: str, other: str) -> bool:
+    """Whether two values of DISPLAY may name the same X server: unless their numbers differ, they may."""
+    # The host and the screen are not compared: `:0`, `unix:0.1` and `localhost:0` may be one server.
+    found = [_DISPLAY_NUMBER.search(name) for name in (one, other)]
+    numbers = [int(number[1]) for number in found if number is not None]
+    return len(numbers) < 2 or numbers[0] == numbers[1]
+
+
+def window_displays(
+    window_ids: Iterable[int], pids: Iterable[int], proc: ProcFolder = PROC
+) -> dict[int, tuple[str, ...]]:
+    """The displays that each window of a console may be on, if its processes tell. `pids` are the console
+    and its ancestors, the program that opened the window among them."""
+    carriers = {pid: environment_value(pid, "WINDOWID", proc) for pid in pids}
+    found: dict[int, tuple[str, ...]] = {}
+    for number in window_ids:
+        inside = [pid for pid, word in carriers.items() if word == str(number)]
+        displays = {_display_of_window(pid, carriers, proc) for pid in inside}
+        if known := sorted(name for name in displays if name is not None):
+            found[number] = tuple(known)
+    return found
+
+
+def _display_of_window(pid: int, carriers: Mapping[int, str], proc: ProcFolder) -> str | None:
+    """The display of the program that opened the window in which that process runs, empty where nobody can
+    tell; None where the process runs in no window, but below the server of tmux or screen."""
+    # Every process in the window has its id, but may name another display, for the tools to act on. So the
+    # display is that of the nearest program around it that does not run in the window itself.
+    process = read_process(pid, proc)
+    while process is not None and process.name not in _MULTIPLEXERS:
+        outer = read_process(process.parent, proc) if process.parent in carriers else None
+        if outer is None or outer.terminal != process.terminal or carriers[outer.pid] != carriers[pid]:
+            if outer is not None and outer.name in _MULTIPLEXERS:
+                return None
+            around = environment_value(outer.pid, "DISPLAY", proc) if outer is not None else ""
+            return around or environment_value(process.pid, "DISPLAY", proc)
+        process = outer
+    return None
 
 
 class Desktop(ScreenCamera, Protocol):
@@ -176,8 +236,11 @@ async def take_preview(
         return Preview(unchecked=True)
     named = input.get("window")
     try:
-        window = await _target_window(desktop, named if isinstance(named, str) else None, earlier)
         point = point_of(input) if tool == POINTER_TOOL else None
+        if earlier is None and not isinstance(named, str):
+            window = await _unnamed_window(desktop, protected, point)
+        else:
+            window = await _target_window(desktop, str(named), earlier)
         over = await _windows_over(desktop, window, point, earlier) if isinstance(window, Window) else ()
     except DesktopUnreadable as error:
         return failed(Code.FAILED, str(error), "flytui doctor shows what this machine lacks")
@@ -222,13 +285,28 @@ async def _windows_over(
     return () if any(other.id == window.id for other in under) else under
 
 
-async def _target_window(desktop: Desktop, named: str | None, earlier: Preview | None) -> Window | str:
+async def _target_window(desktop: Desktop, named: str, earlier: Preview | None) -> Window | str:
     # The focus counts only when the call arrives: the person who approved has just used the console's window.
     if earlier is not None:
         return await desktop.window(int(earlier.window_id)) or "the one that was meant is gone"
-    if named is None:
-        return await desktop.focused() or "no window has the focus"
     return find_window(named, await desktop.windows())
+
+
+async def _unnamed_window(
+    desktop: Desktop, protected: ProtectedWindows, point: tuple[int, int] | None
+) -> Window | str:
+    """The window that a call without `window` means: the one with the focus; where that is a console's, in
+    which a person has just decided, the front-most one behind it, and for a point the one that is there."""
+    window = await desktop.focused()
+    if window is None:
+        return "no window has the focus"
+    if not protected.contains(window):
+        return window
+    there = None if point is None else {one.id for one in await desktop.under(*point)}
+    for other in window.behind:
+        if not protected.contains(other) and (there is None or other.id in there):
+            return other
+    return "the console has the focus, and no tool may act on it"
 
 
 SEARCH_PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -3,7 +3,7 @@ error for which Xlib ends its program, does not end or delay the kernel.
 
 Its arguments are a question and numbers:
 
-    focused          the window with the focus
+    focused          the window with the focus, and in its `behind` those behind it, front-most first
     listed           the visible windows that have a title
     known ID         that window, if there is one
     under X Y        the windows under the point, outermost first
@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from flysafe.x11_reader import DisplayUnavailable, X11Reader
+from flysafe.x11_reader import DisplayUnavailable, Window, X11Reader
 
 MOST_SIZE = (96, 48)
 """Width and height of the largest picture, in pixels: about as many as a card has room for."""
@@ -110,16 +111,28 @@ def _windows(what: str, numbers: list[int]) -> dict[str, object]:
     with X11Reader() as display:
         match what:
             case "focused":
-                found = [display.focused_window() or display.window(display.focused())]
+                focus = display.focused_window() or display.on_screen(display.focused())
+                if focus is None:
+                    return {"windows": []}
+                behind = [_row(one) for one in _short(display.stacked_windows()) if one.id != focus.id]
+                return {"windows": [{**_row(focus), "behind": behind}]}
             case "listed":
-                # X11 has no limit for a title: one program could make the list longer than the kernel reads.
-                found = [one for one in display.visible_windows() if len(one.title) <= MAX_LISTED_TITLE]
+                found = [*_short(display.visible_windows())]
             case "known":
                 found = [display.window(*numbers)]
             case _:
                 found = [display.window(number) for number in display.at_point(*numbers)]
-    rows = [{"id": one.id, "title": one.title, "pid": one.pid} for one in found if one is not None]
-    return {"windows": rows}
+    return {"windows": [_row(one) for one in found if one is not None]}
+
+
+def _row(window: Window) -> dict[str, object]:
+    return {"id": window.id, "title": window.title, "pid": window.pid}
+
+
+def _short(windows: Iterable[Window]) -> Iterator[Window]:
+    """The windows without those whose title is too long."""
+    # X11 has no limit for a title: one program could make the list longer than the kernel reads.
+    return (window for window in windows if len(window.title) <= MAX_LISTED_TITLE)
 
 
 def main(arguments: list[str]) -> int:
