@@ -1,8 +1,8 @@
 """The published programs of agents, each connected by `flytui connect` and run with a scripted model.
 
-Each runs in a home folder of its own, with the few variables that a terminal has. flytui's server gets
-what the program gives it. Nothing but loopback is reached: every other address is sent to a port that nobody
-listens on.
+Each runs in a home folder of its own, with the few variables that a terminal has, and with its own time
+limits. flytui's server gets what the program gives it. Nothing but loopback is reached: every other address
+is sent to a port that nobody listens on.
 """
 
 from __future__ import annotations
@@ -277,8 +277,6 @@ AGENT_PROGRAMS = (
             "ANTHROPIC_API_KEY": "x",
             "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
             "DISABLE_AUTOUPDATER": "1",
-            # It waits five seconds for a server, which may not do where the machine is busy with other tests.
-            "MCP_CONNECT_TIMEOUT_MS": "120000",
         },
         _claude_files,
         prompt=("-p",),

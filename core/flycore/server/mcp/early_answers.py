@@ -1,10 +1,11 @@
 """Answers the first messages of a client over standard input while the rest of the program is imported.
 
-Clients wait for `initialize` and `tools/list` before they show anything, and the SDK and a kernel take much
-longer to import and to open than these answers take. So they are given here: the list as it was when a
-server of this root last made it. Only plain messages are answered; the first other one, and all after it,
-are left to the SDK, which also gets the messages that begin its session. Nothing that takes long to import is
-used.
+Clients wait for `server/discover` or `initialize`, and for `tools/list`, before they show anything, and the
+SDK and a kernel take much longer to import and to open than these answers take. So they are given here: the
+list as it was when a server of this root last made it. Only plain messages are answered; the first other one,
+and all after it, are left to the SDK, which also gets the messages that begin its session. `server/discover`
+is not among these: it is a question, after which a client may still begin a session. Nothing that takes long
+to import is used.
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ INSTRUCTIONS = (
 )
 SESSION_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """The versions of the protocol whose sessions begin with `initialize`."""
+SINGLE_VERSIONS = ("2026-07-28",)
+"""The versions of the protocol without sessions: each request names its version."""
+DISCOVER = "server/discover"
+ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 MAX_LIST_BYTES = 4 * 1024 * 1024
 MAX_HELD_BYTES = 4 * 1024 * 1024
 """Bytes of an unfinished line that are read here."""
@@ -37,19 +42,46 @@ LATER = ("resources/list", "resources/templates/list", "prompts/list")
 """Requests that the SDK answers, and that clients send before they ask for the tools."""
 
 
+_META = "io.modelcontextprotocol/"
+SUBSCRIPTION_ID = f"{_META}subscriptionId"
+_CHANGES = frozenset(("toolsListChanged", "promptsListChanged", "resourcesListChanged"))
+_SERVER_INFO: JsonObject = {"name": SERVER_NAME, "title": SERVER_NAME, "version": flycore.__version__}
+_COMPLETE: JsonObject = {
+    "cacheScope": "private",
+    "resultType": "complete",
+    "ttlMs": 0,
+    "_meta": {f"{_META}serverInfo": _SERVER_INFO},
+}
+"""The members that each result has in the protocol without sessions, as the SDK writes them."""
+
+
 def initialize_result(version: str) -> JsonObject:
     """Return the answer to `initialize` of a client that asks for this version, one of SESSION_VERSIONS."""
     return {
         "protocolVersion": version,
-        "capabilities": {
-            "completions": {},
-            "logging": {},
-            "prompts": {"listChanged": True},
-            "resources": {"subscribe": False, "listChanged": True},
-            "tools": {"listChanged": True},
-        },
-        "serverInfo": {"name": SERVER_NAME, "title": SERVER_NAME, "version": flycore.__version__},
+        "capabilities": _capabilities(subscribe=False),
+        "serverInfo": _SERVER_INFO,
         "instructions": INSTRUCTIONS,
+    }
+
+
+def discover_result() -> JsonObject:
+    """Return the answer to `server/discover` of a client that asks in one of SINGLE_VERSIONS."""
+    return {
+        **_COMPLETE,
+        "capabilities": _capabilities(subscribe=True),
+        "instructions": INSTRUCTIONS,
+        "supportedVersions": list(SINGLE_VERSIONS),
+    }
+
+
+def _capabilities(*, subscribe: bool) -> JsonObject:
+    return {
+        "completions": {},
+        "logging": {},
+        "prompts": {"listChanged": True},
+        "resources": {"subscribe": subscribe, "listChanged": True},
+        "tools": {"listChanged": True},
     }
 
 
@@ -60,6 +92,8 @@ class Handover(NamedTuple):
     """What the SDK has to read before anything else."""
     answered: str | None = None
     """The id of the `initialize` among it, whose second answer is not sent; as a text."""
+    subscribed: str | None = None
+    """The id of the `subscriptions/listen` among it, which is not acknowledged again; as a text."""
     listed: bytes | None = None
     """The list of tools that the client got; None where it got none."""
 
@@ -72,6 +106,7 @@ class EarlyAnswers:
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._unread, self._kept = b"", b""
         self._answered: str | None = None
+        self._subscribed: str | None = None
         self._listed: bytes | None = None
         self._thread = threading.Thread(target=self._run, name="early answers", daemon=True)
 
@@ -85,7 +120,7 @@ class EarlyAnswers:
         self._thread.join()
         os.close(self._wake)
         os.close(self._waker)
-        return Handover(self._kept + self._unread, self._answered, self._listed)
+        return Handover(self._kept + self._unread, self._answered, self._subscribed, self._listed)
 
     def _run(self) -> None:
         try:
@@ -119,35 +154,62 @@ class EarlyAnswers:
         method, message_id, params = message.get("method"), message.get("id"), message.get("params", {})
         if method == "initialize":
             return self._initialize(line, message_id, params)
-        if self._answered is None or not isinstance(params, dict):
+        if not isinstance(params, dict):
             return False
-        if method == "notifications/initialized" and "id" not in message:
-            self._kept += line + b"\n"
-            return True
-        if method in LATER and message_id is not None:
+        single = _is_single(params)
+        if single == (self._answered is not None):
+            return False  # nothing has begun yet, or a request of the other kind
+        if method == "notifications/initialized" and not single and "id" not in message:
+            return self._keep(line)
+        if message_id is None:
+            return False
+        if method in LATER:
             # Nothing depends on when these are answered: the list of tools need not wait for them.
-            self._kept += line + b"\n"
-            return len(self._kept) <= MAX_HELD_BYTES
-        if message_id is None or set(params) - {"_meta"}:
+            return self._keep(line)
+        if method == "subscriptions/listen" and single:
+            return self._subscribe(line, message_id, params)
+        if set(params) - {"_meta"}:
             return False
-        if method == "ping":
-            self._write(message_id, b"{}")
+        if method == DISCOVER and single:
+            self._answer(message_id, json.dumps(discover_result()).encode("ascii"))
             return True
-        return method == "tools/list" and self._list_tools(message_id)
+        if method == "ping" and not single:
+            self._answer(message_id, b"{}")
+            return True
+        return method == "tools/list" and self._list_tools(message_id, single=single)
+
+    def _keep(self, line: bytes) -> bool:
+        """Keep the line for the SDK, and go on. Return False where too much is kept."""
+        self._kept += line + b"\n"
+        return len(self._kept) <= MAX_HELD_BYTES
 
     def _initialize(self, line: bytes, message_id: Json, params: Json) -> bool:
-        if self._answered is not None or message_id is None or not isinstance(params, dict):
+        # After a request that the SDK gets, its session has begun, or there will be none.
+        if self._kept or message_id is None or not isinstance(params, dict):
             return False
         version, info = params.get("protocolVersion"), params.get("clientInfo")
-        named = isinstance(info, dict) and all(isinstance(info.get(key), str) for key in ("name", "version"))
-        if version not in SESSION_VERSIONS or not named or not isinstance(params.get("capabilities"), dict):
+        if version not in SESSION_VERSIONS or not _is_named(info):
             return False
-        self._write(message_id, json.dumps(initialize_result(str(version))).encode("ascii"))
+        if not isinstance(params.get("capabilities"), dict):
+            return False
+        self._answer(message_id, json.dumps(initialize_result(str(version))).encode("ascii"))
         self._answered = str(message_id)
-        self._kept += line + b"\n"
-        return True
+        return self._keep(line)
 
-    def _list_tools(self, message_id: Json) -> bool:
+    def _subscribe(self, line: bytes, message_id: Json, params: JsonObject) -> bool:
+        wanted = params.get("notifications")
+        plain = isinstance(wanted, dict) and all(value is True for value in wanted.values())
+        if self._subscribed is not None or set(params) != {"_meta", "notifications"} or not plain:
+            return False
+        if not isinstance(wanted, dict) or not _CHANGES.issuperset(wanted):
+            return False
+        about = {"_meta": {SUBSCRIPTION_ID: message_id}, "notifications": wanted}
+        message = {"jsonrpc": "2.0", "method": ACKNOWLEDGED, "params": about}
+        self._write(json.dumps(message).encode("ascii"))
+        self._subscribed = str(message_id)
+        return self._keep(line)
+
+    def _list_tools(self, message_id: Json, *, single: bool) -> bool:
         try:
             listed = read_beneath(self._stored_list.parent, self._stored_list.name, MAX_LIST_BYTES)
             value: Any = json.loads(listed)
@@ -155,12 +217,33 @@ class EarlyAnswers:
             return False
         if not isinstance(value, dict) or not isinstance(value.get("tools"), list):
             return False
-        self._write(message_id, listed)
+        if single:
+            self._answer(message_id, json.dumps(_COMPLETE).encode("ascii")[:-1] + b"," + listed.strip()[1:])
+        else:
+            self._answer(message_id, listed)
         self._listed = listed
         return True
 
-    def _write(self, message_id: Json, result: bytes) -> None:
-        head = f'{{"jsonrpc":"2.0","id":{json.dumps(message_id)},"result":'.encode("ascii")
-        remaining = memoryview(head + result + b"}\n")
+    def _answer(self, message_id: Json, result: bytes) -> None:
+        self._write(
+            f'{{"jsonrpc":"2.0","id":{json.dumps(message_id)},"result":'.encode("ascii") + result + b"}"
+        )
+
+    def _write(self, message: bytes) -> None:
+        remaining = memoryview(message + b"\n")
         while remaining:
             remaining = remaining[os.write(self._sink, remaining) :]
+
+
+def _is_single(params: JsonObject) -> bool:
+    """Return whether a request has what each one has in one of SINGLE_VERSIONS."""
+    meta = params.get("_meta")
+    if not isinstance(meta, dict) or meta.get(f"{_META}protocolVersion") not in SINGLE_VERSIONS:
+        return False
+    info = meta.get(f"{_META}clientInfo")
+    return isinstance(meta.get(f"{_META}clientCapabilities"), dict) and (info is None or _is_named(info))
+
+
+def _is_named(info: Json) -> bool:
+    """Return whether it is the `clientInfo` of a client."""
+    return isinstance(info, dict) and all(isinstance(info.get(key), str) for key in ("name", "version"))

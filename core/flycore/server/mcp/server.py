@@ -21,6 +21,7 @@ from mcp.server.subscriptions import (
     ListenHandler,
     PromptsListChanged,
     ResourcesListChanged,
+    ServerEvent,
     ToolsListChanged,
 )
 from mcp.shared.exceptions import MCPError
@@ -106,6 +107,31 @@ async def _notify(session: ServerSession, kinds: frozenset[str]) -> None:
             await session.send_prompt_list_changed()
 
 
+class _Subscriptions(InMemorySubscriptionBus):
+    """Reports changes to the clients that subscribed to them; the first one gets those before it as well."""
+
+    # A client may have listed the tools, as a server before this one had them, before it subscribes.
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._missed: dict[ServerEvent, None] | None = {}
+        """The changes before the first client; None once there was one."""
+
+    async def publish(self, event: ServerEvent) -> None:
+        """Report the change, or keep it for the first client."""
+        if self._missed is not None:
+            self._missed[event] = None
+        await super().publish(event)
+
+    def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
+        """Add a client, and return the function that removes it."""
+        missed, self._missed = self._missed, None
+        unsubscribe = super().subscribe(listener)
+        for event in missed or ():
+            listener(event)
+        return unsubscribe
+
+
 def _without_fault_details(
     handler: Callable[[Context, Params], Awaitable[ResultT]],
 ) -> Callable[[Context, Params], Awaitable[ResultT]]:
@@ -142,7 +168,7 @@ def build_server(
     Without `person_wait`, calls wait for a person as long as the settings say. `stored_list` keeps the list
     for the next server of this root.
     """
-    current_tools, sessions, bus = CurrentTools(client, stored_list), Sessions(), InMemorySubscriptionBus()
+    current_tools, sessions, bus = CurrentTools(client, stored_list), Sessions(), _Subscriptions()
     logs = LogMessages()
     requests = ToolRequests(client, current_tools, read_media, person_wait, logs)
     reads = UpstreamRequests(requests, current_tools, read_media)

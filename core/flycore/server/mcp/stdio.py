@@ -16,9 +16,11 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.inbound import InboundLadderRejection, classify_inbound_request
 from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
+    PROTOCOL_VERSION_META_KEY,
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
@@ -30,7 +32,14 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from flycore.rpc.methods import Client
-from flycore.server.mcp.early_answers import EarlyAnswers, Handover
+from flycore.server.mcp.early_answers import (
+    ACKNOWLEDGED,
+    DISCOVER,
+    SUBSCRIPTION_ID,
+    EarlyAnswers,
+    Handover,
+    discover_result,
+)
 from flycore.server.mcp.jsonrpc import ID_IN_USE, INVALID_REQUEST, MessageRefused, read_message
 from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.person_wait import PersonWait
@@ -101,7 +110,7 @@ async def _streams(
     pending = PendingRequests()
     async with anyio.create_task_group() as group:
         group.start_soon(_read, source, handover.unread, pending, received, outgoing.clone())
-        group.start_soon(_write, sink, handover.answered, pending, to_write)
+        group.start_soon(_write, sink, handover, pending, to_write)
         with incoming, outgoing:
             yield incoming, outgoing
         group.cancel_scope.cancel()
@@ -146,18 +155,22 @@ async def _read(
 
     Ends with the input, or at a line that is too long.
     """
+    opened = False
     async with received, answers, anyio.create_task_group() as group:
         group.start_soon(_cancel_after_hangup, source, group.cancel_scope)
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
             async for line in _lines(source, unread):
                 message = _parse(line)
-                refused = (
-                    message if isinstance(message, JSONRPCError) else pending.add_or_refuse(message.message)
-                )
-                if refused is not None:
-                    await answers.send(SessionMessage(refused))
-                elif isinstance(message, SessionMessage):
-                    await received.send(message)
+                if isinstance(message, JSONRPCError):
+                    await answers.send(SessionMessage(message))
+                    continue
+                answer = None if opened else _discover_answer(message.message)
+                answer = answer or pending.add_or_refuse(message.message)
+                if answer is not None:
+                    await answers.send(SessionMessage(answer))
+                    continue
+                opened |= isinstance(message.message, JSONRPCRequest)
+                await received.send(message)
         group.cancel_scope.cancel()
 
 
@@ -171,6 +184,22 @@ async def _cancel_after_hangup(source: int, scope: anyio.CancelScope) -> None:
         await anyio.sleep(HANGUP_POLL_SECONDS)
     await anyio.sleep(HANGUP_GRACE_SECONDS)
     scope.cancel()
+
+
+def _discover_answer(message: JSONRPCMessage) -> JSONRPCResponse | JSONRPCError | None:
+    """Return the answer to a `server/discover` of the protocol without sessions; None for anything else."""
+    # The SDK would take it for the beginning of a connection without a session, and refuse the `initialize`
+    # of a client that waited too long for the answer, or that knows none of the versions in it.
+    if not isinstance(message, JSONRPCRequest) or message.method != DISCOVER:
+        return None
+    params = message.params or {}
+    if PROTOCOL_VERSION_META_KEY not in (params.get("_meta") or {}):
+        return None
+    route = classify_inbound_request({"method": message.method, "params": params})
+    if isinstance(route, InboundLadderRejection):
+        error = ErrorData(code=route.code, message=route.message, data=route.data)
+        return JSONRPCError(jsonrpc="2.0", id=message.id, error=error)
+    return JSONRPCResponse(jsonrpc="2.0", id=message.id, result=discover_result())
 
 
 def _parse(line: bytes) -> SessionMessage | JSONRPCError:
@@ -214,20 +243,25 @@ async def _read_some(source: int) -> bytes:
 
 async def _write(
     sink: int,
-    answered: str | None,
+    handover: Handover,
     pending: PendingRequests,
     to_write: MemoryObjectReceiveStream[SessionMessage],
 ) -> None:
     """Write each message as one line. Ends, without an error, when the client closed its end.
 
-    The first answer to the request `answered` is left out: the client has got it.
+    What the client has got already is left out: the answer to its `initialize`, and the acknowledgement of
+    its `subscriptions/listen`.
     """
+    answered, subscribed = handover.answered, handover.subscribed
     async with to_write:
         try:
             async for message in to_write:
                 if answered is not None and _answers(message.message, answered):
                     answered = None
                     pending.remove(message.message)
+                    continue
+                if subscribed is not None and _acknowledges(message.message, subscribed):
+                    subscribed = None
                     continue
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await _write_all(sink, text.encode("utf-8") + b"\n")
@@ -238,6 +272,13 @@ async def _write(
 
 def _answers(message: JSONRPCMessage, request_id: str) -> bool:
     return isinstance(message, JSONRPCResponse | JSONRPCError) and str(message.id) == request_id
+
+
+def _acknowledges(message: JSONRPCMessage, request_id: str) -> bool:
+    if not isinstance(message, JSONRPCNotification) or message.method != ACKNOWLEDGED:
+        return False
+    meta = (message.params or {}).get("_meta")
+    return isinstance(meta, dict) and str(meta.get(SUBSCRIPTION_ID)) == request_id
 
 
 async def _write_all(sink: int, data: bytes) -> None:

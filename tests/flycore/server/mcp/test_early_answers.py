@@ -12,7 +12,12 @@ from typing import IO, Any
 
 import pytest
 
-from flycore.server.mcp.early_answers import SESSION_VERSIONS, EarlyAnswers, Handover
+from flycore.server.mcp.early_answers import (
+    SESSION_VERSIONS,
+    SINGLE_VERSIONS,
+    EarlyAnswers,
+    Handover,
+)
 from kits.kernel import Root
 from kits.mcp_clients import command
 
@@ -22,11 +27,23 @@ INIT: dict[str, Any] = {
     "clientInfo": {"name": "test", "version": "1"},
 }
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+META = "io.modelcontextprotocol/"
+ENVELOPE = {
+    f"{META}protocolVersion": "2026-07-28",
+    f"{META}clientInfo": {"name": "test", "version": "1"},
+    f"{META}clientCapabilities": {},
+}
+LISTEN = {"toolsListChanged": True, "promptsListChanged": True}
 
 
 def request(number: Any, method: str, params: Any = None) -> dict[str, Any]:
     made = {"jsonrpc": "2.0", "id": number, "method": method}
     return made if params is None else {**made, "params": params}
+
+
+def single(number: Any, method: str, **params: Any) -> dict[str, Any]:
+    """A request of the protocol without sessions."""
+    return request(number, method, {"_meta": ENVELOPE, **params})
 
 
 def lines(*messages: Any) -> bytes:
@@ -60,7 +77,7 @@ def test_a_session_begins_and_lists_what_was_listed_last(tmp_path: Path) -> None
     assert [answer["id"] for answer in answers] == ["a", 2, 3]
     assert answers[0]["result"]["protocolVersion"] == "2025-06-18"
     assert answers[2]["result"] == {"tools": [{"name": "x"}]}
-    assert handover == Handover(lines(init, READY), "a", stored)
+    assert handover == Handover(lines(init, READY), "a", None, stored)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +124,64 @@ def test_without_a_usable_list_the_sdk_lists(tmp_path: Path, stored: bytes | Non
     assert handover.listed is None
 
 
+def test_a_client_without_a_session_is_told_of_the_server_and_its_tools(tmp_path: Path) -> None:
+    listen = single("l", "subscriptions/listen", notifications=LISTEN)
+    later = single(3, "prompts/list")
+    stored = b'{"tools": [{"name": "x"}]}'
+    sent = lines(
+        single("a", "server/discover"), listen, single(2, "server/discover"), later, single(4, "tools/list")
+    )
+    answers, handover = early(tmp_path, sent, stored)
+    assert [answer.get("id") for answer in answers] == ["a", None, 2, 4]
+    assert answers[0]["result"]["supportedVersions"] == ["2026-07-28"]
+    acknowledged = {"_meta": {f"{META}subscriptionId": "l"}, "notifications": LISTEN}
+    assert (answers[1]["method"], answers[1]["params"]) == (
+        "notifications/subscriptions/acknowledged",
+        acknowledged,
+    )
+    assert answers[3]["result"]["tools"] == [{"name": "x"}]
+    assert handover == Handover(lines(listen, later), None, "l", stored)
+
+
+def test_a_session_may_begin_after_a_look_at_the_server(tmp_path: Path) -> None:
+    init = request(0, "initialize", INIT)
+    sent = lines(single("probe", "server/discover"), init, READY, request(1, "tools/list"))
+    answers, handover = early(tmp_path, sent, b'{"tools": []}')
+    assert [answer["id"] for answer in answers] == ["probe", 0, 1]
+    assert answers[1]["result"]["protocolVersion"] == "2025-06-18"
+    assert handover == Handover(lines(init, READY), "0", None, b'{"tools": []}')
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        request(1, "server/discover", {"_meta": {**ENVELOPE, f"{META}protocolVersion": "2099-01-01"}}),
+        request(1, "server/discover", {"_meta": {f"{META}protocolVersion": "2026-07-28"}}),
+        request(1, "server/discover", {"_meta": {**ENVELOPE, f"{META}clientInfo": {"name": 1}}}),
+        single(1, "server/discover", more=1),
+        single(1, "subscriptions/listen", notifications={"resourceSubscriptions": ["file:///x"]}),
+        single(1, "subscriptions/listen", notifications={"toolsListChanged": "yes"}),
+        single(1, "subscriptions/listen"),
+        single(1, "ping"),
+        {"jsonrpc": "2.0", "method": "server/discover", "params": {"_meta": ENVELOPE}},
+    ],
+)
+def test_what_is_not_plain_without_a_session_is_left_to_the_sdk(tmp_path: Path, first: Any) -> None:
+    sent = lines(first, single(2, "tools/list"))
+    assert early(tmp_path, sent, b'{"tools": []}') == ([], Handover(sent))
+
+
+def test_the_two_eras_do_not_mix(tmp_path: Path) -> None:
+    init, listen = request(1, "initialize", INIT), single(2, "subscriptions/listen", notifications=LISTEN)
+    answers, handover = early(tmp_path, lines(init, listen))
+    assert ([answer["id"] for answer in answers], handover.unread) == ([1], lines(init, listen))
+    answers, handover = early(tmp_path, lines(listen, init))
+    assert ([answer["method"] for answer in answers], handover.unread) == (
+        ["notifications/subscriptions/acknowledged"],
+        lines(listen, init),
+    )
+
+
 class Session:
     """A process of `flytui mcp`, spoken to line by line."""
 
@@ -121,9 +196,13 @@ class Session:
         return json.loads(self._read.readline())
 
     def answer(self, number: Any) -> Any:
+        return self.message(number)["result"]
+
+    def message(self, number: Any) -> Any:
+        """The answer with that id, an error included."""
         while (message := self.next()).get("id") != number:
             pass
-        return message["result"]
+        return message
 
 
 @contextmanager
@@ -162,6 +241,64 @@ def test_the_early_answers_are_those_of_the_sdk_and_the_session_goes_on(tmp_path
     assert told[0][1]["tools"]
 
 
+def test_the_answers_without_a_session_are_those_of_the_sdk(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    told = []
+    for words in (("--plain",), ()):
+        with session(root, *words) as one:
+            one.send(single("l", "subscriptions/listen", notifications=LISTEN))
+            acknowledged = one.next()
+            # The SDK answers this with the first words, because a request has gone before it.
+            one.send(single(1, "server/discover"))
+            found = one.answer(1)
+            one.send(single(2, "tools/list"))
+            listed = one.answer(2)
+            one.send(single(3, "tools/call", name="no_such", arguments={}))
+            assert one.message(3)["error"]["code"] == -32602
+            told.append((acknowledged, found, listed))
+    assert told[0] == told[1]
+    assert told[0][2]["tools"]
+
+
+@pytest.mark.parametrize("words", [(), ("--plain",)])
+@pytest.mark.parametrize("version", ["2026-07-28", "2099-01-01"])
+def test_a_session_begins_after_a_look_at_the_server_whoever_answers_that(
+    tmp_path: Path, words: tuple[str, ...], version: str
+) -> None:
+    root = Root(tmp_path)
+    with session(root, *words) as one:
+        one.send(
+            request("probe", "server/discover", {"_meta": {**ENVELOPE, f"{META}protocolVersion": version}})
+        )
+        found = one.message("probe")
+        if version == "2026-07-28":
+            assert found["result"]["supportedVersions"] == [version]
+        else:
+            assert found["error"]["data"]["supported"] == ["2026-07-28"]
+        one.send(request(1, "initialize", INIT), READY, request(2, "tools/list"))
+        assert one.answer(1)["protocolVersion"] == "2025-06-18"
+        assert one.answer(2)["tools"]
+
+
+def test_a_client_without_a_session_hears_of_a_list_that_has_changed_since(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    with session(root) as first:
+        first.send(single(1, "tools/list"))
+        now = first.answer(1)["tools"]
+    old = {"tools": [{"name": "gone", "inputSchema": {"type": "object"}}]}
+    root.places.mcp_tools_file.write_text(json.dumps(old))
+    with session(root) as second:
+        second.send(single(1, "tools/list"))
+        assert second.answer(1)["tools"] == old["tools"]
+        second.send(single("l", "subscriptions/listen", notifications=LISTEN))
+        assert second.next()["method"] == "notifications/subscriptions/acknowledged"
+        changed = second.next()
+        assert changed["method"] == "notifications/tools/list_changed"
+        assert changed["params"]["_meta"] == {f"{META}subscriptionId": "l"}
+        second.send(single(2, "tools/list"))
+        assert second.answer(2)["tools"] == now
+
+
 def test_a_list_that_has_changed_since_is_announced(tmp_path: Path) -> None:
     root = Root(tmp_path)
     with session(root) as first:
@@ -180,6 +317,7 @@ def test_a_list_that_has_changed_since_is_announced(tmp_path: Path) -> None:
 
 
 def test_the_versions_are_those_of_the_sdk() -> None:
-    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+    from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, MODERN_PROTOCOL_VERSIONS
 
     assert set(SESSION_VERSIONS) == set(HANDSHAKE_PROTOCOL_VERSIONS)
+    assert set(SINGLE_VERSIONS) == set(MODERN_PROTOCOL_VERSIONS)
