@@ -41,6 +41,6 @@ class ChangePublisher(msgspec.Struct, frozen=True):
             if before.sidecars != now.sidecars:
                 self.recorder.publish(EventClass.SNAPSHOT, "evidence.changed", {})
             return
-        self.recorder.record(audit_events.SNAPSHOT_CHANGED, audit_events.snapshot_changed(before, changed))
+        self.recorder.record(audit_events.SNAPSHOT_CHANGED, audit_events.snapshot_changed(now, changed))
         names: JsonObject = {"version": now.version, "names": list(changed[:MOST_NAMES])}
         self.recorder.publish(EventClass.CATALOG, "catalog.changed", names)
