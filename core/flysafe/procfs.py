@@ -31,6 +31,10 @@ _DELETED = b" (deleted)"
 _FIELDS_NEEDED = 20
 """Fields of `stat` after the name: state is the first, the start time the twentieth."""
 
+_SOCKET_STATE = 3
+_LISTENS = b"0A"
+"""The field of a line of `net/tcp` that has the state of the socket, and the state of one that listens."""
+
 _PSEUDO_TERMINALS = range(136, 144)
 _CONSOLES = 4
 _FIRST_SERIAL = 64
@@ -273,6 +277,17 @@ def _send_signal(process: Process, numbers: Iterable[signal.Signals]) -> None:
         return
     finally:
         os.close(descriptor)
+
+
+def listening_sockets(proc: ProcFolder = PROC) -> frozenset[str]:
+    """Return the addresses, with their ports, at which TCP servers of this machine listen, in the form of
+    /proc; empty where that is not known."""
+    return frozenset(
+        fields[1].decode("ascii", "replace")
+        for name in ("tcp", "tcp6")
+        for line in _read_file(f"{proc}/self/net/{name}").splitlines()[1:]
+        if len(fields := line.split()) > _SOCKET_STATE and fields[_SOCKET_STATE] == _LISTENS
+    )
 
 
 def _read_file(path: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from flysafe.procfs import (
     descendants,
     environment_of,
     executable_of,
+    listening_sockets,
     own_children,
     process_table,
     read_process,
@@ -79,3 +81,16 @@ def test_descendants_of_a_table_that_holds_a_circle() -> None:
     assert descendants([2], table) == [2, 3, 4]
     assert descendants([3, 2, 3], table) == [3, 2, 4]
     assert descendants([6, 8], table) == [6, 8, 7]
+
+
+def test_a_socket_that_listens(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        there = f"0100007F:{server.getsockname()[1]:04X}"
+        assert there in listening_sockets()
+        with socket.create_connection(server.getsockname()) as client:
+            assert f"0100007F:{client.getsockname()[1]:04X}" not in listening_sockets()
+    assert there not in listening_sockets()
+    assert listening_sockets(tmp_path) == frozenset()
+    (tmp_path / "self" / "net").mkdir(parents=True)
+    (tmp_path / "self" / "net" / "tcp").write_bytes(b"head\n\n0: x\n1: \xff:1 y 0A z\n2: a:2 y 01 z\n")
+    assert listening_sockets(tmp_path) == {"\ufffd:1"}

@@ -96,19 +96,20 @@ class Browser:
 
 
 @contextmanager
-def browsing(folder: Path) -> Iterator[Browser]:
-    """Run a headless Chromium with a profile of its own for the block."""
+def browsing(folder: Path, port: int = 0) -> Iterator[Browser]:
+    """Run a headless Chromium with a profile of its own for the block. Without `port` it chooses one, and
+    listens when the block begins."""
     needs("chromium")
     profile = folder / "profile"
     argv = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
     argv += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    argv += ["--window-size=800,600", "--hide-scrollbars", "--remote-debugging-port=0"]
+    argv += ["--window-size=800,600", "--hide-scrollbars", f"--remote-debugging-port={port}"]
     with (folder / "chromium.log").open("wb") as log:
         process = subprocess.Popen(
             [*argv, f"--user-data-dir={profile}", "about:blank"], stdout=log, stderr=log, cwd=folder
         )
     try:
-        yield Browser(f"http://127.0.0.1:{_port(profile, process)}", folder, process)
+        yield Browser(f"http://127.0.0.1:{port or _port(profile, process)}", folder, process)
     finally:
         process.terminate()
         process.wait(PATIENCE)

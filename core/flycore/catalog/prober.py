@@ -9,26 +9,26 @@ import anyio.to_thread
 import msgspec
 
 from flycore.catalog.probes import (
+    HEALTHY_FOR_S,
     SKIPPED,
     ProbeAnswer,
     ProbeCache,
     ProbeFinding,
     ProbeWork,
+    all_well,
     known_finding,
     probe_mode,
     read_answer,
     work_key,
 )
-from flycore.model.enums import ProbeMode, ProbeState
+from flycore.model.enums import ProbeMode
 from flycore.model.sidecar import SidecarEntry
 
 AT_ONCE = 4
 GRACE_S = 10.0
 """Seconds beyond the probe's own limit, in which its process tree is ended. Then the prober gives up."""
-HEALTHY_FOR_S = 600.0
 OTHERWISE_FOR_S = 30.0
-"""Seconds for which an answer counts as known. One that was not healthy counts for a shorter time, since the
-fault may be corrected soon."""
+"""Seconds for which an answer that was not healthy counts as known, since the fault may be corrected soon."""
 
 ProbeSpawn = Callable[[SidecarEntry, str, ProbeMode, int], Awaitable[ProbeAnswer]]
 """Runs one probe, given the entry, the tool to name, the mode and the limit in milliseconds. Never raises for
@@ -94,10 +94,5 @@ class Prober:
         found = self._cache.get(key)
         if found is None or found.evidence is None:
             return None
-        holds = HEALTHY_FOR_S if _all_well(found) else OTHERWISE_FOR_S
+        holds = HEALTHY_FOR_S if all_well(found) else OTHERWISE_FOR_S
         return found if 0 <= self._now() - found.evidence.at < holds else None
-
-
-def _all_well(finding: ProbeFinding) -> bool:
-    tools = finding.evidence.tools.values() if finding.evidence else ()
-    return finding.reason is None and all(tool.status is ProbeState.HEALTHY for tool in tools)

@@ -33,6 +33,14 @@ class ProbeFinding(Value, frozen=True, kw_only=True):
 
 
 SKIPPED = ProbeFinding(state=ProbeState.SKIPPED)
+HEALTHY_FOR_S = 600.0
+"""Seconds for which a healthy answer counts as known."""
+
+
+def all_well(finding: ProbeFinding) -> bool:
+    """Return whether the sidecar and each tool that its answer names are healthy."""
+    tools = finding.evidence.tools.values() if finding.evidence else ()
+    return finding.reason is None and all(tool.status is ProbeState.HEALTHY for tool in tools)
 
 
 # Reading an answer.

@@ -208,6 +208,18 @@ def sidecar_stability(facts: SidecarFacts, tool: str | None = None) -> Stability
     return msgspec.structs.replace(found, effective=effective(found))
 
 
+def reaches_probe(stability: Stability) -> bool:
+    """Return whether everything that is looked at before the probe is good. What the last probe found does
+    not count: it may have been mended since."""
+    return (
+        stability.discovery is Discovery.CONFIGURED
+        and stability.manifest is Manifest.VALID
+        and stability.path is PathState.RESOLVED
+        and stability.version is not VersionState.INCOMPATIBLE
+        and stability.upgrade not in _STOPPING_UPGRADES
+    )
+
+
 def with_tools(whole: Stability, tools: Sequence[Stability]) -> Stability:
     """Return the snapshot of a sidecar that is as well as its tools: available where all of them are,
     degraded where some are, unavailable where none is, with the reasons of the first tool that is not."""

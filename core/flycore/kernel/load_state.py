@@ -30,7 +30,7 @@ from flycore.kernel.builtin_state import builtin_state
 from flycore.model.catalog import Capability
 from flycore.model.described import Described
 from flycore.model.diagnostics import Diagnostic
-from flycore.model.enums import Kind, Level, PackageScope, Source, UpgradeState
+from flycore.model.enums import Kind, Level, PackageScope, PathState, Source, UpgradeState
 from flycore.model.json import JsonObject
 from flycore.model.package import PackageView
 from flycore.model.program import ResolvedProgram
@@ -111,6 +111,11 @@ class Files(msgspec.Struct, frozen=True):
         program = self.programs.get(sidecar)
         own = {COMMAND: program} if program is not None else {}
         return {**self.delegates.get(sidecar, {}), **own}
+
+    def is_resolved(self, sidecar: str) -> bool:
+        """Return whether the program of the sidecar's command was found."""
+        program = self.programs.get(sidecar)
+        return program is not None and program.state is PathState.RESOLVED
 
 
 class Observations(msgspec.Struct, frozen=True):

@@ -39,13 +39,21 @@ from flycore.kernel.load_state import (
 from flycore.kernel.mcp_status import McpStatus, McpStatusStore, findings_of
 from flycore.kernel.package_probes import record_first_probe
 from flycore.kernel.probe_runner import probe_spawn
+from flycore.kernel.probe_schedule import (
+    NOT_PROBED,
+    Surroundings,
+    look_around,
+    may_be_probed,
+    outdated,
+    probed_sidecars,
+    programs_moved,
+)
 from flycore.kernel.registry_edits import AcceptedEntries, RegistryEdit, TrustedRegistry
 from flycore.kernel.schema_answers import SchemaCache, cached_statuses
 from flycore.kernel.schema_asker import READY_S, SchemaAsker
 from flycore.kernel.source_watcher import SourceWatcher
 from flycore.model.approval import Outcome
-from flycore.model.catalog import SidecarView
-from flycore.model.enums import EXEC_KINDS, Kind, PathState, ProbeState, ReasonCode
+from flycore.model.enums import Kind, ProbeState, ReasonCode
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import TrustItem
@@ -64,12 +72,10 @@ FIRST_VERSION = 1
 """The first version of the catalog; each change to what it shows adds one."""
 GATHER_SECONDS = 0.05
 """Findings within this time make one new catalog."""
-NOT_PROBED = (Kind.MCP, Kind.EXECUTABLE, *EXEC_KINDS)
-"""Kinds without a probe: an MCP server's session and the question for a schema replace it; an `exec` acts."""
 NONE_LEFT_SECONDS = 1.0
 """When the files are read again that no descriptor was left for."""
 REPROBE_SECONDS = 30.0
-"""The time between two probes of a sidecar that is not healthy."""
+"""The time between two looks at which answers no longer hold. The catalog follows within it."""
 
 
 class StateSources(msgspec.Struct, frozen=True):
@@ -162,7 +168,7 @@ def load_state(
         if (
             entry.id in effective.trusted
             and entry.kind not in NOT_PROBED
-            and _is_resolved(effective.files, entry.id)
+            and effective.files.is_resolved(entry.id)
         ):
             finding = known_finding(cache, probe_work(environment, effective.files, entry))
             remembered.update({entry.id: finding} if finding is not None else {})
@@ -208,6 +214,8 @@ class StateRefresher:
         )
         self._panic_active = panic_active
         self._probes: dict[str, ProbeFinding] = {}
+        self._seen: dict[str, Surroundings] = {}
+        """What each sidecar found on this machine when this kernel last probed it."""
         self._remembered = dict(loaded.remembered)
         self._changed = anyio.Event()
         self._reload = False
@@ -242,7 +250,7 @@ class StateRefresher:
             group.start_soon(self._watch)
             group.start_soon(self.source_watcher.watch, self._note_change)
             group.start_soon(self._refresh_on_change)
-            group.start_soon(self._probe_unwell)
+            group.start_soon(self._probe_outdated)
             group.start_soon(self._schemas.run)
             self.start_probes()
             await self._stop.wait()
@@ -302,23 +310,20 @@ class StateRefresher:
 
     def probe_again(self, sidecar: str) -> bool:
         """Probe a sidecar without the cache, or ask an executable for its schema again; its finding comes
-        with a new catalog.
+        with a new catalog. The files are read again, which also looks for its programs and its secrets.
 
-        Return False if it cannot be probed: it is an MCP server, not trusted, or its program is missing. The
-        files are then read again, which also looks for the program.
+        Return False if it cannot be probed: it is an MCP server, not trusted, or its program is missing.
         """
         entry = self.files.registry.entry(sidecar)
-        if self._sources.answered.forget(sidecar):
-            self._note_change()
+        self._sources.answered.forget(sidecar)
+        self._environment.keyring.forget_missing()
+        self.reload()
         if entry is not None and entry.kind is Kind.EXECUTABLE:
             self._schemas.ask_again(sidecar)
-            self.reload()
             return sidecar in self.root_state.trusted
         if self._probeable_entry(sidecar) is None:
-            self.reload()
             return False
         self._prober.forget(sidecar)
-        self._environment.keyring.forget_missing()
         self._probes_due.add(sidecar)
         self.start_probes()
         return True
@@ -382,11 +387,18 @@ class StateRefresher:
         async for _ in watch_files(self._environment.places, self._stamps, self._stop, further):
             self.reload()
 
-    async def _probe_unwell(self) -> None:
-        """Probe unhealthy sidecars again from time to time, as what they depend on may be back."""
+    async def _probe_outdated(self) -> None:
+        """From time to time, look for programs that appeared or are gone, and probe the sidecars again whose
+        answers may no longer hold."""
         while True:
             await anyio.sleep(REPROBE_SECONDS)
-            self._probes_due |= {sid for sid, found in self._probes.items() if found.reason is not None}
+            if await anyio.to_thread.run_sync(programs_moved, self._environment, self.files):
+                self.reload()
+            probed = probed_sidecars(self._environment, self.files, self._probes, self._seen)
+            due = await anyio.to_thread.run_sync(outdated, probed, self._clock.now())
+            for sidecar in due:
+                self._prober.forget(sidecar)
+            self._probes_due |= due
             self.start_probes()
 
     def _note_change(self) -> None:
@@ -429,9 +441,8 @@ class StateRefresher:
         mcp_status, now = self._mcp_status.current, self._clock.now()
         effective, pending = await anyio.to_thread.run_sync(self._registry.effective_entries, mcp_status, now)
         self.files = effective.files
-        for sidecar in _changed_sidecars(
-            before, effective.files
-        ):  # old findings say nothing about a new entry
+        # Old findings say nothing about a new entry, or about another program.
+        for sidecar in _changed_sidecars(before, effective.files):
             self._probes.pop(sidecar, None)
             self._remembered.pop(sidecar, None)
         state = await anyio.to_thread.run_sync(self._build, effective, mcp_status)
@@ -473,15 +484,17 @@ class StateRefresher:
 
     def _queue_probes(self) -> None:
         """Queue each sidecar that may be probed and was not yet."""
-        probeable = {view.id for view in self.root_state.catalog.sidecars if _may_be_probed(view)}
+        probeable = {
+            view.id for view in self.root_state.catalog.sidecars if may_be_probed(self._environment, view)
+        }
         self._probes_due |= probeable - self._probes.keys() - self._probing
 
     def _probeable_entry(self, sidecar: str) -> SidecarEntry | None:
         """Return the entry in force, if that very value is trusted and its program exists."""
         view, entry = self.root_state.catalog.sidecar(sidecar), self.files.registry.entry(sidecar)
-        if view is None or entry is None or not _is_resolved(self.files, sidecar):
+        if view is None or entry is None or not self.files.is_resolved(sidecar):
             return None
-        return entry if _may_be_probed(view) and view.entry.digest == entry.digest else None
+        return entry if view.entry.digest == entry.digest and may_be_probed(self._environment, view) else None
 
     def start_probes(self) -> None:
         """Start the queued probes, unless everything is stopped."""
@@ -505,7 +518,7 @@ class StateRefresher:
         if self._panic_active() or entry is None or view is None or entry.kind in NOT_PROBED:
             return None
         # The state of a version that has to be rolled back does not matter here: a person asks for it.
-        if not view.trusted or view.entry.digest != entry.digest or not _is_resolved(self.files, sidecar):
+        if not view.trusted or view.entry.digest != entry.digest or not self.files.is_resolved(sidecar):
             return None
         return await self._prober.probe(probe_work(self._environment, self.files, entry))
 
@@ -513,9 +526,12 @@ class StateRefresher:
         try:
             if (entry := self._probeable_entry(sidecar)) is None:
                 return
-            work = probe_work(self._environment, self.files, entry)
+            files = self.files
+            work = probe_work(self._environment, files, entry)
+            before, now = self._seen.get(sidecar), self._clock.now()
+            seen = await anyio.to_thread.run_sync(look_around, work, before, now)
             finding = await self._prober.probe(work)
-            self._keep_finding(entry, finding)
+            self._keep_finding(files, entry, finding, seen)
             if entry.package_id is not None:
                 await self._record_first_probe(entry, finding)
         except OSError as error:
@@ -533,11 +549,19 @@ class StateRefresher:
         if await anyio.to_thread.run_sync(record_first_probe, places, self.files.packages, entry, finding):
             self.reload()
 
-    def _keep_finding(self, entry: SidecarEntry, finding: ProbeFinding) -> None:
-        """Keep a finding, unless the entry changed during the probe."""
-        if not _is_current(self.files, entry.id, entry.digest):
+    def _keep_finding(
+        self, asked: Files, entry: SidecarEntry, finding: ProbeFinding, seen: Surroundings
+    ) -> None:
+        """Keep a finding, unless the entry or its programs changed during the probe; `asked` are the files
+        and `seen` the surroundings at its start."""
+        moved = asked.resolutions(entry.id) != self.files.resolutions(entry.id)
+        if moved or not _is_current(self.files, entry.id, entry.digest):
             return
         self._probes[entry.id] = finding
+        if finding.fresh:
+            self._seen[entry.id] = seen
+            if finding.state is ProbeState.HEALTHY:
+                self._sources.answered.forget(entry.id)
         if finding.state is ProbeState.HEALTHY:
             self._runtime.note(entry.id, "", self._clock.now())
 
@@ -553,10 +577,13 @@ def _until_ready(runtime: RuntimeTracker, files: Files, now: float) -> float:
 
 
 def _changed_sidecars(before: Files, after: Files) -> set[str]:
-    """Return the sidecars whose entries changed, are new, or are gone."""
+    """Return the sidecars whose entries or programs changed, are new, or are gone."""
     # The project's entry and the user's own one may read the same, and run different programs.
     old, new = (
-        {entry.id: (entry.source, entry.digest) for entry in files.registry.entries}
+        {
+            entry.id: (entry.source, entry.digest, files.resolutions(entry.id))
+            for entry in files.registry.entries
+        }
         for files in (before, after)
     )
     return {sidecar for sidecar in old.keys() | new.keys() if old.get(sidecar) != new.get(sidecar)}
@@ -566,19 +593,3 @@ def _is_current(files: Files, sidecar: str, digest: str) -> bool:
     """Whether the sidecar's entry still has that digest."""
     entry = files.registry.entry(sidecar)
     return entry is not None and entry.digest == digest
-
-
-def _is_resolved(files: Files, sidecar: str) -> bool:
-    """Whether the program of the sidecar's command was found."""
-    program = files.programs.get(sidecar)
-    return program is not None and program.state is PathState.RESOLVED
-
-
-def _may_be_probed(view: SidecarView) -> bool:
-    """Whether a probe may start: trusted, and all states before the sandbox are good."""
-    if not view.trusted or view.stability.sandbox is None or view.entry.kind in NOT_PROBED:
-        return False
-    # A probe runs the program as a call does, and so not below the level that its tools need.
-    reasons = view.stability.reasons
-    weak = bool(reasons) and reasons[0].code is ReasonCode.SANDBOX_UNAVAILABLE
-    return view.stability.effective.usable or not weak
