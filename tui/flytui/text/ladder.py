@@ -17,6 +17,7 @@ from flytui.text.lines import (
     Tone,
     difference_lines,
     line,
+    name_span,
     padded,
     span,
     wrap,
@@ -170,7 +171,9 @@ def _stderr(tail: str) -> Iterator[str]:
 
 def headline(tool: str, effective: str) -> StyledLine:
     """The line with the name and the effective state."""
-    return line(StyledText(" "), span(tool, Tone.STRONG), StyledText("  "), span(*STATE_LABELS[effective]))
+    return line(
+        StyledText(" "), name_span(tool, Tone.STRONG), StyledText("  "), span(*STATE_LABELS[effective])
+    )
 
 
 def changed_lines(changed: Sequence[str], width: int) -> list[StyledLine]:

@@ -76,6 +76,12 @@ def span(text: object, tone: Tone = Tone.PLAIN) -> StyledText:
     return StyledText(safe_text(str(text)), tone)
 
 
+def name_span(name: str, tone: Tone = Tone.PLAIN) -> StyledText:
+    """The name of a tool or an entry as a span. Letters that look like others become visible tokens: an entry
+    that is not valid is shown, and its name may be anything."""
+    return StyledText(strict_text(name), tone)
+
+
 def line(*parts: StyledText | str) -> StyledLine:
     """A line of these parts. A string becomes a span in the plain tone."""
     return tuple(part if isinstance(part, StyledText) else span(part) for part in parts)

@@ -343,3 +343,17 @@ async def test_probing_again_is_offered_only_where_it_is_the_remedy() -> None:
 
 def _keys_of(owner: type) -> set[str]:
     return {item.key for item in owner.__dict__.get("BINDINGS", ()) if isinstance(item, Binding)}
+
+
+async def test_a_look_alike_letter_in_the_name_of_an_entry_is_marked() -> None:
+    """An entry that is not valid is shown, too, and its name may be anything."""
+    catalog = sample_catalog()
+    views = tuple(
+        msgspec.structs.replace(view, id="s\u0441reen.local") if view.id == "broken.one" else view
+        for view in catalog.sidecars
+    )
+    place = world()
+    place.catalog_value = msgspec.structs.replace(catalog, sidecars=views)
+    async with console(place, HandClock()) as (app, pilot):
+        await until(pilot, lambda: "(s⟦U+0441⟧" in rows_drawn(app, "#catalog-rows"))
+        assert "\u0441" not in rows_drawn(app, "#catalog-rows")

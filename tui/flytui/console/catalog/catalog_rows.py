@@ -34,7 +34,17 @@ from flytui.text.labels import (
     label_span,
     milliseconds_text,
 )
-from flytui.text.lines import StyledLine, StyledText, Tone, line, span, table_row, truncated, width_of
+from flytui.text.lines import (
+    StyledLine,
+    StyledText,
+    Tone,
+    line,
+    name_span,
+    span,
+    table_row,
+    truncated,
+    width_of,
+)
 
 LEASE = "lease"
 """How the policy of a tool with a lease begins."""
@@ -170,7 +180,7 @@ def row_line(cells: RowCells, now: float, width: int, needs: TextNeeds) -> Style
         {
             "STATE": (label_span(cells.state),),
             "TOOL": _tool_cell(cells),
-            "SIDECAR": (span(f"{cells.sidecar} {cells.version}".strip() or "–", Tone.DIM),),
+            "SIDECAR": (name_span(f"{cells.sidecar} {cells.version}".strip() or "–", Tone.DIM),),
             "RISK": (risk,),
             "POLICY": (span(cells.policy or "–", Tone.ACCENT if " " in cells.policy else Tone.PLAIN),),
             "PROBE": (span(_probe_text(cells.probe, now), Tone.DIM),),
@@ -186,11 +196,11 @@ def row_line(cells: RowCells, now: float, width: int, needs: TextNeeds) -> Style
 
 def _tool_cell(cells: RowCells) -> StyledLine:
     if not cells.tool:
-        return (span(f"({cells.sidecar})", Tone.DIM),)
+        return (name_span(f"({cells.sidecar})", Tone.DIM),)
     family, dot, rest = cells.tool.partition(".")
     if not rest:
-        return line(span(family, Tone.STRONG))
-    return line(span(family + dot, Tone.DIM), span(rest, Tone.STRONG))
+        return line(name_span(family, Tone.STRONG))
+    return line(name_span(family + dot, Tone.DIM), name_span(rest, Tone.STRONG))
 
 
 def _probe_text(probe: ProbeEvidence | None, now: float) -> str:
@@ -451,7 +461,7 @@ def changed_parts(catalog: Catalog, trust: Iterable[TrustItem]) -> tuple[frozens
 
 def text_needs(rows: Sequence[ToolRow]) -> TextNeeds:
     """The cells that the texts of these rows need, up to the limits of their columns."""
-    names = max((width_of((span(row.name),)) for row in rows), default=0)
+    names = max((width_of((name_span(row.name),)) for row in rows), default=0)
     why = max((row.why.cells for row in rows), default=0)
     return TextNeeds(max(SHORTEST_NAME, min(LONGEST_NAME, names)), min(LONGEST_WHY, why))
 

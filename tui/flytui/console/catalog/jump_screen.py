@@ -19,7 +19,7 @@ from flytui.console.widgets.lines import LineBar
 from flytui.console.widgets.text_input import FilterInput
 from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.filter_query import in_order
-from flytui.text.lines import StyledLine, StyledText, keys_fitting, line, padded, span, truncated
+from flytui.text.lines import StyledLine, StyledText, keys_fitting, line, name_span, padded, span, truncated
 
 
 class JumpTarget(msgspec.Struct, frozen=True):
@@ -34,7 +34,7 @@ class JumpTarget(msgspec.Struct, frozen=True):
 
     def draw(self, width: int) -> StyledLine:
         """Draw the state and the name."""
-        return truncated((*padded((StyledText(*self.row.state),), 14), span(self.row.name)), width)
+        return truncated((*padded((StyledText(*self.row.state),), 14), name_span(self.row.name)), width)
 
 
 def ranked_targets(rows: Iterable[Row], text: str) -> list[Row]:

@@ -20,7 +20,7 @@ from flytui.console.catalog.catalog_rows import RowCells, TextNeeds, row_line, t
 from flytui.console.catalog.reason_summary import ReasonSummary, summarise_reason
 from flytui.text.filter_query import CHANGED, FilterItem, listed_texts
 from flytui.text.labels import age
-from flytui.text.lines import StyledLine, StyledText, Tone, line, span, wrapped
+from flytui.text.lines import StyledLine, StyledText, Tone, line, name_span, span, wrapped
 
 UNCONFIRMED_GLYPH = "◌"
 """Stands before the state of a row that no kernel has confirmed since the console was opened."""
@@ -155,7 +155,7 @@ def kept_lines(row: KeptToolRow, width: int) -> list[StyledLine]:
     """The page about a row: what is kept of it, and that it is not confirmed."""
     kept = row.kept
     rows: list[StyledLine] = [
-        line(StyledText(" "), span(row.name, Tone.STRONG), StyledText("  "), span(*row.state)),
+        line(StyledText(" "), name_span(row.name, Tone.STRONG), StyledText("  "), span(*row.state)),
         line(span(f" {row.age.text}, not confirmed yet", Tone.WARN)),
         (),
     ]
