@@ -10,14 +10,11 @@ same user may change the files.
 
 from __future__ import annotations
 
-import errno
 import os
 import posixpath
-import stat
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from functools import partial
-from pathlib import Path
 
 import anyio.to_thread
 
@@ -25,13 +22,16 @@ from flycore.catalog.builtin import READ, SHELL
 from flycore.model.approval import AgentAccess
 from flycore.model.enums import Risk
 from flycore.model.json import JsonObject
+from flycore.pipeline.agent_repository import (
+    check_read_by_itself,
+    check_repository,
+    never_ends,
+    repository_facts,
+    repository_of,
+    shows_password,
+)
 from flycore.pipeline.context import RootEnvironment, RootState
 from flycore.policy.agent_commands.file_reads import plan_read
-from flycore.policy.agent_commands.git_repository import (
-    RepositoryFacts,
-    RepositoryFiles,
-    look_at,
-)
 from flycore.policy.agent_commands.line_risk import objection_to_unread, path_outside
 from flycore.policy.agent_commands.options import Objection
 from flycore.policy.agent_commands.plan import Access, PathUse, ReadPlan, plan_command
@@ -43,9 +43,10 @@ from flysafe.beneath import read_beneath
 
 MOST_ENTRIES = 50_000
 """Names of a tree that are looked at before it counts as too large; some tenths of a second."""
+MOST_SEARCHED_ENTRIES = 200_000
+"""The same where only ignore files are looked for, since ripgrep itself leaves out what is ignored."""
 MOST_MATCHES = 2_000
-MOST_CONFIG_BYTES = 256 * 1024
-MOST_INDEX_BYTES = 64 * 1024 * 1024
+MOST_IGNORE_BYTES = 256 * 1024
 SHELL_OPTIONS = frozenset(("timeout", "run_in_background"))
 """Members of the input of the agent's shell that change nothing of what the command may do."""
 
@@ -124,6 +125,8 @@ def _program_folders(input: JsonObject) -> tuple[str, ...]:
 
 
 _IGNORE_FILES = (".gitignore", ".ignore", ".rgignore")
+_READ_BY_SEARCH = {name: name for name in _IGNORE_FILES} | {GIT_FOLDER: f"{GIT_FOLDER}/info/exclude"}
+"""Files with rules for a search, by the name in a folder that shows that they may be there."""
 
 
 class _Look:
@@ -141,11 +144,20 @@ class _Look:
         if not self.start:
             raise Objection("the agent does not say in which folder it works")
         self._within(self.start, "the agent's folder")
+        tracked: list[tuple[PathUse, str]] = []
         for use in plan.paths:
             for path in self._expanded(use):
-                self._use(use, path)
-        for folder in plan.repositories:
-            self._repository(self._real(folder or ".", ""))
+                real = self._use(use, path)
+                if use.access is Access.TRACKED:
+                    tracked.append((use, real))
+        tops = {folder: self._repository(folder) for folder in plan.repositories}
+        for use, real in tracked:
+            top = tops[use.folder]
+            if real != top and not real.startswith(top.rstrip("/") + "/"):
+                raise Objection(f"{use.path!r} lies outside of the git repository", Effect.LEAVES)
+        for folder in plan.addresses:
+            if shows_password(tops[folder]):
+                raise Objection("it shows addresses, one of which may hold a password", Effect.SECRETS)
 
     def _within(self, real: str, shown: str) -> str:
         """The path relative to the project folder. Raises Objection where it lies outside."""
@@ -170,19 +182,28 @@ class _Look:
             raise Objection("a path has a NUL character", Effect.LEAVES)
         return os.path.realpath(os.path.join(self.start, joined))
 
-    def _use(self, use: PathUse, path: str) -> None:
+    def _use(self, use: PathUse, path: str) -> str:
+        """Return the path that is used, without links. Raises Objection."""
         real = self._real(path, use.folder)
         if use.access is Access.FOLDER and ".." in path and self.start != os.path.normpath(self._cwd):
             raise Objection("`cd ..` from a folder behind a link may lead elsewhere", Effect.LEAVES)
         relative = self._within(real, repr(path))
         if use.access in (Access.LIST, Access.FOLDER):
-            return
+            return real
         if part := secret_part(path) or secret_part(relative):
             raise Objection(f"{part!r} usually holds secrets", Effect.SECRETS)
+        if use.access is Access.TRACKED and (part := secret_part(path.partition(":")[2])):
+            raise Objection(f"{part!r} usually holds secrets", Effect.SECRETS)  # the file of that name
+        if never_ends(real):
+            raise Objection(f"{path!r} is a pipe or a device, whose content may never end", Effect.WAITS)
         if use.access is Access.FILE and os.path.isdir(real):
             raise Objection(f"{path!r} is a folder")
         if use.access in (Access.TREE, Access.TREE_UNIGNORED) and os.path.isdir(real):
+            self._rules_above(real)
             self._tree(real, use.access)
+        if use.access is Access.SEARCH:
+            self._search(real)
+        return real
 
     def _expanded(self, use: PathUse) -> Iterator[str]:
         """The paths that a word may stand for: every one that a shell could make of it."""
@@ -240,18 +261,57 @@ class _Look:
                             f"more than {MOST_ENTRIES:,} files would have to be looked at for secrets"
                         )
                     if entry.name == GIT_FOLDER and entry.is_dir(follow_symlinks=False):
+                        check_read_by_itself(os.path.join(entry.path, "info/exclude"), self.root)
                         self._own_settings(entry.path, access)
                     elif secret_part(entry.name):
                         passed = entry.name
                         if not surely_ignored(entry.name, ignored):
                             raise _would_be_read(entry.name)
-                    elif entry.name in _IGNORE_FILES and os.path.dirname(entry.path) != self.root:
-                        taken_back = entry.name
+                    elif entry.name in _IGNORE_FILES:
+                        check_read_by_itself(entry.path, self.root)
+                        if os.path.dirname(entry.path) != self.root:
+                            taken_back = entry.name
                     elif entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)
 
         if passed and taken_back:
             raise _would_be_read(passed)  # a further `.gitignore` may take it back
+
+    def _search(self, top: str) -> None:
+        """Raise Objection where a search that keeps to the rules of ignore files would read one that leads
+        elsewhere. ripgrep follows links to them, and prints the lines that are no rules."""
+        self._rules_above(top)
+        ignored = self._ignore_lines()
+        waiting, count = [(top, True)] if os.path.isdir(top) else [], 0
+        while waiting:
+            folder, sure = waiting.pop()
+            try:
+                with os.scandir(folder) as found:
+                    entries = list(found)
+            except PermissionError:
+                continue  # the search cannot go there either
+            count += len(entries)
+            if count > MOST_SEARCHED_ENTRIES:
+                raise Objection(f"more than {MOST_SEARCHED_ENTRIES:,} files would have to be looked at")
+            names = {entry.name for entry in entries}
+            for name in names & _READ_BY_SEARCH.keys():
+                check_read_by_itself(os.path.join(folder, _READ_BY_SEARCH[name]), self.root)
+            # Rules of a folder further down may take back those of the project.
+            sure = sure and (folder == self.root or not names & set(_IGNORE_FILES))
+            waiting.extend(
+                (entry.path, sure)
+                for entry in entries
+                if entry.is_dir(follow_symlinks=False)
+                and not entry.name.startswith(".")
+                and not (sure and surely_ignored(entry.name, ignored, folder=True))
+            )
+
+    def _rules_above(self, folder: str) -> None:
+        """Look at the ignore files of the folders above, which count for a search as well."""
+        while folder != self.root:
+            folder = os.path.dirname(folder)
+            for name in _READ_BY_SEARCH.values():
+                check_read_by_itself(os.path.join(folder, name), self.root)
 
     def _ignore_lines(self) -> tuple[str, ...]:
         """The lines of the project's own `.gitignore`, where it counts."""
@@ -260,76 +320,30 @@ class _Look:
         # Further files for ripgrep alone may take back what git ignores.
         if any(os.path.lexists(os.path.join(self.root, name)) for name in _IGNORE_FILES[1:]):
             return ()
-        return tuple(_text(self.project.root, ".gitignore").splitlines())
+        try:
+            text = read_beneath(self.project.root, ".gitignore", MOST_IGNORE_BYTES)
+        except FileNotFoundError:
+            return ()
+        return tuple(text.decode("utf-8", "surrogateescape").splitlines())
 
     def _own_settings(self, folder: str, access: Access) -> None:
         """Raise Objection where the settings of a repository hold a password, and would be read."""
         if access is Access.TREE_UNIGNORED:
             return  # the agent's own search leaves `.git` out
-        facts = look_at(_repository_files(folder))
+        facts = repository_facts(folder)
         if facts.objection or facts.has_password:
             raise Objection(
                 "the settings of the repository, which may hold secrets, would be read", Effect.SECRETS
             )
 
-    def _repository(self, folder: str) -> None:
-        """Raise Objection where git may do more than read in this folder."""
-        while True:
-            self._within(folder, "the git repository")
-            place = os.path.join(folder, GIT_FOLDER)
-            if os.path.lexists(place):
-                break
-            if all(os.path.lexists(os.path.join(folder, name)) for name in ("HEAD", "objects", "refs")):
-                # git takes such a folder for a repository, with the settings in it, which a clone may bring.
-                raise Objection(f"{folder!r} looks like a git repository without a work tree", Effect.STARTS)
-            folder = os.path.dirname(folder)
-        if not stat.S_ISDIR(os.lstat(place).st_mode):
-            raise Objection("`.git` is no folder: the repository lies elsewhere", Effect.LEAVES)
-        facts = look_at(_repository_files(place))
-        if facts.objection:
-            raise Objection(f"git may do more than read here: {facts.objection}", Effect.STARTS)
-        self._hooks(folder, facts)
-        for path in facts.submodules:
-            if os.path.lexists(os.path.join(folder, path, GIT_FOLDER)):
-                raise Objection(f"git would start itself in the submodule {path!r}", Effect.STARTS)
-
-    def _hooks(self, folder: str, facts: RepositoryFacts) -> None:
-        if not facts.hooks_path:
-            return
-        place = os.path.realpath(os.path.join(folder, facts.hooks_path))
-        if facts.hooks_path.startswith("~") or "post-index-change" in self._names(place):
-            raise Objection("git may do more than read here: its hooks lie elsewhere", Effect.STARTS)
+    def _repository(self, folder: str) -> str:
+        """Return the folder of the work tree. Raises Objection where git may do more than read there."""
+        start = self._real(folder or ".", "")
+        self._within(start, "the git repository")
+        top = repository_of(start, self.root)
+        check_repository(top, self.root)
+        return top
 
 
 def _would_be_read(name: str) -> Objection:
     return Objection(f"{name!r}, which usually holds secrets, would be read", Effect.SECRETS)
-
-
-_LINKED = ("HEAD", "config", "index", "objects", "refs", "packed-refs", "hooks", "info", "logs")
-
-
-def _repository_files(place: str) -> RepositoryFiles:
-    """The files of a repository that decide what git does. Raises OSError."""
-    names = frozenset(os.listdir(place))
-    hooks = os.path.join(place, "hooks")
-    return RepositoryFiles(
-        config=_text(Path(place), "config"),
-        names=names,
-        links=frozenset(name for name in _LINKED if os.path.islink(os.path.join(place, name))),
-        alternates=os.path.lexists(os.path.join(place, "objects/info/alternates")),
-        hooks=frozenset(os.listdir(hooks)) if os.path.isdir(hooks) else frozenset(),
-        index=_bytes(Path(place), "index", MOST_INDEX_BYTES),
-    )
-
-
-def _text(folder: Path, name: str) -> str:
-    return _bytes(folder, name, MOST_CONFIG_BYTES).decode("utf-8", "surrogateescape")
-
-
-def _bytes(folder: Path, name: str, limit: int) -> bytes:
-    try:
-        return read_beneath(folder, name, limit)
-    except OSError as error:
-        if error.errno == errno.ENOENT:
-            return b""
-        raise

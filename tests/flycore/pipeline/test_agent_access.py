@@ -15,7 +15,7 @@ from flycore.model.approval import AgentAccess
 from flycore.model.enums import Risk
 from flycore.pipeline.agent_access import SWITCHED_OFF, look_at_agent_call
 from flycore.runners.workspace.project_files import Project
-from kits.agent_project import git, make_project
+from kits.agent_project import KEY, git, make_project
 
 
 @pytest.fixture
@@ -362,3 +362,186 @@ def test_a_folder_that_cannot_be_listed_asks(root: Path) -> None:
         assert not read(root, "Grep", pattern="x", path="src").reads_only
     finally:
         (root / "src/deep").chmod(0o755)
+
+
+# --- what git reads by itself, and what never ends
+
+
+def split_repository(root: Path) -> Path:
+    """A folder that git takes for a repository, with objects and settings below it. A clone can bring it."""
+    place = root / "docs/b"
+    place.mkdir()
+    git(root, "clone", "-q", "--bare", str(root), str(place / "real"))
+    (place / "HEAD").write_text("ref: refs/heads/main\n")
+    (place / "commondir").write_text("real\n")
+    program = evil(root)
+    (place / "real/config").write_text(
+        f'[core]\n\trepositoryformatversion = 0\n[diff "x"]\n\ttextconv = {program}\n'
+    )
+    (place / "real/info/attributes").write_text("* diff=x\n")
+    return place
+
+
+@pytest.mark.parametrize(
+    "command", ["git -C docs/b show", "cd ./docs/b && git log -p", "git -C docs/b/below log -p"]
+)
+def test_a_repository_that_names_another_folder_for_its_settings_asks(root: Path, command: str) -> None:
+    place = split_repository(root)
+    (place / "below").mkdir()
+    found = look(root, command)
+    assert not found.reads_only
+    assert found.risk is Risk.HIGH
+    environment = {"PATH": os.environ["PATH"], "HOME": str(root.parent), "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["bash", "-c", command], cwd=root, env=environment, capture_output=True, check=False)
+    assert (root.parent / "mark").exists(), "the attack itself does not work, so the test shows nothing"
+
+
+@pytest.mark.parametrize("spoilt", ["empty", "text", "headless"])
+def test_an_invalid_repository_in_front_asks(root: Path, spoilt: str) -> None:
+    """git passes over it, and uses the one of a folder further up."""
+    (root / "vendor").mkdir()
+    git(root, "clone", "-q", str(root), str(root / "vendor/x"))
+    own = root / "vendor/x/.git"
+    assert look(root, "git -C vendor/x status").reads_only
+    if spoilt == "headless":
+        (own / "HEAD").unlink()
+    else:
+        own.rename(own.with_name("before"))
+        own.mkdir() if spoilt == "empty" else own.write_text("anything\n")
+    assert not look(root, "git -C vendor/x status").reads_only
+    assert not look(root, "cd ./vendor/x && git diff").reads_only
+    assert look(root, "git status").reads_only
+
+
+@pytest.mark.parametrize(
+    "name", ["logs/HEAD", "info/exclude", "rebase-merge", "refs/heads/x", "worktrees/x/locked"]
+)
+def test_a_link_anywhere_in_a_repository_asks(root: Path, name: str) -> None:
+    place = root / ".git" / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.unlink(missing_ok=True)
+    assert look(root, "git log").reads_only
+    place.symlink_to(root.parent / "outside/key")
+    assert not look(root, "git log").reads_only
+
+
+def test_a_tracked_folder_that_became_a_link_asks(root: Path) -> None:
+    (root / "data").mkdir()
+    (root / "data/key").write_text("x\n")
+    git(root, "add", "data")
+    assert look(root, "git grep KEY").reads_only
+    (root / "data").rename(root / "before")
+    (root / "data").symlink_to(root.parent / "outside")
+    shown = git(root, "grep", KEY)
+    assert KEY in shown, "the attack itself does not work, so the test shows nothing"
+    assert not look(root, "git grep KEY").reads_only
+    (root / "data").unlink()
+    (root / "data").symlink_to("before")
+    assert look(root, "git grep KEY").reads_only
+
+
+def test_git_compares_no_files_outside_of_its_repository(root: Path) -> None:
+    git(root, "clone", "-q", str(root), str(root / "vendor"))
+    assert look(root, "git -C vendor diff src/a.py README.md").reads_only
+    assert not look(root, "git -C vendor diff ../src ../docs").reads_only
+
+
+@pytest.mark.parametrize(
+    ("address", "allowed"),
+    [
+        ("https://a:p@example.org/x", False),
+        ("https://token@example.org/x", False),
+        ("ssh://git@example.org/x", True),
+        ("git@example.org:x.git", True),
+    ],
+)
+def test_addresses_with_a_password_are_not_shown(root: Path, address: str, allowed: bool) -> None:
+    git(root, "remote", "add", "other", address)
+    for command in ("git remote -v", "git remote --verbose", "git remote get-url other", "git reflog -3"):
+        assert look(root, command).reads_only is allowed, command
+    assert look(root, "git remote").reads_only
+    assert look(root, "git log").reads_only
+
+
+def test_a_password_in_older_files_or_in_the_persons_settings_is_not_shown(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = root.parent / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    assert look(root, "git remote -v").reads_only
+    (home / ".gitconfig").write_text('[url "https://a:p@example.org/"]\n\tinsteadOf = https://example.org/\n')
+    assert "a:p" in git_at_home(root, home, "remote", "-v")
+    assert not look(root, "git remote -v").reads_only
+    (home / ".gitconfig").unlink()
+    (root / ".git/branches").mkdir(exist_ok=True)
+    assert look(root, "git remote -v").reads_only
+    (root / ".git/branches/older").write_text("https://a:p@example.org/x\n")
+    assert not look(root, "git remote -v").reads_only
+
+
+def git_at_home(root: Path, home: Path, *words: str) -> str:
+    environment = {"PATH": os.environ["PATH"], "HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1"}
+    done = subprocess.run(
+        ["git", *words], cwd=root, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_pipes_and_devices_ask(root: Path) -> None:
+    os.mkfifo(root / "src/pipe")
+    (root / "link").symlink_to("src/pipe")
+    for command in (
+        "cat src/pipe",
+        "head -c 1 link",
+        "cat src/*",
+        "grep x src/pipe",
+        "rg x src/pipe",
+        "wc -l link",
+    ):
+        found = look(root, command)
+        assert not found.reads_only, command
+        assert found.risk is Risk.MEDIUM, command
+    for command in ("ls -l src", "stat src/pipe", "grep -r foo src", "rg foo src", "find src", "git status"):
+        assert look(root, command).reads_only, command
+    assert not read(root, "Read", path="src/pipe").reads_only
+
+
+@pytest.mark.parametrize("name", [".gitignore", ".ignore", ".rgignore"])
+def test_a_search_whose_rules_lie_elsewhere_asks(root: Path, name: str) -> None:
+    place = root / "src/lib" / name
+    for command in ("rg foo", "rg foo src", "rg --files src", "rg foo src/lib"):
+        place.unlink(missing_ok=True)
+        assert look(root, command).reads_only, command
+        place.symlink_to(root.parent / "outside/key")
+        assert not look(root, command).reads_only, command
+        place.unlink()
+        os.mkfifo(place)
+        assert not look(root, command).reads_only, command
+        place.unlink()
+        place.write_text("*.txt\n")
+        assert look(root, command).reads_only, command
+    place.unlink()
+    place.symlink_to(root.parent / "outside/key")
+    assert not read(root, "Grep", pattern="foo").reads_only
+    place.unlink()
+    place.symlink_to("../../README.md")
+    assert look(root, "rg foo").reads_only
+    assert read(root, "Grep", pattern="foo", path="docs").reads_only
+    (root / ".git/info/exclude").unlink()
+    (root / ".git/info/exclude").symlink_to(root.parent / "outside/key")
+    for command in ("rg foo", "rg foo docs", "rg --hidden foo docs"):
+        assert not look(root, command).reads_only, command
+    assert not read(root, "Grep", pattern="foo", path="docs").reads_only
+
+
+def test_a_search_does_not_look_at_what_git_ignores(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flycore.pipeline.agent_access.MOST_SEARCHED_ENTRIES", 100)
+    (root / "node_modules").mkdir()
+    for number in range(100):
+        (root / f"node_modules/{number}").write_text("")
+    assert not look(root, "rg foo").reads_only
+    (root / ".gitignore").write_text(".env\nnode_modules/\n")
+    assert look(root, "rg foo").reads_only
+    (root / ".gitignore").write_text(".env\nnode_modules/\n!node_modules\n")
+    assert not look(root, "rg foo").reads_only

@@ -30,8 +30,8 @@ class RepositoryFiles(Value, frozen=True, kw_only=True):
     config: str = ""
     names: frozenset[str] = frozenset()
     """The names in the repository's folder."""
-    links: frozenset[str] = frozenset()
-    """Those that are links."""
+    irregular: frozenset[str] = frozenset()
+    """Paths below it of what is neither a file nor a folder: links, pipes, devices."""
     alternates: bool = False
     """Whether it takes objects from another repository."""
     hooks: frozenset[str] = frozenset()
@@ -48,14 +48,16 @@ class RepositoryFacts(Value, frozen=True, kw_only=True):
     """The folder that core.hooksPath names."""
     submodules: tuple[str, ...] = ()
     """Paths in the work tree where another repository may be, in which git would start itself."""
+    folders: frozenset[str] = frozenset()
+    """Folders of the work tree with files of the index in them."""
     has_password: bool = False
     """Whether the settings hold a password in an address."""
 
 
 def look_at(files: RepositoryFiles) -> RepositoryFacts:
     """Return what the files of a repository mean for commands that read."""
-    if files.links:
-        return RepositoryFacts(objection=f"`.git/{min(files.links)}` is a link")
+    if files.irregular:
+        return RepositoryFacts(objection=f"`.git/{min(files.irregular)}` is a link or a pipe")
     for name in ("commondir", "config.worktree"):
         if name in files.names:
             return RepositoryFacts(objection=f"`.git/{name}` brings further settings")
@@ -66,14 +68,41 @@ def look_at(files: RepositoryFiles) -> RepositoryFacts:
     hooks_path, password = "", False
     try:
         for key, value in config_items(files.config):
+            if key == "core.repositoryformatversion" and value not in ("0", "1"):
+                return RepositoryFacts(objection="git refuses a repository of its version")
             if not is_plain(key):
                 return RepositoryFacts(objection=f"its setting {key} may start a program or read other files")
             hooks_path = value if key == "core.hookspath" else hooks_path
-            password |= "@" in value.partition("://")[2].partition("/")[0]
-        submodules = tuple(gitlinks(files.index))
+            found = address_has_password(key) or address_has_password(value)
+            if found and key.startswith("branch."):
+                return RepositoryFacts(objection="a branch has an address with a password for its remote")
+            password |= found
+        submodules, folders = [], set[str]()
+        for mode, path in index_entries(files.index):
+            if mode & 0o170000 == _GITLINK:
+                submodules.append(path)
+            while (path := path.rpartition("/")[0]) and path not in folders:
+                folders.add(path)
     except ValueError as error:
         return RepositoryFacts(objection=str(error))
-    return RepositoryFacts(hooks_path=hooks_path, submodules=submodules, has_password=password)
+    return RepositoryFacts(
+        hooks_path=hooks_path,
+        submodules=tuple(submodules),
+        folders=frozenset(folders),
+        has_password=password,
+    )
+
+
+def address_has_password(text: str) -> bool:
+    """Return whether an address holds what may be a password: for web addresses also a name alone, which may
+    be a token, and a query."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return False
+    user, at, _ = rest.partition("/")[0].rpartition("@")
+    if scheme.lower().endswith("ssh"):
+        return bool(at) and ":" in user
+    return bool(at) or "?" in rest
 
 
 def is_plain(key: str) -> bool:
@@ -120,18 +149,17 @@ def _section(line: str) -> str:
     return f"{name.lower()}.{quoted[1:-1]}"
 
 
-def gitlinks(index: bytes) -> Iterator[str]:
-    """Yield the paths of the index at which git keeps another repository. Raises ValueError for an index that
-    is not read whole."""
+def index_entries(index: bytes) -> Iterator[tuple[int, str]]:
+    """Yield the modes and paths of the index. Raises ValueError for an index that is not read whole."""
     if not index:
         return
     try:
-        yield from _gitlinks(index)
+        yield from _index_entries(index)
     except (struct.error, IndexError):
         raise ValueError("its index cannot be read") from None
 
 
-def _gitlinks(index: bytes) -> Iterator[str]:
+def _index_entries(index: bytes) -> Iterator[tuple[int, str]]:
     signature, version, count = struct.unpack_from(">4sII", index)
     if signature != b"DIRC" or version not in (2, 3, 4):
         raise ValueError("its index has a form that flytui does not read")
@@ -149,8 +177,7 @@ def _gitlinks(index: bytes) -> Iterator[str]:
             end = _end(index, start)
             name = index[start:end]
             at += (end - at + 8) & ~7
-        if mode & 0o170000 == _GITLINK:
-            yield name.decode("utf-8", "surrogateescape")
+        yield mode, name.decode("utf-8", "surrogateescape")
     while at + 28 <= len(index):
         extension, size = struct.unpack_from(">4sI", index, at)
         if extension in _LINK_EXTENSIONS:

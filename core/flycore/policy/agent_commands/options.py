@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from flycore.policy.agent_commands.shell_words import Word
-from flycore.policy.agent_commands.table import CommandEntry, Effect
+from flycore.policy.agent_commands.table import CommandEntry, Effect, OptionOrder
 
 
 class Objection(Exception):
@@ -21,6 +21,8 @@ class Option(msgspec.Struct, frozen=True):
 
     name: str
     value: str = ""
+    separate: bool = False
+    """Whether the value is a word of its own."""
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -28,8 +30,6 @@ class Arguments(msgspec.Struct, frozen=True):
 
     options: tuple[Option, ...]
     operands: tuple[Word, ...]
-    behind: tuple[Word, ...] = ()
-    """The operands after `--`; they are in `operands` as well."""
 
     def has(self, *names: str) -> bool:
         """Return whether one of these options is given."""
@@ -40,32 +40,42 @@ class Arguments(msgspec.Struct, frozen=True):
         return tuple(option.value for option in self.options if option.name in names)
 
 
-def read_arguments(label: str, entry: CommandEntry, words: tuple[Word, ...]) -> Arguments:
-    """Return the arguments of a command. `label` names it. Raises Objection."""
-    return _Reader(label, entry, words).read()
+def read_arguments(label: str, entry: CommandEntry, words: tuple[Word, ...]) -> tuple[Arguments, ...]:
+    """Return each way in which the program may read its arguments. There are two where it depends on the
+    environment whether options are looked for behind operands. `label` names the command.
+
+    Raises Objection.
+    """
+    readings = []
+    if entry.order is not OptionOrder.FIRST:
+        readings.append(_Reader(label, entry, words, first=False).read())
+    if entry.order is not OptionOrder.ANYWHERE:
+        readings.append(_Reader(label, entry, words, first=True).read())
+    return tuple(dict.fromkeys(readings))
 
 
 class _Reader:
-    def __init__(self, label: str, entry: CommandEntry, words: tuple[Word, ...]) -> None:
-        self._label, self._entry, self._words = label, entry, words
+    """Reads the words from left to right. With `first`, options end at the first operand."""
+
+    def __init__(self, label: str, entry: CommandEntry, words: tuple[Word, ...], *, first: bool) -> None:
+        self._label, self._entry, self._words, self._first = label, entry, words, first
         self._options: list[Option] = []
         self._at = 0
 
     def read(self) -> Arguments:
-        # Options are looked for behind operands, too, as GNU programs do. A program that does not do so takes
-        # such a word as a path, and a path that begins with a dash is one of the folder.
         operands: list[Word] = []
         while self._at < len(self._words):
             word = self._words[self._at]
             self._at += 1
             if word.text == "--" and not word.glob:
-                behind = self._words[self._at :]
-                return Arguments(tuple(self._options), (*operands, *behind), behind)
+                break
             if word.text.startswith("-") and word.text != "-":
                 self._option(word)
-            else:
-                operands.append(word)
-        return Arguments(tuple(self._options), tuple(operands))
+                continue
+            operands.append(word)
+            if self._first:
+                break
+        return Arguments(tuple(self._options), (*operands, *self._words[self._at :]))
 
     def _option(self, word: Word) -> None:
         text = word.text
@@ -83,7 +93,9 @@ class _Reader:
         name, equals, value = text.partition("=")
         bare, entry = name[2:], self._entry
         if bare in entry.long_values.split():
-            self._options.append(Option(name, value if equals else self._next(name)))
+            self._options.append(
+                Option(name, value) if equals else Option(name, self._next(name), separate=True)
+            )
         elif bare in entry.long_optional.split() or (not equals and bare in entry.long.split()):
             self._options.append(Option(name, value))
         else:
@@ -96,7 +108,9 @@ class _Reader:
             if letter in self._entry.short:
                 self._options.append(Option(name))
             elif letter in self._entry.short_values:
-                self._options.append(Option(name, rest or self._next(name)))
+                self._options.append(
+                    Option(name, rest) if rest else Option(name, self._next(name), separate=True)
+                )
                 return
             elif letter in self._entry.short_optional:
                 self._options.append(Option(name, rest))

@@ -7,7 +7,9 @@ own settings start programs, is looked at by whoever has the files.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable
+from decimal import Decimal
 from enum import StrEnum
 
 from flycore.model.base import Value
@@ -23,13 +25,19 @@ class Access(StrEnum):
     LIST = "list"
     """Names and facts are shown."""
     READ = "read"
-    """The content of the file is shown; in a folder, that of visible files that git does not ignore."""
+    """The content of the file is shown."""
     FILE = "file"
     """The content of the file is shown, and it may not be a folder."""
     TREE = "tree"
     """The content of every file below may be shown."""
+    SEARCH = "search"
+    """The content of the file is shown; in a folder, that of visible files that the rules in its ignore files
+    leave."""
     TREE_UNIGNORED = "tree-unignored"
     """The content of every file below may be shown, but for those that git ignores."""
+    TRACKED = "tracked"
+    """As `READ`, and where git takes the word for a path, it has to lie in the repository: git compares two
+    files that lie outside as if it knew no repository."""
     FOLDER = "folder"
     """Commands work in the folder."""
     NOTHING = "nothing"
@@ -55,6 +63,8 @@ class ReadPlan(Value, frozen=True, kw_only=True):
     paths: tuple[PathUse, ...] = ()
     repositories: tuple[str, ...] = ()
     """Folders, written as in `PathUse.folder`, in which git works."""
+    addresses: tuple[str, ...] = ()
+    """Those of them in which addresses are shown, which may hold a password."""
     programs: tuple[str, ...] = ()
     """The names that the shell looks up as programs."""
 
@@ -77,6 +87,7 @@ def plan_command(text: str) -> ReadPlan:
         commands=tuple(planner.labels),
         paths=tuple(planner.paths),
         repositories=tuple(dict.fromkeys(planner.repositories)),
+        addresses=tuple(dict.fromkeys(planner.addresses)),
         programs=tuple(dict.fromkeys(planner.programs)),
     )
 
@@ -88,10 +99,12 @@ class _Planner:
         self.labels: list[str] = []
         self.paths: list[PathUse] = []
         self.repositories: list[str] = []
+        self.addresses: list[str] = []
         self.programs: list[str] = []
         self._folder = ""
         self._moved = False
         self._only_cd = True
+        self._piped = False
 
     def add(self, command: SimpleCommand, following: str) -> None:
         """Add one command. Raises Objection."""
@@ -104,6 +117,7 @@ class _Planner:
             self._change_folder(command, following)
             return
         self._only_cd = False
+        self._piped = command.connector == "|"
         self.programs.append(command.name)
         if command.name == "git":
             self._git(command)
@@ -138,23 +152,31 @@ class _Planner:
         if entry.check == "find":
             self._find(words)
             return
-        given = read_arguments(label, entry, words)
         for word in words:
             if word.glob and word.text.startswith("--"):
                 self._path(word.text, Access.NOTHING, glob=True)
+        for given in read_arguments(label, entry, words):
+            self._arguments(label, entry, given)
+
+    def _arguments(self, label: str, entry: CommandEntry, given: Arguments) -> None:
+        """Add the paths of one way to read the arguments."""
         if entry.require and not given.has(*entry.require):
             raise Objection(f"`{label}` only reads with {' or '.join(entry.require)}", Effect.RUNS)
         operands = given.operands
-        if len(operands) > entry.most:
+        if entry.most is not None and (len(operands) > entry.most or any(word.glob for word in operands)):
             raise Objection(f"`{label}` may write the file that is named last", Effect.WRITES)
         if operands and entry.operands_with and not given.has(*entry.operands_with):
             raise Objection(f"`{label}` with a name makes or changes it")
         if operands and entry.operands is Operands.NONE:
             raise Objection(f"`{label}` with {operands[0].text!r} is not known to only read")
+        if given.has(*entry.addresses) or "*" in entry.addresses:
+            self.addresses.append(self._folder)
         _CHECKS[entry.check](given)
         self._operands(label, entry, given)
 
     def _operands(self, label: str, entry: CommandEntry, given: Arguments) -> None:
+        if len(given.operands) < entry.input_below:
+            self._input(label, entry)
         match entry.operands:
             case Operands.NONE | Operands.TEXT:
                 self._texts(given.operands)
@@ -165,10 +187,23 @@ class _Planner:
                 rest = self._without_pattern(entry, given)
                 access = _access(label, entry, given)
                 for word in rest:
-                    if word.text != "-":
+                    if word.text == "-":
+                        self._input(label, entry)
+                    else:
                         self._path(word.text, access, glob=word.glob)
-                if not rest and (entry.here or access is Access.TREE):
+                if rest:
+                    return
+                if entry.here or access is Access.TREE:
                     self._path(".", access)
+                elif access is not Access.LIST and not _reads_nothing(label, given):
+                    self._input(label, entry)
+
+    def _input(self, label: str, entry: CommandEntry) -> None:
+        """Raise Objection where the standard input is not what another command of the line prints."""
+        if not self._piped:
+            raise Objection(f"`{label}` reads its standard input, which may never end", Effect.WAITS)
+        if entry.no_pipe:
+            raise Objection(f"`{label}` writes a temporary file for what it is piped", Effect.WRITES)
 
     def _without_pattern(self, entry: CommandEntry, given: Arguments) -> tuple[Word, ...]:
         """The operands without the pattern that is the first of them."""
@@ -190,13 +225,17 @@ class _Planner:
         """Add words of git, each of which may be a revision, a path, or both with a colon between."""
         for word in words:
             before, colon, behind = word.text.partition(":")
-            self._path(before if colon and before else word.text, Access.READ, glob=word.glob)
+            self._path(before if colon and before else word.text, Access.TRACKED, glob=word.glob)
             base = word.text.partition("~")[0].partition("^")[0]
             if part := secret_part(behind if colon else base):
                 raise Objection(f"{part!r} usually holds secrets", Effect.SECRETS)
+        for option in given.options:
+            # Where a version of git takes no value for an option, the word would be a path.
+            if option.separate and option.name not in _GIT_TEXTS:
+                self._path(option.value, Access.TRACKED)
         for value in given.values("-L"):
             if (place := value.rpartition(":")[2]) and ":" in value:
-                self._path(place, Access.READ)
+                self._path(place, Access.TRACKED)
 
     def _git(self, command: SimpleCommand) -> None:
         words = list(command.words[1:])
@@ -256,13 +295,26 @@ class _Planner:
 
 
 def _access(label: str, entry: CommandEntry, given: Arguments) -> Access:
-    if entry.operands is Operands.LIST or given.has(*entry.no_pattern):
+    if entry.operands is Operands.LIST:
         return Access.LIST
     if entry.operands is Operands.FILE:
         return Access.FILE
     if label == "rg":
-        return Access.TREE if _rg_reads_hidden(given) else Access.READ
+        if given.has("--files", "--type-list"):
+            return Access.SEARCH
+        return Access.TREE if _rg_reads_hidden(given) else Access.SEARCH
     return Access.TREE if given.has(*entry.tree) else Access.READ
+
+
+_GIT_TEXTS = frozenset(
+    ("-S", "-G", "-e", "--grep", "--author", "--committer", "--since", "--until", "--after", "--before")
+)
+"""Options of git whose value may look like a path, and which always have one."""
+
+
+def _reads_nothing(label: str, given: Arguments) -> bool:
+    """Whether the command reads nothing at all, not even its standard input."""
+    return label == "jq" and given.has("-n", "--null-input") and "input" not in given.operands[0].text
 
 
 _UNHIDDEN = ("--hidden", "-.", "-u", "--unrestricted", "--no-ignore", "--no-ignore-vcs")
@@ -315,10 +367,29 @@ def _check_date(given: Arguments) -> None:
         raise Objection("`date` with a word sets the clock", Effect.ESCALATES)
 
 
+_SIGNATURE = re.compile(r"%[-+ ]*G|signature")
+"""The placeholders for which git starts gpg: `%G?` and its sisters, between which and the percent sign there
+may be a plus, a minus or a blank (git-log(1), PRETTY FORMATS), and `%(signature)` (git-for-each-ref(1))."""
+
+
 def _check_format(given: Arguments) -> None:
-    for value in given.values("--format", "--pretty", "--sort"):
-        if "%G" in value or "signature" in value:
-            raise Objection("the format asks for signatures, for which git starts gpg", Effect.STARTS)
+    if any(_SIGNATURE.search(value) for value in given.values("--format", "--pretty", "--sort", "--group")):
+        raise Objection("the format asks for signatures, for which git starts gpg", Effect.STARTS)
+
+
+MOST_NUMBERS = 1_000_000
+_NUMBER = re.compile(r"-?[0-9]{1,12}(\.[0-9]{1,9})?")
+
+
+def _check_seq(given: Arguments) -> None:
+    texts = [word.text for word in given.operands]
+    if any(word.glob for word in given.operands) or not all(_NUMBER.fullmatch(text) for text in texts):
+        raise Objection("`seq` may never end: it is given more than plain numbers", Effect.WAITS)
+    numbers = [Decimal(text) for text in texts]
+    first = numbers[0] if len(numbers) > 1 else Decimal(1)
+    step = numbers[1] if len(numbers) > 2 else Decimal(1)
+    if numbers and (not step or (numbers[-1] - first) / step > MOST_NUMBERS):
+        raise Objection(f"`seq` would print more than {MOST_NUMBERS:,} numbers", Effect.WAITS)
 
 
 def _check_sed(given: Arguments) -> None:
@@ -354,19 +425,27 @@ def _prints_lines(part: str) -> bool:
 
 
 _JQ_WORDS = ("env", "ENV", "import", "include", "modulemeta", "get_search_list", "input_filename")
+_JQ_LOOPS = re.compile(
+    r"(?<![.\w])(def|repeat|while|until|range|infinite|combinations|recurse_down)\b|\brecurse *\("
+    r'|\bg?sub *\((?! *"([^"\\*?|^$(){}\[\]+.]|\\[nt]|\\\\[.])+" *;)'
+)
+"""What may be repeated without an end. `recurse` alone goes through the value that is there. `gsub` of jq 1.6
+never ends if its pattern fits the empty text, so only plain patterns pass."""
 
 
 def _check_jq(given: Arguments) -> None:
     program = given.operands[0].text if given.operands else ""
     if any(word in program for word in _JQ_WORDS):
         raise Objection("the filter of `jq` may read the environment or another file", Effect.SECRETS)
+    if _JQ_LOOPS.search(program):
+        raise Objection("the filter of `jq` may never end", Effect.WAITS)
 
 
 _CHECKS: dict[str, Callable[[Arguments], None]] = {
     "": _check_nothing,
     "date": _check_date,
     "git-format": _check_format,
-    "rg": _check_nothing,
+    "seq": _check_seq,
     "sed": _check_sed,
     "jq": _check_jq,
 }

@@ -61,14 +61,17 @@ def could_name_secret(ending: str) -> bool:
     return is_secret_name(f"x.{ending}")
 
 
-def surely_ignored(name: str, ignore_lines: Iterable[str]) -> bool:
-    """Return whether git ignores each file of that name, by these lines of the project's own `.gitignore`.
+def surely_ignored(name: str, ignore_lines: Iterable[str], *, folder: bool = False) -> bool:
+    """Return whether git ignores each file, or each folder, of that name, by these lines of the project's own
+    `.gitignore`.
 
     Only plain lines are read; a line that may take a file back makes it uncertain.
     """
     ignored = False
     for line in ignore_lines:
         pattern = line.strip()
+        if folder and not pattern.startswith("!"):
+            pattern = pattern.removesuffix("/")
         if not pattern or pattern.startswith("#"):
             continue
         if pattern.startswith("!"):

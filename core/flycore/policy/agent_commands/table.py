@@ -75,6 +75,18 @@ class Operands(StrEnum):
     """A pattern, unless an option gives one, then revisions or paths."""
 
 
+class OptionOrder(StrEnum):
+    """Where a program looks for options."""
+
+    PERMUTED = "permuted"
+    """Behind operands, too, as GNU programs do. With POSIXLY_CORRECT in the environment, and on other
+    systems, only before the first operand. So both have to be harmless."""
+    FIRST = "first"
+    """Before the first operand only. What follows it is an operand, whatever it looks like."""
+    ANYWHERE = "anywhere"
+    """Behind operands, too, whatever the environment says."""
+
+
 EffectOf = tuple[Effect, str]
 """An effect, and what exactly is done, in words that follow a command's name."""
 
@@ -92,6 +104,7 @@ class CommandEntry(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Names of options without a value, separated by blanks."""
     long_values: str = ""
     long_optional: str = ""
+    order: OptionOrder = OptionOrder.PERMUTED
     operands: Operands = Operands.NONE
     operands_with: tuple[str, ...] = ()
     """Options of which one has to be there where there are operands."""
@@ -101,8 +114,16 @@ class CommandEntry(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Options with which the command takes no pattern."""
     require: tuple[str, ...] = ()
     """Options that have to be there."""
-    most: int = 1_000
-    """The most operands."""
+    most: int | None = None
+    """The most operands. A pattern of the shell stands for many."""
+    input_below: int = 0
+    """The command reads its standard input if it has fewer operands than this. Those whose operands are files
+    to read do so without any, and need not say it."""
+    no_pipe: bool = False
+    """Whether it writes a temporary file for what comes through a pipe."""
+    addresses: tuple[str, ...] = ()
+    """Options with which addresses of the settings are shown, which may hold a password; `*` where they are
+    always shown."""
     number: bool = False
     """Whether `-5` is an option."""
     here: bool = False

@@ -17,7 +17,7 @@ from flycore.runners.workspace.project_files import Project
 from kits.agent_project import KEY, make_project
 from kits.command_rows import command_rows
 
-MOST_HARMLESS_THAT_ASK = 26
+MOST_HARMLESS_THAT_ASK = 27
 """As many as the file marks with `asks`. A change that makes more of them ask has to say so here."""
 
 

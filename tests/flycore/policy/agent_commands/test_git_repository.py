@@ -9,7 +9,7 @@ import pytest
 from flycore.policy.agent_commands.git_repository import (
     RepositoryFiles,
     config_items,
-    gitlinks,
+    index_entries,
     is_plain,
     look_at,
 )
@@ -37,7 +37,7 @@ def test_what_git_itself_writes_is_plain() -> None:
 @pytest.mark.parametrize(
     "files",
     [
-        RepositoryFiles(links=frozenset(("config",))),
+        RepositoryFiles(irregular=frozenset(("config",))),
         RepositoryFiles(names=frozenset(("commondir",))),
         RepositoryFiles(names=frozenset(("config.worktree",))),
         RepositoryFiles(alternates=True),
@@ -60,7 +60,6 @@ def test_whatever_may_start_or_read_more_is_objected_to(files: RepositoryFiles) 
 
 
 def test_passwords_and_hooks_elsewhere_are_found() -> None:
-    assert look_at(RepositoryFiles(config='[remote "o"]\n\turl = https://u:p@example.org/x\n')).has_password
     assert look_at(RepositoryFiles(config="[core]\n\thooksPath = tools\n")).hooks_path == "tools"
 
 
@@ -69,13 +68,17 @@ def entry(mode: int, name: bytes) -> bytes:
     return (head + name).ljust((len(head) + len(name) + 8) & ~7, b"\0")
 
 
-def test_links_of_the_index_are_found_between_other_entries() -> None:
-    entries = [entry(0o100644, b"a"), entry(0o160000, b"sub/x"), entry(0o120000, b"z")]
-    index = struct.pack(">4sII", b"DIRC", 2, 3) + b"".join(entries) + bytes(20)
-    assert list(gitlinks(index)) == ["sub/x"]
+def test_repositories_and_folders_of_the_index_are_found_between_other_entries() -> None:
+    entries = [
+        entry(0o100644, b"a"), entry(0o100644, b"b/c/d"), entry(0o160000, b"sub/x"), entry(0o120000, b"z"),
+    ]  # fmt: skip
+    index = struct.pack(">4sII", b"DIRC", 2, len(entries)) + b"".join(entries) + bytes(20)
+    found = look_at(RepositoryFiles(index=index))
+    assert (found.objection, found.submodules) == ("", ("sub/x",))
+    assert found.folders == {"b", "b/c", "sub"}
     split = index[:-20] + struct.pack(">4sI", b"link", 20) + bytes(20) + bytes(20)
     with pytest.raises(ValueError, match="split"):
-        list(gitlinks(split))
+        list(index_entries(split))
 
 
 @pytest.mark.parametrize(
@@ -100,3 +103,25 @@ def test_links_of_the_index_are_found_between_other_entries() -> None:
 )
 def test_keys(key: str, plain: bool) -> None:
     assert is_plain(key) is plain
+
+
+@pytest.mark.parametrize(
+    ("address", "secret"),
+    [
+        ("https://u:p@example.org/x", True),
+        ("https://token@example.org/x", True),
+        ("https://example.org/x?private_token=t", True),
+        ("HTTP://u:p@example.org", True),
+        ("ssh://u:p@example.org/x", True),
+        ("ssh://git@example.org/x", False),
+        ("git+ssh://git@example.org/x", False),
+        ("https://example.org/x", False),
+        ("https://example.org/x@y", False),
+        ("git@example.org:x/y.git", False),
+        ("../other", False),
+    ],
+)
+def test_passwords_in_addresses_are_found(address: str, secret: bool) -> None:
+    for config in (f'[remote "o"]\n\turl = {address}\n', f'[remote "o"]\n\tpushurl = {address}\n'):
+        assert look_at(RepositoryFiles(config=config)).has_password is secret
+    assert bool(look_at(RepositoryFiles(config=f'[branch "b"]\n\tremote = {address}\n')).objection) is secret

@@ -22,7 +22,7 @@ def test_each_path_has_its_access_and_its_folder() -> None:
     assert uses("diff a b") == [("a", Access.FILE, "", False), ("b", Access.FILE, "", False)]
     assert uses("grep -r x src") == [("src", Access.TREE, "", False)]
     assert uses("grep x src") == [("src", Access.READ, "", False)]
-    assert uses("rg x") == [(".", Access.READ, "", False)]
+    assert uses("rg x") == [(".", Access.SEARCH, "", False)]
     assert uses("rg --hidden x") == [(".", Access.TREE, "", False)]
     assert uses("cd ./a && cd ./b && ls c") == [
         ("./a", Access.FOLDER, "", False),
@@ -36,14 +36,14 @@ def test_the_first_word_of_a_search_is_its_pattern_unless_an_option_gives_one() 
     assert uses("grep /etc/passwd a") == [("a", Access.READ, "", False)]
     assert uses("grep -e x /etc/passwd")[0][0] == "/etc/passwd"
     assert uses("grep --regexp=x /etc/passwd")[0][0] == "/etc/passwd"
-    assert uses("rg --files /etc") == [("/etc", Access.LIST, "", False)]
+    assert uses("rg --files /etc") == [("/etc", Access.SEARCH, "", False)]
     assert uses("sed -n 1p a") == [("a", Access.READ, "", False)]
 
 
 def test_git_works_in_a_folder_and_its_words_may_be_paths() -> None:
     plan = plan_command("git -C a diff HEAD:x -- ../y")
     assert plan.repositories == ("a",)
-    assert PathUse(path="../y", access=Access.READ, folder="a") in plan.paths
+    assert PathUse(path="../y", access=Access.TRACKED, folder="a") in plan.paths
     assert plan.programs == ("git",)
 
 
