@@ -75,7 +75,7 @@ def policy_question() -> Question:
     return Question(
         id="policy:" + "ab" * 32,
         kind=QuestionKind.POLICY,
-        title="Your policy file lets more through than before",
+        title="Your policy lets more through than before",
         lines=("new      allow web.fetch · “planted”",),
         options=(Option(id="accept", words="accept: the file counts as it is", recommended=True),),
         asked_at=NOW - 3,

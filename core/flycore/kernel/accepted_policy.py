@@ -1,5 +1,5 @@
-"""The user's policy that counts in one kernel, with that of the bundles that the user applied. What the files
-hold beyond that and lets more through, waits.
+"""The policy that counts in one kernel: the user's, the project's, and that of the bundles that the user
+applied. What the files hold beyond that and lets more through, waits.
 
 Any program of the user can write these files. So a looser rule counts only if a console of this kernel wrote
 it, if a person accepts it, or from the next start of a kernel, which logs it.
@@ -15,7 +15,6 @@ import msgspec
 
 from flycore.approval.state_file import read_state, write_state
 from flycore.audit import events as audit_events
-from flycore.model.enums import Decision
 from flycore.model.json import JsonObject
 from flycore.policy.evaluate import Policy
 from flycore.policy.files import PolicyFile
@@ -27,7 +26,7 @@ _LogLines = tuple[tuple[str, JsonObject], ...]
 
 
 class AcceptedPolicy:
-    """The user's rules that count in one kernel. `apply` is not for two threads at once; the notes are."""
+    """The rules that count in one kernel. `apply` is not for two threads at once; the notes are."""
 
     def __init__(self, path: Path, policy: Policy) -> None:
         """`policy` is what the files held at the start; all of it counts. `path` is where the accepted rules
@@ -37,8 +36,9 @@ class AcceptedPolicy:
         """The rules in the file at `path`, once this object keeps it."""
         layer = _user_layer(policy)
         self._usable = layer is not None and layer.ok
-        own = (*layer.rules, *_bundle_rules(policy)) if layer is not None and layer.ok else ()
-        self._accepted = keyed(own)
+        self._accepted: dict[str, Rule] = {}
+        if layer is not None and layer.ok:
+            self._accepted = keyed((*layer.rules, *self._further_rules(policy)))
         self.waiting = LooserRules()
         self._lines: list[tuple[str, JsonObject]] = []
         self._logged: frozenset[str] = frozenset()
@@ -97,14 +97,14 @@ class AcceptedPolicy:
         layer = _user_layer(read)
         if layer is None:
             return read
-        bundles = _bundle_rules(read)
-        self.waiting = self._find((*layer.rules, *bundles))
+        further = self._further_rules(read)
+        self.waiting = self._find((*layer.rules, *further))
         waits = keyed(self.waiting.added)
         rules = (
             *(rule for rule in layer.rules if rule_key(rule) not in waits),
             *self.waiting.removed,
         )
-        self._remember(layer, (*rules, *bundles))
+        self._remember(layer, (*rules, *further))
         self._log_waiting()
         held = msgspec.structs.replace(layer, rules=rules)
         layers = tuple(held if item is layer else item for item in read.layers)
@@ -113,7 +113,7 @@ class AcceptedPolicy:
     def accept(self, read: Policy, shown: str, by: str) -> bool:
         """Accept the changes with that key, if they are what waits in the files now."""
         layer = _user_layer(read)
-        own = (*layer.rules, *_bundle_rules(read)) if layer is not None else ()
+        own = (*layer.rules, *self._further_rules(read)) if layer is not None else ()
         found = self._find(own) if layer is not None else LooserRules()
         if layer is None or not shown or found.key != shown:
             return False
@@ -131,14 +131,22 @@ class AcceptedPolicy:
             removed=tuple(rule for rule in found.removed if rule_key(rule) not in removed),
         )
 
+    def _further_rules(self, policy: Policy) -> tuple[Rule, ...]:
+        """The rules of the project and of bundles, which only make the policy stricter."""
+        found: list[Rule] = []
+        for layer in policy.layers:
+            if layer.source.only_tightens:
+                # A file that cannot be used has its last good rules, or one that asks for everything until
+                # the file is mended: that one is nobody's, and cannot be lost.
+                found += [rule for rule in layer.rules if layer.ok or rule_key(rule) in self._accepted]
+        return tuple(found)
+
     def _remember(self, layer: PolicyFile, rules: tuple[Rule, ...]) -> None:
-        # The rules of a file that cannot be used, or that is gone for a moment while an editor replaces it,
-        # say nothing of what the person wants.
+        # The rules of a file that cannot be used say nothing of what the person wants. Those of a file that
+        # is gone are revoked: what allows is asked about when it returns.
         if layer.ok:
-            allows = {key: rule for key, rule in self._accepted.items() if rule.decision is Decision.ALLOW}
-            self._accepted = {**({} if layer.present else allows), **keyed(rules)}
+            self._accepted = keyed(rules)
             self._store()
-        if layer.ok and layer.present:
             with self._lock:
                 self._written = {key: at for key, at in self._written.items() if at >= self._reads}
                 self._removed = {key: at for key, at in self._removed.items() if at >= self._reads}
@@ -181,11 +189,6 @@ def forget_rule(path: Path, key: str) -> None:
 
 def _user_layer(policy: Policy) -> PolicyFile | None:
     return next((layer for layer in policy.layers if layer.source is RuleLayer.USER), None)
-
-
-def _bundle_rules(policy: Policy) -> tuple[Rule, ...]:
-    layers = (layer for layer in policy.layers if layer.source is RuleLayer.BUNDLE)
-    return tuple(rule for layer in layers for rule in layer.rules)
 
 
 def _read_stored(path: Path) -> KeyedRules:

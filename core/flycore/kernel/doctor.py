@@ -184,10 +184,10 @@ def check_policy(policy: Policy, now: float, pid: int | None) -> Iterator[Check]
 
 
 def check_waiting_rules(waiting: int) -> Iterator[Check]:
-    """Report looser rules of the user's policy file that the running kernel does not count."""
+    """Report looser rules of the policy files that the running kernel does not count."""
     if waiting:
         changes = "1 looser change" if waiting == 1 else f"{waiting} looser changes"
-        message = f"{changes} of your policy file, not made in the console, wait and do not count"
+        message = f"{changes} of the policy files, not made in the console, wait and do not count"
         fix = "open the console and answer the question, or undo the change in the file"
         yield Check(name="policy", state=CheckState.WARN, message=message, fix=fix)
 

@@ -187,7 +187,7 @@ def _trust_question(key: str, item: TrustItem, since: float) -> Question:
 
 
 class PolicyQuestion:
-    """The question about looser rules in the user's policy file that no console of this kernel wrote."""
+    """The question about looser rules in the policy files that no console of this kernel wrote."""
 
     def __init__(
         self,
@@ -225,13 +225,13 @@ def _policy_question(waiting: LooserRules, since: float) -> Question:
     lines = [f"{word:<8} {rule_text(rule)} · {rule.place}" for word, rule in changes[:MOST_RULES]]
     more = [f"         and {len(changes) - MOST_RULES} more"] if len(changes) > MOST_RULES else []
     notes = (
-        "now      these changes do not count: no console of this kernel made them in your policy file",
+        "now      these changes do not count: no console of this kernel made them in the policy file",
         "else     undo them in the file to end this question; a kernel that starts later takes the file",
     )
     return Question(
         id=f"policy:{waiting.key}",
         kind=QuestionKind.POLICY,
-        title="Your policy file lets more through than before",
+        title="Your policy lets more through than before",
         lines=(*lines, *more, *notes),
         options=(Option(id=ACCEPT, words="accept: the file counts as it is", recommended=True),),
         asked_at=since,

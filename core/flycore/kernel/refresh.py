@@ -232,7 +232,7 @@ class StateRefresher:
         self._group: TaskGroup | None = None
         self._stop = anyio.Event()
         self.waiting_rules = LooserRules()
-        """The looser rules of the user's policy file that wait for a person."""
+        """The looser rules of the policy files that wait for a person."""
         self._publisher.record_bundles((), self.files.registry.bundles)
         self._note_policy()
         self._queue_probes()
@@ -267,11 +267,11 @@ class StateRefresher:
 
     @property
     def accepted_policy(self) -> AcceptedPolicy:
-        """The user's policy rules that count, to note the changes of consoles there."""
+        """The policy rules that count, to note the changes of consoles there."""
         return self._registry.policy
 
     def _note_policy(self) -> None:
-        """Log what is new of the user's policy, and publish which rules wait."""
+        """Log what is new of the policy, and publish which rules wait."""
         for event, fields in self._registry.policy.take_lines():
             self._recorder.record(event, fields, sync=True)
         before, self.waiting_rules = self.waiting_rules, self._registry.policy.waiting

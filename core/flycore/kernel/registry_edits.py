@@ -243,7 +243,7 @@ class TrustedRegistry:
         return EditResult(made.outcome, made.lines)
 
     def accept_policy(self, shown: str, by: str) -> EditResult:
-        """Accept the looser rules of the user's policy file, if they are still as they were shown."""
+        """Accept the looser rules of the policy files, if they are still as they were shown."""
         self.read()
         if self.policy.accept(self._declared.policy, shown, by):
             return EditResult(_ACCEPTED)

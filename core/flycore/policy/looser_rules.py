@@ -1,6 +1,6 @@
-"""The changes of the user's policy file that let more calls through than the policy in force.
+"""The changes of policy files that let more calls through than the policy in force.
 
-Any program of the user can write that file, so such a change does not count because it is there. What makes
+Any program of the user can write these files, so such a change does not count because it is there. What makes
 the policy stricter counts at once.
 """
 

@@ -14,6 +14,7 @@ from flycore.model.enums import Decision, KernelRole, QuestionKind, Status
 from flycore.model.question import Question
 from flycore.offline.permissions import read_permissions, remove_rule
 from flycore.offline.root import hold_root
+from flycore.policy.looser_rules import written_rule_key
 from kits.kernel import ECHO, Root, approver_of, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
@@ -105,6 +106,110 @@ async def test_a_removed_or_narrower_deny_stays_in_force_until_a_person_accepts(
         assert (await approver_of(kernel).answer(question.id, ACCEPT)).accepted
         assert decision(kernel, "echo.other") is Decision.ASK
     assert rule_lines(root) == [("removal waits", "never"), ("removal accepted", "never")]
+
+
+def project_policy(root: Root) -> Path:
+    return root.folder / "tools" / "policy.jsonc"
+
+
+@pytest.mark.parametrize("gone", ["rule", "file", "narrower", "ask", "folder"])
+async def test_a_loosened_policy_of_the_project_waits_like_the_user_s_own(root: Root, gone: str) -> None:
+    root.policy(DENY, MARK, project=True)
+    async with kernel_of(root) as kernel:
+        assert decision(kernel, "echo.other") is Decision.DENY
+        if gone == "rule":
+            root.policy(MARK, project=True)
+        elif gone == "file":
+            project_policy(root).unlink()
+        elif gone == "folder":
+            (root.folder / "tools").rename(root.folder / "moved")
+            (root.folder / "moved" / "policy.jsonc").unlink()
+            (root.folder / "moved").rename(root.folder / "tools")
+        elif gone == "ask":
+            root.policy({**DENY, "decision": "ask"}, MARK, project=True)
+        else:
+            root.policy({**DENY, "caller": "somebody"}, MARK, project=True)
+        question = await waiting(kernel, "gone", "deny echo.other · “never”", "tools/policy.jsonc:1")
+        assert decision(kernel, "echo.other") is Decision.DENY
+        result = await kernel.call(request(kernel, "echo.other"))
+        assert result.status is Status.DENIED
+        assert (await approver_of(kernel).answer(question.id, ACCEPT)).accepted
+        assert decision(kernel, "echo.other") is Decision.ASK
+        assert decision(kernel, "mark.do") is (Decision.ASK if gone in ("file", "folder") else Decision.DENY)
+    assert ("removal accepted", "never") in rule_lines(root)
+
+
+async def test_a_stricter_policy_of_the_project_counts_at_once(root: Root) -> None:
+    root.policy({**DENY, "decision": "ask"}, project=True)
+    async with kernel_of(root) as kernel:
+        root.policy(DENY, MARK, project=True)
+        await until(lambda: decision(kernel, "mark.do") is Decision.DENY)
+        assert (decision(kernel, "echo.other"), questions(kernel)) == (Decision.DENY, [])
+    assert rule_lines(root) == []
+
+
+async def test_a_rule_that_moves_between_the_files_is_no_loss(root: Root) -> None:
+    root.policy(DENY, project=True)
+    root.policy()
+    async with kernel_of(root) as kernel:
+        root.policy(DENY, MARK)
+        await until(lambda: decision(kernel, "mark.do") is Decision.DENY)
+        root.policy({**MARK, "tool": "echo.do"}, project=True)
+        await until(lambda: decision(kernel, "echo.do") is Decision.DENY)
+        assert (decision(kernel, "echo.other"), questions(kernel)) == (Decision.DENY, [])
+
+
+async def test_a_policy_of_the_project_that_cannot_be_read_loosens_nothing_and_asks_no_question(
+    root: Root,
+) -> None:
+    root.policy(DENY, project=True)
+    async with kernel_of(root) as kernel:
+        project_policy(root).write_text("{")
+        await until(lambda: not kernel.status().policy_ok)
+        assert (decision(kernel, "echo.other"), questions(kernel)) == (Decision.DENY, [])
+        root.policy(DENY, MARK, project=True)
+        await until(lambda: decision(kernel, "mark.do") is Decision.DENY)
+        assert questions(kernel) == []
+    project_policy(root).write_text("{")
+    async with kernel_of(root) as kernel:
+        # It asks for everything until it is mended; that is no rule that could be lost.
+        root.policy(DENY, MARK, project=True)
+        await until(lambda: decision(kernel, "mark.do") is Decision.DENY)
+        assert questions(kernel) == []
+
+
+async def test_an_allow_rule_that_was_removed_asks_again_when_it_returns(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        for gone in ("file", "rule"):
+            root.policy(ALLOW)
+            question = await waiting(kernel, "allow echo.do · “planted”")
+            assert (await approver_of(kernel).answer(question.id, ACCEPT)).accepted
+            assert decision(kernel, "echo.do") is Decision.ALLOW
+            if gone == "file":
+                root.places.policy_file.unlink()
+            else:
+                root.policy()
+            await until(lambda: decision(kernel, "echo.do") is Decision.ASK)
+            root.policy(ALLOW, MARK)
+            await waiting(kernel, "allow echo.do · “planted”")
+            await until(lambda: decision(kernel, "mark.do") is Decision.DENY)
+            assert decision(kernel, "echo.do") is Decision.ASK
+            root.policy(MARK)
+            await until(lambda: not questions(kernel))
+    assert [line for line in rule_lines(root) if line[0] == "accepted"] == [("accepted", "planted")] * 2
+
+
+async def test_a_rule_of_the_console_asks_when_its_file_was_deleted_and_returns(root: Root) -> None:
+    async with kernel_of(root) as kernel:
+        # As the console does it: the file first, then the note.
+        root.policy(ALLOW)
+        kernel._refresher.accepted_policy.note_written(written_rule_key(ALLOW))
+        await until(lambda: decision(kernel, "echo.do") is Decision.ALLOW)
+        root.places.policy_file.unlink()
+        await until(lambda: decision(kernel, "echo.do") is Decision.ASK)
+        root.policy(ALLOW)
+        await waiting(kernel, "allow echo.do · “planted”")
+        assert decision(kernel, "echo.do") is Decision.ASK
 
 
 async def test_a_change_that_is_undone_asks_nothing_and_an_old_question_accepts_nothing(root: Root) -> None:
