@@ -13,7 +13,10 @@ from flysidecars.sdk import ToolFailed
 from flysidecars.sdk.permissions import Permissions
 
 HOOK = ".git/hooks/pre-commit"
-PROTECTED = (HOOK, "sub/.GIT/config", "tools/external.tools.jsonc", "tools/policy.jsonc", ".flyflor/tools/x")
+PROTECTED = (
+    *(HOOK, "sub/.GIT/config", "tools/external.tools.jsonc", "tools/policy.jsonc", ".flyflor/tools/x"),
+    *("sub/.vscode/tasks.json", "CLAUDE.md", ".mcp.json", "tools/bin/x"),
+)
 
 
 def convert(starter: Any, path: str, write: list[str] | None) -> dict[str, Any]:

@@ -35,7 +35,13 @@ from flycore.model.login import Login
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason
 from flycore.model.upstream import McpLists, McpToolList, UnreadableTool
-from flycore.pipeline.confine import Confining, StartedProgram, seen_at_own_path, start_confined
+from flycore.pipeline.confine import (
+    Confining,
+    StartedProgram,
+    protected_files,
+    seen_at_own_path,
+    start_confined,
+)
 from flycore.pipeline.prepare import Sealed, masks_for, seal_programs
 from flycore.registry.mcp_checks import sends_credentials
 from flycore.runners.child.confined_start import ConfinedStart
@@ -47,6 +53,7 @@ from flycore.runners.mcp.sampling import Sampled, Sampling
 from flycore.runners.mcp.session import McpSession, Started
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome
 from flycore.runners.output import OnEvent
+from flycore.sandbox.call_confinement import NotPermitted
 from flycore.sandbox.detection import detection
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import CONFINING, minimum_level, sandbox_level
@@ -311,9 +318,17 @@ class McpServers:
     def _confine(
         self, entry: SidecarEntry, level: Level, started: StartedProgram
     ) -> Callable[[SpawnSpec], ConfinedStart] | None:
-        """Return what confines the server, by its entry alone, since it serves many calls."""
+        """Return what confines the server, by its entry alone, since it serves many calls. Raises
+        StartError."""
         if level not in CONFINING:
             return None
+        home = self._environment.environ.get("HOME", "")
+        try:
+            protected = protected_files(
+                self._environment.places, home, level, entry.effective_permissions, {}
+            )
+        except NotPermitted as error:
+            raise StartError(f"{error}", error.hint) from error
         confining = Confining(
             level=level,
             support=self._refresher.root_state.support,
@@ -321,7 +336,8 @@ class McpServers:
             programs=(started,),
             store=self._environment.places.store_dir,
             app_root=str(self._environment.places.app_root),
-            home=self._environment.environ.get("HOME", ""),
+            home=home,
+            protected=protected,
         )
         return start_confined(confining, {}, "")
 

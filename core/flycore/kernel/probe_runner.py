@@ -15,12 +15,22 @@ from flycore.model.enums import Code, Level, ProbeMode, Status
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import Permissions, Registry, SidecarEntry
-from flycore.pipeline.confine import Confining, StartedProgram, confined, seen_at_own_path
+from flycore.pipeline.confine import (
+    Confining,
+    StartedProgram,
+    confined,
+    protected_files,
+    seen_at_own_path,
+)
 from flycore.pipeline.prepare import Sealed, seal_programs
+from flycore.pipeline.protected_writes import ProtectedWrites
+from flycore.registry.paths import RootPaths
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, probe_sidecar
+from flycore.sandbox.call_confinement import NotPermitted
 from flycore.sandbox.detection import SandboxSupport, detection
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import CONFINING, minimum_level, sandbox_level
+from flycore.sandbox.protected_files import NOTHING_PROTECTED
 from flycore.sandbox.seals import SealBrokenError, materialise, seal_program
 from flycore.sandbox.secret_masks import Masks
 from flysafe.spare_descriptors import NONE_LEFT
@@ -42,6 +52,7 @@ def probe_spawn(
             if job is None:
                 return ProbeAnswer(ok=False, program_changed=True)
             outcome = await probe_sidecar(confined(*job), mode, timeout_ms)
+            outcome = await settled(environment.places, job, outcome)
             if outcome.unconfined:
                 detection.expire()  # the finding makes a new catalog, for which the levels are tried again
         except OSError as error:  # which SealBrokenError is, too
@@ -108,6 +119,12 @@ def program_job(
     )
     if level not in CONFINING:
         return None, job
+    try:
+        protected = protected_files(
+            environment.places, environment.environ.get("HOME", ""), level, granted, {"probe": True}
+        )
+    except NotPermitted as error:
+        raise SealBrokenError(None, f"{error}", entry.id) from error
     confining = Confining(
         level=level,
         support=support,
@@ -116,8 +133,19 @@ def program_job(
         store=environment.places.store_dir,
         app_root=str(environment.places.app_root),
         home=environment.environ.get("HOME", ""),
+        protected=protected,
     )
     return confining, job
+
+
+async def settled(
+    places: RootPaths, job: tuple[Confining | None, ProcessJsonJob], outcome: RunOutcome
+) -> RunOutcome:
+    """Return the outcome of a job that belongs to no call, or a failure if it wrote what is protected."""
+    confining, run = job
+    writes = ProtectedWrites(NOTHING_PROTECTED if confining is None else confining.protected)
+    await writes.settle(places, run.call_id)
+    return writes.judged(outcome)
 
 
 def _level(

@@ -317,6 +317,8 @@ class Code(StrEnum):
     CRASHED = "crashed"
     NOT_DONE = "not-done"
     """The program answered success, and its answer shows that it has not done what was asked."""
+    PROTECTED_PATH = "protected-path"
+    """The call would write, or has written, a file that runs by itself or says what runs."""
     INVALID_INPUT = "invalid-input"
     NOT_FOUND = "not-found"
     TIMEOUT = "timeout"

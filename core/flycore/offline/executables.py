@@ -18,7 +18,7 @@ from flycore.catalog.executable_tools import with_executable_tools
 from flycore.catalog.mcp_capabilities import offered_capability
 from flycore.discovery.executables import entry_of_file
 from flycore.kernel.load_state import Files, RootEnvironment, find_environment, read_files, resolve_programs
-from flycore.kernel.probe_runner import program_job
+from flycore.kernel.probe_runner import program_job, settled
 from flycore.kernel.schema_asker import ask
 from flycore.model.enums import Code, Envelope, Status
 from flycore.model.executable import ExecutableTrial, TrialCall
@@ -110,7 +110,8 @@ async def _call(
     envelope = found.envelope if found is not None else Envelope.UNKNOWN
     limit = found.timeout_ms if found is not None and found.timeout_ms else entry.timeout_ms
     job = replace(job, input=sent, envelope=envelope, timeout_ms=limit, env={**job.env, TOOL_NAME: name})
-    return _told(await call_sidecar(confined(confining, job)))
+    outcome = await call_sidecar(confined(confining, job))
+    return _told(await settled(environment.places, (confining, job), outcome))
 
 
 def _told(outcome: RunOutcome) -> TrialCall:

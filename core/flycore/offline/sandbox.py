@@ -19,13 +19,19 @@ from flycore.model.stability import GrantedPath, SandboxExplanation
 from flycore.offline.files import read_registry
 from flycore.offline.policy import OfflinePolicy, read_offline_policy
 from flycore.pipeline.call import Rejection
-from flycore.pipeline.confine import StartedProgram, program_files, seen_at_own_path
+from flycore.pipeline.confine import (
+    StartedProgram,
+    program_files,
+    protected_files,
+    seen_at_own_path,
+)
 from flycore.pipeline.prepare import seal_programs
 from flycore.registry.edits import permit_entry
 from flycore.registry.paths import RootPaths
 from flycore.sandbox.call_confinement import CallFolders, NotPermitted, confinement_of
 from flycore.sandbox.confinement import Confinement
 from flycore.sandbox.levels import CONFINING, builtin_report, minimum_level, report
+from flycore.sandbox.protected_files import with_protected
 from flycore.sandbox.runtime_roots import RuntimeUnknown
 
 
@@ -67,6 +73,8 @@ def explain_sandbox(places: RootPaths, tool: str) -> SandboxExplanation | None:
     try:
         files = [program_files(item, places.store_dir, at_own_path=own_path) for item in programs]
         confinement = confinement_of(entry.effective_permissions, {}, folders, files)
+        kept = protected_files(places, folders.home, found.level, entry.effective_permissions, {})
+        confinement = with_protected(confinement, kept)
     except (RuntimeUnknown, NotPermitted) as error:
         return _with_problem(explanation, str(error))
     declared = (*entry.permissions.read, *entry.permissions.write)
@@ -131,8 +139,10 @@ def _with_paths(
     explanation: SandboxExplanation, confinement: Confinement, by_input: tuple[str, ...]
 ) -> SandboxExplanation:
     paths = (
-        GrantedPath(path=mount.path, writable=mount.writable, sealed=bool(mount.source))
+        GrantedPath(path=mount.path, writable=mount.writable, sealed=bool(mount.source) and mount.follow)
         for mount in confinement.ordered_mounts()
+        # A folder above a protected file is granted with the folder that it lies in.
+        if mount.follow or not mount.writable
     )
     return msgspec.structs.replace(
         explanation, network=confinement.network, paths=tuple(paths), by_input=by_input

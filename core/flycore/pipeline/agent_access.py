@@ -38,8 +38,9 @@ from flycore.policy.agent_commands.plan import Access, PathUse, ReadPlan, plan_c
 from flycore.policy.agent_commands.secret_files import secret_part, surely_ignored
 from flycore.policy.agent_commands.shell_words import NotUnderstood
 from flycore.policy.agent_commands.table import Effect
-from flycore.runners.workspace.project_files import GIT_FOLDER, Project, lies_in, project_of
+from flycore.runners.workspace.project_files import Project, lies_in, project_of
 from flysafe.beneath import read_beneath
+from flysafe.protected_paths import GIT_FOLDER
 
 MOST_ENTRIES = 50_000
 """Names of a tree that are looked at before it counts as too large; some tenths of a second."""

@@ -16,7 +16,6 @@ from flycore.pipeline.builtin_tools import approved_files
 from flycore.pipeline.confine import Confining, StartedProgram, confined
 from flycore.pipeline.context import RunContext
 from flycore.pipeline.prepare import Prepared
-from flycore.registry.paths import LEGACY_REGISTRY_FILE, PROJECT_POLICY_FILE, REGISTRY_FILE
 from flycore.runners.child.run import RunLimits, run_child
 from flycore.runners.command import (
     command_outcome,
@@ -32,17 +31,22 @@ from flycore.runners.workspace.run import refused
 from flycore.runners.workspace.search_files import query_of, ripgrep_argv, searched_place
 from flycore.sandbox.command_seals import changed_command
 from flycore.sandbox.levels import CONFINING
+from flycore.sandbox.protected_files import ProtectedFiles
 
-_UNCHANGED = (REGISTRY_FILE, LEGACY_REGISTRY_FILE, PROJECT_POLICY_FILE)
-"""Files that say what may run. A program that has the project may not write them."""
 _FILTER_BYTES = 256 * 1024
 
 
 async def run_builtin(
-    run: RunContext, request: CallRequest, prepared: Prepared, artifacts: str, start: Callable[[], None]
+    run: RunContext,
+    request: CallRequest,
+    prepared: Prepared,
+    artifacts: str,
+    protected: ProtectedFiles,
+    start: Callable[[], None],
 ) -> RunOutcome:
     """Run one call; every end is an outcome. `start` writes the start line and may raise, so that nothing
-    has run. `artifacts` is the folder for the files that the call makes."""
+    has run. `artifacts` is the folder for the files that the call makes, and `protected` is what a program
+    may not write."""
     tool, given = request.tool, prepared.input
     if runs_inside(prepared):
         start()
@@ -50,7 +54,7 @@ async def run_builtin(
         return await run.workspace.call(
             tool, given, request.call_id, approved=approved, why=prepared.seal.note
         )
-    job = _job(run, request, prepared, artifacts)
+    job = _job(run, request, prepared, artifacts, protected)
     if tool in GIT_TOOLS:
         start()
         return await _run_git(job, given)
@@ -80,7 +84,9 @@ def _page(input: JsonObject) -> tuple[int, int]:
     return (offset if isinstance(offset, int) else 0), (limit if isinstance(limit, int) else 1_000)
 
 
-def _job(run: RunContext, request: CallRequest, prepared: Prepared, artifacts: str) -> ProcessJsonJob:
+def _job(
+    run: RunContext, request: CallRequest, prepared: Prepared, artifacts: str, protected: ProtectedFiles
+) -> ProcessJsonJob:
     """Return the program to start, confined as it was shown."""
     entry, seconds = prepared.target.entry, prepared.input.get("timeoutSeconds")
     limits = [entry.timeout_ms]
@@ -106,10 +112,10 @@ def _job(run: RunContext, request: CallRequest, prepared: Prepared, artifacts: s
             changed_command, prepared.sealed.program, prepared.seal, fixed=request.tool not in RUNNING
         ),
     )
-    return confined(_confining(run, prepared), job)
+    return confined(_confining(run, prepared, protected), job)
 
 
-def _confining(run: RunContext, prepared: Prepared) -> Confining | None:
+def _confining(run: RunContext, prepared: Prepared, protected: ProtectedFiles) -> Confining | None:
     if prepared.sandbox.level not in CONFINING:
         return None
     return Confining(
@@ -120,7 +126,7 @@ def _confining(run: RunContext, prepared: Prepared) -> Confining | None:
         store=run.root.places.store_dir,
         app_root=str(run.root.places.app_root),
         home=run.root.environ.get("HOME", ""),
-        unchanged=_UNCHANGED if prepared.target.capability.name in RUNNING else (),
+        protected=protected,
     )
 
 

@@ -25,7 +25,6 @@ from flycore.pipeline.context import RootEnvironment, RootState
 from flycore.runners.workspace.planned_changes import SEARCH_TOOL, diff_of, plan_changes
 from flycore.runners.workspace.project_files import (
     FOLDER,
-    GIT_FOLDER,
     PathRefused,
     Project,
     anchor_of,
@@ -38,6 +37,7 @@ from flycore.runners.workspace.text_changes import ChangeDoesNotFit
 from flycore.sandbox.command_seals import OWN_PROGRAM, command_path, find_command, own_seal, seal_command
 from flycore.sandbox.levels import sandbox_level
 from flysafe.beneath import open_beneath
+from flysafe.protected_paths import GIT_FOLDER
 
 RIPGREP = "rg"
 SHELLS = (("bash", "--noprofile", "--norc"), ("sh",))

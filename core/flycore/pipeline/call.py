@@ -74,6 +74,8 @@ class Call:
         self.waited_ms = 0
         self.edited = False
         """Whether a person has changed the input."""
+        self.notices: list[str] = []
+        """What has to be told with the result, however the call ends."""
         self._ran_from: float | None = None
         self._clock = clock
         self._activity = activity

@@ -18,6 +18,7 @@ from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.pipeline.call import Rejection
 from flycore.pipeline.context import RootState
+from flycore.registry.paths import RootPaths
 from flycore.runners.child.confined_start import ConfinedStart
 from flycore.runners.child.spawn import SpawnError, SpawnFailure, SpawnSpec, not_confined
 from flycore.runners.one_shot import ProcessJsonJob
@@ -28,10 +29,16 @@ from flycore.sandbox.call_confinement import (
     ProgramFiles,
     confinement_of,
 )
-from flycore.sandbox.confinement import IfMissing, Mount, SystemLayout, read_system_layout
+from flycore.sandbox.confinement import SystemLayout, read_system_layout
 from flycore.sandbox.detection import SandboxSupport
 from flycore.sandbox.launch import ArchitectureUnknown, Launch, NulInLaunch, degraded_launch, enforced_launch
 from flycore.sandbox.levels import minimum_level
+from flycore.sandbox.protected_files import (
+    NOTHING_PROTECTED,
+    ProtectedFiles,
+    find_protected,
+    with_protected,
+)
 from flycore.sandbox.runtime_roots import RuntimeUnknown, runtime_roots
 from flycore.sandbox.seals import held_copies
 from flysafe.beneath import OutsideAnchor
@@ -74,9 +81,30 @@ class Confining(msgspec.Struct, frozen=True, kw_only=True):
     home: str = ""
     observed: bool = False
     """Whether an observer notes what the program asks for and was not granted."""
-    unchanged: tuple[str, ...] = ()
-    """Files of the project, relative to it, that the program may not write, whatever it may write around
-    them. Only a sandbox with namespaces can hold that."""
+    protected: ProtectedFiles
+    """What the program may not write, whatever it may write around it."""
+
+
+def protected_files(
+    places: RootPaths,
+    home: str,
+    level: Level,
+    permissions: Permissions,
+    input: JsonObject,
+    limits: Sequence[PathLimit] = (),
+    *,
+    compared: bool = False,
+) -> ProtectedFiles:
+    """What is protected in the folders that the permissions let a program write. `compared` is that of
+    `ProtectedFiles`. Reads whole folders, so it
+    is not for the event loop where there are any. Raises NotPermitted."""
+    if not permissions.write:
+        return NOTHING_PROTECTED
+    root = str(places.app_root)
+    folders = CallFolders(app_root=root, cwd=root, home=home)
+    declared = confinement_of(permissions, input, folders, (), limits)
+    own = tuple(map(str, places.own_folders))
+    return find_protected(declared, root, own, held=level is Level.ENFORCED, compared=compared)
 
 
 def seen_at_own_path(level: Level) -> bool:
@@ -145,11 +173,7 @@ def _launch(confining: Confining, spec: SpawnSpec, input: JsonObject, artifacts:
             home=confining.home,
         )
         confinement = confinement_of(confining.permissions, input, folders, programs, confining.limits)
-        kept = (
-            Mount(f"{confining.app_root}/{path}", anchor=confining.app_root, if_missing=IfMissing.LEAVE_OUT)
-            for path in confining.unchanged
-        )
-        confinement = msgspec.structs.replace(confinement, mounts=(*confinement.mounts, *kept))
+        confinement = with_protected(confinement, confining.protected)
         if not tmp:
             by_descriptor = confining.support.bind_by_descriptor
             return enforced_launch(

@@ -12,10 +12,10 @@ from flycore.model.refusals import Refusals
 from flycore.pipeline.context import RunContext
 from flycore.pipeline.observed_calls import CallKey
 from flycore.pipeline.prepare import Prepared
-from flycore.registry.paths import LEGACY_REGISTRY_FILE, PROJECT_POLICY_FILE, REGISTRY_FILE
 from flycore.runners.one_shot import RunOutcome
 from flycore.sandbox.evidence import Ground, refusals_in
 from flycore.sandbox.levels import CONFINING
+from flysafe.protected_paths import deciding_names
 
 _OF_ITS_INPUT = frozenset((Code.INVALID_INPUT, Code.CANCELLED, Code.OUTPUT_LIMIT, Code.SPAWN))
 """Codes of failures that no permission mends."""
@@ -91,12 +91,10 @@ def _ground(run: RunContext, prepared: Prepared) -> Ground:
     root = str(places.app_root)
     seals = (prepared.seal, *(item.seal for item in prepared.delegates))
     sealed = [path for seal in seals for path in (seal.program, *(path for path, _ in seal.copies))]
-    own = (places.state_dir, places.config_dir, places.data_dir, places.cache_dir, places.socket.parent)
-    files = (REGISTRY_FILE, LEGACY_REGISTRY_FILE, PROJECT_POLICY_FILE)
     return Ground(
         app_root=root,
         home=run.root.environ.get("HOME", ""),
-        protected=(*map(str, own), *(f"{root}/{name}" for name in files)),
+        protected=(*map(str, places.own_folders), *(f"{root}/{name}" for name in deciding_names())),
         program=(*(path for path in sealed if path), f"{root}/{_PROGRAMS}"),
         private_tmp=prepared.sandbox.level is Level.ENFORCED,
     )

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -40,14 +40,16 @@ from flycore.pipeline.evidence import call_key, with_refusals
 from flycore.pipeline.exec_call import filled_exec, own_argv
 from flycore.pipeline.prepare import Prepared, allowed_outcome
 from flycore.pipeline.proofs import contradiction
+from flycore.pipeline.protected_writes import ProtectedWrites, protected_writes
 from flycore.pipeline.validate import redacted_violations
 from flycore.runners.exec_calls import call_exec
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.runners.output import Answer, OnEvent, SidecarEvent, not_done
 from flycore.runners.persistent import call_alone
-from flycore.sandbox.call_confinement import PathLimit
+from flycore.sandbox.call_confinement import NotPermitted, PathLimit
 from flycore.sandbox.environment import child_environment
 from flycore.sandbox.levels import CONFINING
+from flycore.sandbox.protected_files import ProtectedFiles
 from flycore.sandbox.seals import SealBrokenError, changed_part, materialise
 
 TOOL_NAME = "FLYTUI_TOOL_NAME"
@@ -152,7 +154,12 @@ def _write_file(folder: str, name: str, content: bytes) -> bool:
 
 
 def confining_of(
-    run: RunContext, prepared: Prepared, programs: Programs, *, observed: bool = False
+    run: RunContext,
+    prepared: Prepared,
+    programs: Programs,
+    protected: ProtectedFiles,
+    *,
+    observed: bool = False,
 ) -> Confining | None:
     """How the call is confined; None where it is not. With `observed` it is noted what it is refused."""
     if prepared.sandbox.level not in CONFINING:
@@ -164,16 +171,19 @@ def confining_of(
         level=prepared.sandbox.level,
         support=state.support,
         permissions=entry.effective_permissions,
-        limits=_path_limits(state.created_limits) if entry.creator else (),
+        limits=path_limits(run, prepared),
         programs=started,
         store=run.root.places.store_dir,
         app_root=str(run.root.places.app_root),
         home=run.root.environ.get("HOME", ""),
         observed=observed,
+        protected=protected,
     )
 
 
-def _path_limits(limits: Sequence[JsonObject]) -> tuple[PathLimit, ...]:
+def path_limits(run: RunContext, prepared: Prepared) -> tuple[PathLimit, ...]:
+    """What a tool that an agent made may reach at most."""
+    limits: Sequence[JsonObject] = run.state.latest.created_limits if prepared.target.entry.creator else ()
     return tuple(
         PathLimit(read=allowed_paths(limit, "read"), write=allowed_paths(limit, "write")) for limit in limits
     )
@@ -250,7 +260,10 @@ async def execute(
     if isinstance(artifacts, Rejection):
         return artifacts
     if prepared.target.builtin:
-        return await _execute_builtin(run, call, prepared, authorization, artifacts)
+        try:
+            return await _execute_builtin(run, call, prepared, authorization, artifacts)
+        except NotPermitted as error:
+            return failed(Code.SPAWN, f"{error}", error.hint, path=error.path)
     observed = slot is None and _is_observed(run, prepared, asked=asked)
     # False until the run has ended with nobody left: an exception leaves it unknown who may still write
     # there.
@@ -261,25 +274,53 @@ async def execute(
         # has its line on disk, and a line without an end means that the outcome is not known.
         _record_start(run, call, prepared, authorization)
         job = build_job(run, call.request, prepared, runs, artifacts)
-        # A tool that can press keys could press the approving ones: meanwhile no console takes an approval.
-        confining = confining_of(run, prepared, runs, observed=observed)
-        job = confined(confining, job) if slot is None else confined_for_slot(confining, job)
-        with run.desktop_control.call_running() if _controls_desktop(prepared) else nullcontext():
-            outcome = await _call(run, prepared, slot, job, _on_event(call, prepared))
-        settled = isinstance(outcome, Rejection) or outcome.survivors == 0
+        async with _protected_run(run, call, prepared, slot) as writes:
+            # A tool that can press keys could press the approving ones: meanwhile no console takes an
+            # approval.
+            confining = confining_of(run, prepared, runs, writes.files, observed=observed)
+            job = confined(confining, job) if slot is None else confined_for_slot(confining, job)
+            with run.desktop_control.call_running() if _controls_desktop(prepared) else nullcontext():
+                outcome = await _call(run, prepared, slot, job, _on_event(call, prepared))
+            settled = isinstance(outcome, Rejection) or outcome.survivors == 0
     except SealBrokenError as error:
         hint = "make room for its copy, or find out what changes the program; then call again"
         return failed(Code.SPAWN, f"the program could not be copied as it was sealed: {error}", hint)
+    except NotPermitted as error:
+        return failed(Code.SPAWN, f"{error}", error.hint, path=error.path)
     finally:
         run.folders.give_back(artifacts, settled=settled, whose=slot.key if slot is not None else None)
     if isinstance(outcome, Rejection):
         return outcome
     outcome = await with_refusals(run, prepared, outcome, observed=observed, asked=asked)
+    outcome = writes.judged(outcome)
     # An output that could not be checked on the event loop in time is checked in a worker thread.
     schema, output = prepared.target.capability.output_schema, outcome.output
     aside = is_large(output) or (bool(schema) and needs_process(schema, output))
     project = str(run.root.places.app_root)
     return await run_aside(aside, _validate_output, prepared, _proved(prepared, outcome, project))
+
+
+@asynccontextmanager
+async def _protected_run(
+    run: RunContext, call: Call, prepared: Prepared, slot: Slot | None
+) -> AsyncIterator[ProtectedWrites]:
+    """Hold what the call may not write while the block runs. What it wrote all the same is told with the
+    result, however the call ends. Raises NotPermitted."""
+    permissions = prepared.target.entry.effective_permissions
+    limits = path_limits(run, prepared)
+    level, call_id = prepared.sandbox.level, call.request.call_id
+    # A process that serves several calls is granted nothing that one input names.
+    named = prepared.input if slot is None else {}
+    found = protected_writes(run.root, level, permissions, named, call_id, limits, compared=slot is not None)
+    writes: ProtectedWrites | None = None
+    try:
+        async with found as writes:
+            yield writes
+    except BaseException:
+        # A call that was cancelled gives no outcome that could say it.
+        if writes is not None and writes.problem:
+            call.notices.append(writes.problem)
+        raise
 
 
 def _proved(prepared: Prepared, outcome: RunOutcome, project_dir: str) -> RunOutcome:
@@ -326,8 +367,10 @@ async def _execute_builtin(
     settled = False
     try:
         start = partial(_record_start, run, call, prepared, authorization)
-        outcome = await run_builtin(run, call.request, prepared, artifacts, start)
-        settled = outcome.survivors == 0
+        async with _protected_run(run, call, prepared, None) as writes:
+            outcome = await run_builtin(run, call.request, prepared, artifacts, writes.files, start)
+            settled = outcome.survivors == 0
+        outcome = writes.judged(outcome)
     finally:
         run.folders.give_back(artifacts, settled=settled)
     return await run_aside(is_large(outcome.output), _validate_output, prepared, outcome)

@@ -135,6 +135,8 @@ async def run_guarded(
             result = call_run.ended(_cancelled(context, call, call_run.prepared))
         # The log comes first: whoever waits for the call's end may read the log as soon as it has ended.
         # A call that was cancelled has its line as well, so nothing ends the wait for it.
+        for notice in call.notices:
+            result = with_warning(result, notice)
         with anyio.CancelScope(shield=True):
             result = await _recorded(context, call, result, call_run)
         context.activity.finish(result)

@@ -51,13 +51,15 @@ from flycore.pipeline.confine import below_minimum_level
 from flycore.pipeline.context import JudgeContext, RootEnvironment, RootState
 from flycore.pipeline.exec_call import value_refusal
 from flycore.pipeline.no_target import CALLABLE, blocked_tool, not_callable, not_found
+from flycore.pipeline.protected_writes import names_paths, refused_write
 from flycore.pipeline.targets.file import read_file_target
 from flycore.pipeline.targets.window import accepts_unchecked, take_preview
 from flycore.pipeline.validate import unsendable
 from flycore.policy.evaluate import conditions_are_costly, evaluate
 from flycore.registry.resolve import at_url
 from flycore.runners.one_shot import RunOutcome
-from flycore.runners.workspace.planned_changes import CHANGING
+from flycore.runners.workspace.planned_changes import CHANGING, protected_change
+from flycore.runners.workspace.project_files import project_of
 from flycore.sandbox.digests import ChangedWhileReadError, UnsealableError
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import builtin_report, report
@@ -142,8 +144,8 @@ class Sealed(Value, frozen=True, kw_only=True):
     """How the programs are started, as far as their seals depend on it."""
     changed: bool = False
     """Whether the programs changed since a person last accepted them."""
-    unchecked: bool = False
-    """Whether nobody knows which input the program takes, so that each call is asked."""
+    each_time: str = ""
+    """Why a person is asked about each call, whatever was allowed before; empty if that is not so."""
 
     @property
     def seals(self) -> tuple[Seal, ...]:
@@ -156,8 +158,8 @@ class Sealed(Value, frozen=True, kw_only=True):
         partial = first_partial(self.seals)
         if partial:
             return f"the seal is partial: {partial}"
-        if self.unchecked:
-            return UNCHECKED
+        if self.each_time:
+            return self.each_time
         return CHANGED if self.changed else ""
 
     def accepted_digest(self, entry: SidecarEntry) -> str:
@@ -267,10 +269,10 @@ def seal_resolved(
     )
 
 
-def _asked_each_time(sealed: Sealed) -> Sealed:
-    """The programs of a tool whose schema is not known: neither a rule nor a lease allows a call."""
+def _asked_each_time(sealed: Sealed, why: str) -> Sealed:
+    """The programs of a call that neither a rule nor a lease allows."""
     seal = msgspec.structs.replace(sealed.seal, leasable=False)
-    return msgspec.structs.replace(sealed, seal=seal, unchecked=True)
+    return msgspec.structs.replace(sealed, seal=seal, each_time=why)
 
 
 def accept_programs(root: RootEnvironment, entry: SidecarEntry, sealed: Sealed) -> None:
@@ -405,6 +407,8 @@ async def prepare(
         return sealed
     secrets, missing = declared_secrets(entry.permissions, context.root.secret_values)
     stop = _secret_missing(missing) if missing else _input_refusal(target, input, secrets)
+    if stop is None and names_paths(entry):
+        stop = await anyio.to_thread.run_sync(refused_write, context.root, entry, input)
     sandbox = stop or _report(root_state, target, sealed.seal)
     if isinstance(sandbox, Rejection):
         return sandbox
@@ -464,10 +468,16 @@ async def _seal_target(
     if target.decided:
         return agent_program(target.entry)
     if target.builtin:
-        return await _builtin_program(root, root_state, target, input)
+        sealed = await _builtin_program(root, root_state, target, input)
+        if target.capability.name not in CHANGING or isinstance(sealed, Rejection):
+            return sealed
+        why = await anyio.to_thread.run_sync(
+            protected_change, project_of(root.places), target.capability.name, input
+        )
+        return _asked_each_time(sealed, why) if why else sealed
     sealed = await seal_entry(root, root_state, target)
     known = target.entry.kind is not Kind.EXECUTABLE or bool(target.capability.definition)
-    return sealed if known or isinstance(sealed, Rejection) else _asked_each_time(sealed)
+    return sealed if known or isinstance(sealed, Rejection) else _asked_each_time(sealed, UNCHECKED)
 
 
 def _child_environment(

@@ -53,6 +53,7 @@ AUDIT_DIR = "audit"
 ARTIFACTS_DIR = "artifacts"
 CREATED_DIR = "created"
 UNDO_DIR = "undo"
+MOVED_ASIDE_DIR = "moved-aside"
 STORE_DIR = "store"
 PACKAGES_DIR = "tools/packages"
 """Folder of the project with a folder for each installed package."""
@@ -86,6 +87,22 @@ class RootPaths(NamedTuple):  # not a dataclass, whose imports take as long as a
     def console_file(self) -> Path:
         """What the console remembers for the person, whatever the root."""
         return self.state_dir.parent.parent / CONSOLE_FILE
+
+    @property
+    def own_folders(self) -> tuple[Path, ...]:
+        """The folders of flytui itself, which no tool writes."""
+        return (
+            self.state_dir.parent.parent,
+            self.config_dir,
+            self.data_dir,
+            self.cache_dir,
+            self.socket.parent,
+        )
+
+    @property
+    def moved_aside_dir(self) -> Path:
+        """The folder of what calls made under protected names, with one folder for each call."""
+        return self.state_dir / MOVED_ASIDE_DIR
 
     @property
     def key(self) -> str:

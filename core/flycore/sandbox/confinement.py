@@ -65,11 +65,14 @@ class Mount(msgspec.Struct, frozen=True, order=True):
     """The folder below which the path must stay when it is opened, links included. Empty for a path that
     flytui itself has worked out, and for one that a person has trusted as it stands."""
     source: str = ""
-    """What is seen at `path`, such as the sealed copy of a program. Only bubblewrap can do that."""
+    """What is seen at `path`, such as the sealed copy of a program; empty for `path` itself. Only bubblewrap
+    can do that."""
     if_missing: IfMissing = IfMissing.FAIL
     within: str = ""
     """A folder below `anchor` that the path must not leave either, links included; empty where it may. What
     leads to this folder may hold links that stay below `anchor`."""
+    follow: bool = True
+    """Whether links below `anchor` are followed."""
 
 
 class SystemLayout(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ import msgspec
 
 from flycore.model.refusals import Refusals, RefusedPath
 from flycore.registry.names import looks_secret
+from flysafe.protected_paths import protection_of
 from flysafe.text import strict_text
 
 MOST_PATHS = 40
@@ -50,8 +51,8 @@ _SECRET_NAMES = frozenset(
     )
 )
 _SECRET_ENDINGS = (".pem", ".key", ".p12", ".pfx", ".kdbx", ".asc", ".gpg", ".jks")
-_RUNS_PROGRAMS = frozenset((".git", ".hg", ".svn", ".vscode", ".idea", "node_modules"))
-"""Folders of a project in which a written file is run by other programs."""
+_RUNS_PROGRAMS = frozenset((".hg", ".svn", "node_modules"))
+"""Folders of a project in which a written file is run by other programs, besides the protected paths."""
 _HOLDS_SECRETS = "it may hold secrets, so flytui does not propose it"
 
 
@@ -176,7 +177,8 @@ def _why_not(path: bytes, text: str, ground: Ground, *, write: bool) -> str:
         return "it decides what flytui runs and allows, or holds its records"
     if write and _below_any(text, ground.program):
         return "it belongs to the sealed program, in which nothing may be written"
-    if write and not _RUNS_PROGRAMS.isdisjoint(text.split("/")):
+    protected = write and protection_of(_relative(text, ground)) is not None
+    if protected or (write and not _RUNS_PROGRAMS.isdisjoint(text.split("/"))):
         return "other programs run what is written there"
     if _at_or_below(text, ground.app_root):
         return ""

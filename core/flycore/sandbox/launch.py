@@ -256,7 +256,10 @@ def _open_mount(mount: Mount) -> int:
     anchor = open_anchor(mount.anchor)
     try:
         if not mount.within:
-            return _open_below(anchor, os.path.relpath(mount.path, mount.anchor), make=make)
+            relative = os.path.relpath(mount.source or mount.path, mount.anchor)
+            if not mount.follow:
+                return open_beneath(anchor, relative, os.O_PATH)
+            return _open_below(anchor, relative, make=make)
         # In two steps: a link in the second one may not even lead elsewhere below the anchor.
         within = _open_below(anchor, os.path.relpath(mount.within, mount.anchor), make=make)
         try:

@@ -24,7 +24,8 @@ MECHANISMS = {
     Level.ENFORCED: "bubblewrap and a filter of system calls",
     Level.DEGRADED: (
         "Landlock and a filter of system calls; names of other processes, and sizes, times and modes of other"
-        " files, stay in reach"
+        " files, stay in reach; protected files in a folder that may be written are not held, only looked at"
+        " after the call"
     ),
 }
 NOT_ENFORCED = "not enforced"

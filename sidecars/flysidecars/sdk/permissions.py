@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import re
 
+from flysafe.protected_paths import protection_of
 from flysidecars.sdk.failures import ToolFailed, Unavailable
 
 JsonObject = dict[str, object]
 
-PROTECTED = ("tools/external.tools.jsonc", "tools/policy.jsonc", ".flyflor/tools")
-"""Files and folders of the project that decide what runs, relative to it."""
-_GIT = ".git"
 _INPUT = re.compile(r"\$\{input\.([A-Za-z0-9_-]{1,64})\}")
 
 
@@ -49,11 +47,10 @@ class Permissions:
         links. `own_state` says that it is a file of the tool itself, which the entry need not declare."""
         root = os.path.realpath(project)
         relative = os.path.relpath(path, root)
-        # A file system may take names in any case, so the protected ones are compared without it.
-        folded = relative.casefold()
-        if _GIT in folded.split("/") or any(_is_below(folded, name) for name in PROTECTED):
+        found = protection_of(relative)
+        if found is not None:
             raise ToolFailed(
-                "not-permitted", f"{relative} decides what runs here: no tool writes it", path=relative
+                "not-permitted", f"no tool writes {relative}, because {found.why}", path=relative
             )
         if own_state or self.write is None:
             return

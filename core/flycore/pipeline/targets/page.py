@@ -24,8 +24,10 @@ from flycore.pipeline.confine import Confining, confined
 from flycore.pipeline.context import JudgeContext, RunContext
 from flycore.pipeline.execute import build_job, confining_of, materialise_programs
 from flycore.pipeline.prepare import Prepared, Target, callable_view, judge
+from flycore.pipeline.protected_writes import protected_writes
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.runners.persistent import call_alone
+from flycore.sandbox.call_confinement import NotPermitted
 from flycore.sandbox.seals import SealBrokenError
 
 SNAPSHOT = "browser.snapshot"
@@ -139,12 +141,19 @@ async def _page_target(
         max_output_bytes=min(MAX_ANSWER_BYTES, snapshot.entry.max_output_bytes),
         extra={"target": {"tab": tab}} if tab else {},
     )
-    confining = confining_of(run, prepared, runs)
-    outcome = await _run_snapshot(job, snapshot.entry.kind, confining)
-    # The tab was closed since the call arrived: the active one is read instead, so that the comparison of
-    # step 11 shows the person which page the call would act on now.
-    if tab and outcome.details.get("code") == TAB_GONE:
-        outcome = await _run_snapshot(replace(job, extra={}), snapshot.entry.kind, confining)
+    entry, level = snapshot.entry, prepared.sandbox.level
+    writing = protected_writes(run.root, level, entry.effective_permissions, asked, request.call_id)
+    try:
+        async with writing as writes:
+            confining = confining_of(run, prepared, runs, writes.files)
+            outcome = await _run_snapshot(job, entry.kind, confining)
+            # The tab was closed since the call arrived: the active one is read instead, so that the
+            # comparison of step 11 shows the person which page the call would act on now.
+            if tab and outcome.details.get("code") == TAB_GONE:
+                outcome = await _run_snapshot(replace(job, extra={}), entry.kind, confining)
+    except NotPermitted as error:
+        return _unknown_page(f"{error}")
+    outcome = writes.judged(outcome)
     if outcome.status is not Status.SUCCESS:
         return _unknown_page(prepared.masks.text(outcome.message))
     if check_output(snapshot.capability.output_schema, outcome.output):

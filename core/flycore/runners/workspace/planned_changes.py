@@ -32,6 +32,7 @@ from flycore.runners.workspace.text_changes import (
 )
 from flycore.runners.workspace.unified_diff import FilePatch, apply_hunks, parse_patch
 from flysafe.beneath import OutsideAnchor, open_beneath
+from flysafe.protected_paths import protection_of
 
 READ_TOOL, LIST_TOOL, SEARCH_TOOL = "workspace.read", "workspace.list", "workspace.search"
 WRITE_TOOL, EDIT_TOOL, PATCH_TOOL = "workspace.write", "workspace.edit", "workspace.patch"
@@ -97,6 +98,17 @@ def plan_changes(project: Project, tool: str, input: JsonObject) -> tuple[FileCh
     if sum(len(change.before or b"") + len(change.after or b"") for change in changes) > MOST_BYTES:
         raise ChangeDoesNotFit(f"more than {MOST_BYTES // 1024 // 1024} MiB would change at once")
     return tuple(changes)
+
+
+def protected_change(project: Project, tool: str, input: JsonObject) -> str:
+    """Return why a person is asked about each such call: it would change a file that runs by itself. Empty if
+    it would not, and for a change that cannot be made."""
+    try:
+        paths = [change.path for change in plan_changes(project, tool, input)]
+    except (PathRefused, ChangeDoesNotFit):
+        return ""
+    found = ((path, protection_of(path)) for path in paths)
+    return next((f"it changes {shown(path)}: {one.why}" for path, one in found if one is not None), "")
 
 
 def diff_of(changes: Sequence[FileChange]) -> tuple[str, ...]:

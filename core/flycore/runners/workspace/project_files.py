@@ -17,16 +17,13 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.registry.paths import LEGACY_REGISTRY_FILE, PROJECT_POLICY_FILE, REGISTRY_FILE, RootPaths
+from flycore.registry.paths import RootPaths
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
+from flysafe.protected_paths import GIT_FOLDER, protection_of
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY
 READ = os.O_RDONLY | os.O_NONBLOCK
 """Without O_NONBLOCK, opening a pipe would wait until somebody writes to it."""
-GIT_FOLDER = ".git"
-PROJECT_SETTINGS_FILE = "tools/config.jsonc"
-_DECIDING = (REGISTRY_FILE, LEGACY_REGISTRY_FILE, PROJECT_POLICY_FILE, PROJECT_SETTINGS_FILE)
-"""Files of a project that say what may run. They are changed by the person alone."""
 
 
 class PathRefused(Exception):
@@ -148,13 +145,12 @@ def require_file(descriptor: int, given: str) -> os.stat_result:
 
 def refuse_protected(project: Project, real: str) -> None:
     """Raise PathRefused where the file at that real path, relative to the project, is not to be written."""
-    # Some file systems do not tell upper and lower case apart.
-    folded = [part.casefold() for part in real.split("/")]
-    if GIT_FOLDER in folded:
+    found = protection_of(real)
+    if found is not None and found.name == GIT_FOLDER:
         raise PathRefused(
             f"{real} belongs to the insides of git", "use git itself, by process.run, which a person approves"
         )
-    if "/".join(folded) in _DECIDING:
+    if found is not None and found.person_only:
         raise PathRefused(
             f"{real} says what may run in this project; only the person changes it",
             "tell the person what to change there",
