@@ -44,7 +44,7 @@ from flysafe.protected_paths import GIT_FOLDER
 
 MOST_ENTRIES = 50_000
 """Names of a tree that are looked at before it counts as too large; some tenths of a second."""
-MOST_SEARCHED_ENTRIES = 200_000
+MOST_SEARCHED_ENTRIES = 100_000
 """The same where only ignore files are looked for, since ripgrep itself leaves out what is ignored."""
 MOST_MATCHES = 2_000
 MOST_IGNORE_BYTES = 256 * 1024

@@ -122,3 +122,22 @@ def test_the_table_is_one_of_sense() -> None:
         assert not set(entry.short) & set(entry.short_values), name
         assert name not in table.effects
     assert all(effect in Effect for effect, _ in table.effects.values())
+
+
+def test_each_row_of_git_that_takes_a_format_is_checked() -> None:
+    """For some placeholders git starts gpg."""
+    for name, entry in command_table().git.items():
+        options = {*entry.long_values.split(), *entry.long_optional.split()}
+        assert not options & {"format", "pretty", "group"} or entry.check == "git-format", name
+
+
+def test_both_readings_count_where_the_environment_decides() -> None:
+    assert uses("sort a -k 2") == [
+        ("a", Access.READ, "", False),
+        ("a", Access.READ, "", False),
+        ("-k", Access.READ, "", False),
+        ("2", Access.READ, "", False),
+    ]
+    assert uses("sort -k 2 a") == [("a", Access.READ, "", False)]
+    assert uses("rg x a -g '*.py'") == [("a", Access.SEARCH, "", False)]
+    assert uses("command -v a -k") == []
