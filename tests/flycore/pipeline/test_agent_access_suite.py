@@ -30,6 +30,14 @@ PARTS = 8 if FULL else 2
 POSIX = (("POSIXLY_CORRECT", "1"),)
 
 
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, list[Path]]:
+    """A folder, the project in it, and the folders in which lines run. No allowed line changes any."""
+    needs("strace", "git", "rg")
+    folder = tmp_path_factory.mktemp("traps").resolve()
+    return (folder, *make_reading_project(folder))
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     needs("strace", "git", "rg")
@@ -64,11 +72,13 @@ def allowed_cases(root: Path, folders: list[Path], lines: Iterable[str], seed: i
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_allowed_lines_have_no_effect(folder: Path, part: int, capsys: pytest.CaptureFixture[str]) -> None:
-    root, folders = make_reading_project(folder)
+def test_allowed_lines_have_no_effect(
+    place: tuple[Path, Path, list[Path]], part: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, root, folders = place
     generated = [*dict.fromkeys(option_lines()), *random_lines(6_000, seed=7)]
     random.Random(3).shuffle(generated)
-    lines = [*ordinary_lines(), *(generated if FULL else generated[:400])]
+    lines = [*ordinary_lines(), *(generated if FULL else generated[:200])]
     cases = allowed_cases(root, folders, lines[part::PARTS], part)
     assert len(cases) > len(lines) / PARTS / 20
     check(folder, root, cases)
@@ -76,8 +86,10 @@ def test_allowed_lines_have_no_effect(folder: Path, part: int, capsys: pytest.Ca
         print(f"\n{len(cases)} of {len(lines[part::PARTS])} lines are allowed, none with an effect")
 
 
-def test_ordinary_lines_are_allowed_and_have_no_effect_in_every_folder(folder: Path) -> None:
-    root, folders = make_reading_project(folder)
+def test_ordinary_lines_are_allowed_and_have_no_effect_in_every_folder(
+    place: tuple[Path, Path, list[Path]],
+) -> None:
+    folder, root, folders = place
     lines = ordinary_lines()
     asks = [line for line in lines if not is_allowed(root, root, line)]
     assert len(asks) <= len(lines) / 20, asks
