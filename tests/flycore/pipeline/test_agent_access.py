@@ -328,7 +328,20 @@ def test_reads_inside_the_folder_need_nobody(root: Path) -> None:
         ("Glob", {"pattern": "{..,src}/*"}),
         ("Glob", {"pattern": "out/*"}),
         ("Glob", {"pattern": "*", "path": "/home"}),
+        ("Glob", {"pattern": "{src,/etc}/*"}),
+        ("Glob", {"pattern": "file:///etc/*"}),
+        ("Glob", {"pattern": "*", "path": "file:///etc"}),
+        ("Glob", {"pattern": "~/*"}),
+        ("Glob", {"pattern": "{FILE:///etc,src}/*"}),
         ("LS", {"path": "/"}),
+        ("LS", {"path": "~"}),
+        ("Grep", {"pattern": "KEY", "path": "file://localhost/etc"}),
+        ("Read", {"path": "~/notes.txt"}),
+        ("Read", {"path": "~root/notes.txt"}),
+        ("Read", {"path": "http://127.0.0.1/notes.txt"}),
+        ("Read", {"path": "vscode-remote://host/notes.txt"}),
+        ("WebFetch", {"path": "file:///etc/passwd", "options": {"prompt": "x"}}),
+        ("WebFetch", {"path": "README.md"}),
         ("NotebookRead", {"path": "/etc/x.ipynb"}),
         ("Unheard", {"path": "README.md"}),
     ],
@@ -337,6 +350,57 @@ def test_reads_that_leave_the_folder_or_show_secrets_ask(
     root: Path, tool: str, input: dict[str, Any]
 ) -> None:
     assert not read(root, tool, **input).reads_only
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "file:///etc/passwd",
+        "file:/etc/passwd",
+        "FILE:///etc/passwd",
+        "fIlE:/etc/passwd",
+        " file:///etc/passwd",
+        "fi\tle:///etc/passwd",
+        "file:////etc/passwd",
+        "file://localhost/etc/passwd",
+        "file://LocalHost/etc/passwd",
+        "file:\\\\\\etc\\passwd",
+        "file:///%65tc/passwd",
+        "file:///%2Fetc%2Fpasswd",
+        "file:///%2565tc/passwd",
+        "file:///%zz",
+        "file:///%ff",
+        "file:///%00",
+        "file://server/etc/passwd",
+        "file://%6cocalhost/etc/passwd",
+        "file:README.md",
+        "file:",
+        "file://{root}/../outside/key",
+        "file://{root}/%2e%2e/outside/key",
+        "file://{root}/out/key",
+        "file://{root}/%2Eenv",
+        "file://{root}/.env?x=1",
+        "file://{root}/.env#x",
+        "file://{root}/.git/config",
+    ],
+)
+@pytest.mark.parametrize("tool", ["Read", "NotebookRead", "WebFetch"])
+def test_an_address_of_a_file_is_read_as_its_path(root: Path, tool: str, address: str) -> None:
+    found = read(root, tool, path=address.replace("{root}", str(root)))
+    assert (found.reads_only, found.risk) == (False, Risk.HIGH), found.why
+
+
+@pytest.mark.parametrize(
+    "address", ["file://{root}/README.md", "FILE:{root}/README.md", "file://localhost{root}/src/%61.py#L3"]
+)
+@pytest.mark.parametrize("tool", ["Read", "WebFetch"])
+def test_an_address_of_a_file_of_the_project_needs_nobody(root: Path, tool: str, address: str) -> None:
+    assert read(root, tool, path=address.replace("{root}", str(root))).reads_only
+
+
+def test_an_address_is_also_taken_for_the_path_that_it_may_be(root: Path) -> None:
+    (root / "file:").symlink_to(root.parent / "outside")
+    assert not read(root, "Read", path=f"file:{root}/README.md").reads_only
 
 
 def test_a_search_goes_past_secrets_only_where_git_ignores_them(root: Path) -> None:
