@@ -19,6 +19,7 @@ CLIENTS = {
     "codex": ("Codex", "@openai/codex"),
     "gemini": ("Gemini CLI", "@google/gemini-cli"),
     "qwen": ("Qwen Code", "@qwen-code/qwen-code"),
+    "copilot": ("Copilot CLI", "@github/copilot"),
     "opencode": ("opencode", "opencode-ai"),
 }
 SCENARIOS = {

@@ -10,7 +10,7 @@ if cmp --silent package.json "$done_for" 2>/dev/null; then
 fi
 # A registry that does not answer must not hold up a machine for hours.
 timeout 900 npm install --no-progress --loglevel=error --fetch-timeout=60000 --fetch-retries=2
-for program in claude codex gemini qwen opencode; do
+for program in claude codex copilot gemini qwen opencode; do
 	[ -e "node_modules/.bin/$program" ] || { echo "npm installed no $program" >&2; exit 1; }
 done
 cp package.json "$done_for"

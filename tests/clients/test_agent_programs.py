@@ -10,8 +10,13 @@ import pytest
 
 from kits.agent_programs import AGENT_PROGRAMS, AgentProgram, PlainRoot, client_root, connect, running
 from kits.client_scenarios import APPROVED, ASKS, DIGEST, FREE, approve, missing_names
-from kits.model_endpoint import FINAL, model_endpoint
+from kits.model_endpoint import FINAL, ScriptedCall, model_endpoint
 from kits.terminals import console, needs
+
+COPILOT = next(program for program in AGENT_PROGRAMS if program.id == "copilot")
+CLAUDE = next(program for program in AGENT_PROGRAMS if program.id == "claude-code")
+MADE = "made.txt"
+MAKES = ScriptedCall("bash", {"command": f"printf made > {MADE}", "description": "make it"})
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(600)]
 
@@ -48,3 +53,62 @@ def test_its_first_turn_has_every_tool_and_its_calls_are_answered(
         assert DIGEST in model.results[0]
         assert APPROVED in model.results[1]
         assert FINAL in run.output()
+
+
+@pytest.fixture
+def copilot_root(tmp_path: Path) -> Iterator[PlainRoot]:
+    needs("tmux")
+    COPILOT.command()
+    root = client_root(tmp_path)
+    yield root
+    root.end()
+
+
+def asked(root: PlainRoot) -> list[str]:
+    """The tools that a person was asked about, in their order."""
+    return [line["tool"] for line in root.audit() if line["event"] == "APPROVAL_ASKED"]
+
+
+@pytest.mark.parametrize("with_its_own", [False, True], ids=["claude_code_s_files", "both"])
+def test_claude_code_s_files_work_in_copilot_cli_and_nothing_is_asked_twice(
+    copilot_root: PlainRoot, with_its_own: bool
+) -> None:
+    root = copilot_root
+    connect(root, CLAUDE, "--hook", "--permission")
+    if with_its_own:
+        connect(root, COPILOT, "--hook")
+    reads = ScriptedCall("view", {"path": str(root.folder / "read.txt")})
+    searches = ScriptedCall("grep", {"pattern": "clients", "paths": ".", "output_mode": "content"})
+    outside = ScriptedCall("view", {"path": "/etc/passwd"})
+    with (
+        console(root) as tmux,
+        model_endpoint(FREE, reads, searches, ASKS, MAKES) as model,
+        running(COPILOT, root, model, "--allow-all-tools") as run,
+    ):
+        approve(tmux, run, "ask.do")
+        approve(tmux, run, MADE)
+        assert run.wait() == 0
+        hashed, read, found, done, _ = model.results
+    assert DIGEST in hashed
+    assert "what the clients hash" in read
+    assert "what the clients hash" in found
+    assert APPROVED in done
+    assert (root.folder / MADE).read_text() == "made"
+    assert asked(root) == ["ask.do", "agent.shell"]
+    with model_endpoint(outside, MAKES) as model, running(COPILOT, root, model, "--allow-all") as run:
+        run.wait()
+        assert all("Denied by preToolUse hook" in result for result in model.results)
+
+
+def test_what_copilot_cli_was_told_to_deny_stays_denied(copilot_root: PlainRoot) -> None:
+    root = copilot_root
+    connect(root, COPILOT, "--hook")
+    with (
+        console(root) as tmux,
+        model_endpoint(MAKES) as model,
+        running(COPILOT, root, model, "--allow-all-tools", "--deny-tool=shell") as run,
+    ):
+        approve(tmux, run, MADE)
+        run.wait()
+        assert "denied due to the following rules" in model.results[0]
+    assert not (root.folder / MADE).exists()

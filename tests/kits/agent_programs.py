@@ -250,6 +250,10 @@ def _qwen_files(home: Path, folder: Path, url: str) -> dict[str, Any]:
     return {".qwen/settings.json": settings, ".qwen/trustedFolders.json": trusted}
 
 
+def _copilot_files(home: Path, folder: Path, url: str) -> dict[str, Any]:
+    return {".copilot/config.json": {"trustedFolders": [str(folder)]}}
+
+
 def _opencode_files(home: Path, folder: Path, url: str) -> dict[str, Any]:
     local = {
         "npm": "@ai-sdk/openai-compatible",
@@ -325,6 +329,25 @@ AGENT_PROGRAMS = (
         prompt=("-p",),
         shell_words=("--approval-mode", "yolo"),
         shell=("run_shell_command", "command"),
+    ),
+    AgentProgram(
+        "copilot",
+        "Copilot CLI",
+        "copilot",
+        # Its own prompt for the tools of a server has no line in a file of the project.
+        ("--allow-tool=flytui",),
+        lambda url: {
+            "COPILOT_PROVIDER_BASE_URL": f"{url}/v1",
+            "COPILOT_PROVIDER_API_KEY": "x",
+            "COPILOT_MODEL": "scripted",
+            "COPILOT_OFFLINE": "true",
+            "COPILOT_AUTO_UPDATE": "false",
+        },
+        _copilot_files,
+        is_script=True,
+        prompt=("-p",),
+        shell=("bash", "command"),
+        shell_words=("--allow-all-tools",),
     ),
     AgentProgram(
         "opencode",

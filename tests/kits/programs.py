@@ -63,8 +63,8 @@ def node_tool(name: str) -> list[str]:
 
 def client_program(name: str, *, is_script: bool) -> list[str]:
     """The command line that starts an agent's program of `tests/clients/package.json` (`claude`, `codex`,
-    `gemini`, `qwen`, `opencode`); a script runs on the Node 22 installed beside it. Skips, or fails, as
-    `needs` does."""
+    `copilot`, `gemini`, `qwen`, `opencode`); a script runs on the Node 22 installed beside it. Skips, or
+    fails, as `needs` does."""
     node, program = CLIENT_MODULES / "node" / "bin" / "node", CLIENT_MODULES / ".bin" / name
     absent = [str(path.relative_to(CLIENT_MODULES)) for path in (node, program) if not path.exists()]
     _absent(absent, " (tests/clients/install.sh installs it)")

@@ -185,6 +185,17 @@ def hook_text(name: str, connection: Connection, without_console: str) -> tuple[
     return wanted.file.shown, snippet(wanted.file.form, (wanted,))
 
 
+def has_hook(places: RootPaths, name: str, connection: Connection) -> bool:
+    """Return whether the project's file has the client's hook, exactly as `plan_connect` adds it."""
+    for without_console in ("deny", "ask"):
+        wanted = HOOKS[name](connection._replace(without_console=without_console))
+        text, _, problem = read_text(places.app_root, wanted.file.path, wanted.file.shown)
+        value = read_value(text or "", wanted.file.form) if problem is None else None
+        if value is not None and current(value, wanted) == wanted.value:
+            return True
+    return False
+
+
 def _written(places: RootPaths, name: str) -> tuple[WrittenFile, ...]:
     return tuple(one for one in read_written(places.clients_file) if one.client == name)
 

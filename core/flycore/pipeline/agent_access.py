@@ -48,7 +48,7 @@ MOST_SEARCHED_ENTRIES = 100_000
 """The same where only ignore files are looked for, since ripgrep itself leaves out what is ignored."""
 MOST_MATCHES = 2_000
 MOST_IGNORE_BYTES = 256 * 1024
-SHELL_OPTIONS = frozenset(("timeout", "run_in_background"))
+SHELL_OPTIONS = frozenset(("timeout", "run_in_background", "mode", "initial_wait"))
 """Members of the input of the agent's shell that change nothing of what the command may do."""
 
 

@@ -1,4 +1,5 @@
-"""`flytui hook` of Codex, Gemini CLI and Qwen Code: their tools are shown like those of Claude Code."""
+"""`flytui hook` of Codex, Gemini CLI, Qwen Code and Copilot CLI: their tools are shown like those of Claude
+Code. Copilot CLI also runs the hook of Claude Code's settings."""
 
 from __future__ import annotations
 
@@ -19,6 +20,9 @@ TABLE = json.loads(CLIENTS_FILE.read_text())
 
 
 def event(client: str, tool: str, tool_input: Any, **more: Any) -> dict[str, Any]:
+    if client == "copilot":
+        native = {"sessionId": "abc", "timestamp": 1795881465981, "toolName": tool, "toolArgs": tool_input}
+        return {**native, "cwd": "/src/shop", **more}
     return {
         "session_id": "abc",
         "cwd": "/src/shop",
@@ -27,6 +31,68 @@ def event(client: str, tool: str, tool_input: Any, **more: Any) -> dict[str, Any
         "tool_input": tool_input,
         **more,
     }
+
+
+def claude_event_of_copilot(tool: str, tool_input: Any, **more: Any) -> dict[str, Any]:
+    """What Copilot CLI hands to the hook of Claude Code's settings."""
+    return {
+        "hook_event_name": "PreToolUse",
+        "session_id": "abc",
+        "timestamp": "2026-11-28T15:57:45.981Z",
+        "cwd": "/src/shop",
+        "tool_name": tool,
+        "tool_input": tool_input,
+        **more,
+    }
+
+
+COPILOT_CALLS: list[tuple[str, str, Any, str, dict[str, Any]]] = [
+    ("bash", "Bash", {"command": "make", "description": "build"}, "agent.shell", {"command": "make"}),
+    ("view", "Read", {"path": "a"}, "agent.read", {"tool": "Read", "path": "a"}),
+    ("grep", "Grep", {"pattern": "x", "paths": "a"}, "agent.read", {"tool": "Grep", "path": "a"}),
+    ("rg", "Grep", {"pattern": "x", "paths": ["a"]}, "agent.read", {"tool": "Grep", "path": "a"}),
+    ("glob", "Glob", {"pattern": "*"}, "agent.read", {"tool": "Glob", "pattern": "*"}),
+    ("create", "Write", {"path": "a", "file_text": "b"}, "agent.edit", {"path": "a", "content": "b"}),
+    (
+        "edit",
+        "Edit",
+        {"path": "a", "old_str": "b", "new_str": "c"},
+        "agent.edit",
+        {"path": "a", "edits": [{"old": "b", "new": "c"}]},
+    ),
+    ("web_fetch", "WebFetch", {"url": "https://a.example"}, "agent.fetch", {"url": "https://a.example"}),
+    ("web_fetch", "WebFetch", {"url": "File:/etc/passwd"}, "agent.read", {"path": "File:/etc/passwd"}),
+    ("apply_patch", "Edit", "*** Begin", "agent.tool", {"input": {"patch": "*** Begin"}}),
+    ("edit", "Edit", {"path": "a"}, "agent.tool", {"input": {"path": "a"}}),
+    ("glob", "Glob", {"pattern": "*", "paths": ["a", "b"]}, "agent.tool", {}),
+    ("view", "Read", {"path": "a", "file_path": "b"}, "agent.tool", {}),
+    ("github-mcp-server-get_file", "github-mcp-server-get_file", {}, "agent.tool", {}),
+    ("flytui-x-do", "flytui-x-do", {}, "agent.tool", {}),
+    ("flytui--do", "flytui--do", {}, "agent.tool", {}),
+    ("mcp__flytui__x-do", "mcp__flytui__x-do", {}, "agent.tool", {}),
+    ("something_new", "something_new", {"x": 1}, "agent.tool", {"tool": "something_new"}),
+]
+
+
+@pytest.mark.parametrize(("tool", "claude_s", "tool_input", "action", "asked"), COPILOT_CALLS)
+def test_the_tools_of_copilot_cli_are_known_by_both_of_their_names(
+    tool: str, claude_s: str, tool_input: Any, action: str, asked: dict[str, Any]
+) -> None:
+    own = read_agent_request(event("copilot", tool, tool_input), "copilot")
+    by_claude_s_file = read_agent_request(claude_event_of_copilot(claude_s, tool_input))
+    by_vs_code = read_agent_request(claude_event_of_copilot(claude_s, tool_input), "copilot")
+    for request, form in ((own, "copilot"), (by_claude_s_file, "claude-code"), (by_vs_code, "claude-code")):
+        assert request is not None
+        assert (request.action, request.client) == (action, form)
+        assert asked.items() <= request.input.items()
+        assert request.input["cwd"] == "/src/shop"
+        assert check_input(agent_actions()[action].input_schema, request.input)[1] == ()
+
+
+@pytest.mark.parametrize("tool", ["flytui-file_hash", *TABLE["copilot"]["bookkeeping"]])
+def test_claude_code_s_hook_leaves_copilot_cli_its_lists_and_what_is_ours(tool: str) -> None:
+    assert read_agent_request(event("copilot", tool, {"path": "x"}), "copilot") is None
+    assert read_agent_request(claude_event_of_copilot(tool, {"path": "x"})) is None
 
 
 CALLS: list[tuple[str, str, dict[str, Any], str, dict[str, Any]]] = [
@@ -96,6 +162,9 @@ def test_its_own_bookkeeping_is_not_asked_about(client: str) -> None:
     [
         ("codex", {"tool_name": "mcp__flytui__file_hash"}, True),
         ("codex", {"tool_name": "mcp__flytui__x__file_hash"}, False),
+        ("copilot", {"toolName": "flytui-file_hash"}, True),
+        ("copilot", {"toolName": "flytui-x-file_hash"}, False),
+        ("copilot", {"toolName": "mcp__flytui__file_hash"}, False),
         ("qwen", {"tool_name": "mcp__flytui__file_hash"}, True),
         ("gemini", {"tool_name": "mcp_flytui_file_hash", "mcp_context": {"server_name": "flytui"}}, True),
         ("gemini", {"tool_name": "mcp_flytui_x_file", "mcp_context": {"server_name": "flytui_x"}}, False),
@@ -120,7 +189,8 @@ def test_it_answers_in_the_form_that_the_agent_reads(tmp_path: Path, client: str
     (desk.home / "run").mkdir(mode=0o700)
     desk.write({"schemaVersion": 2, "sidecars": {}})
     (desk.root / "notes.txt").write_text("x\n")
-    tool = "run_shell_command" if client in ("gemini", "qwen") else "Bash"
+    tools = {"gemini": "run_shell_command", "qwen": "run_shell_command", "copilot": "bash"}
+    tool = tools.get(client, "Bash")
     here = os.path.realpath(desk.root)
     answers = {}
     for name, command in (("allow", "cat notes.txt"), ("deny", "rm -rf .")):
@@ -132,6 +202,11 @@ def test_it_answers_in_the_form_that_the_agent_reads(tmp_path: Path, client: str
         assert answers["allow"] == {}
         assert answers["deny"]["decision"] == "deny"
         assert "no console is open" in answers["deny"]["reason"]
+        return
+    if client == "copilot":
+        assert answers["allow"]["permissionDecision"] == "allow"
+        assert answers["deny"]["permissionDecision"] == "deny"
+        assert "no console is open" in answers["deny"]["permissionDecisionReason"]
         return
     assert answers["deny"]["hookSpecificOutput"]["permissionDecision"] == "deny"
     if client == "codex":

@@ -1,7 +1,8 @@
 """Translates a coding agent's own tool call into a request to the kernel.
 
-The event comes from a pre-tool hook and has `hook_event_name`, `tool_name`, `tool_input` and `cwd`. Nothing
-in it is verified. The request contains the tool's input and its folder, and nothing else of the event.
+The event comes from a pre-tool hook and has `hook_event_name`, `tool_name`, `tool_input` and `cwd`; that of
+Copilot CLI has `toolName`, `toolArgs` and `cwd`. Nothing in it is verified. The request contains the tool's
+input and its folder, and nothing else of the event.
 """
 
 from __future__ import annotations
@@ -12,18 +13,22 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from flycore.model.agent_actions import EDIT, FETCH, READ, SHELL, TOOL
+from flycore.model.agent_actions import EDIT, FETCH, READ, SHELL, TOOL, is_file_address
 
 if TYPE_CHECKING:
     from flycore.model.json import Json, JsonObject
+    from flycore.registry.paths import RootPaths
 
 CLIENTS_FILE = Path(__file__).with_name("agent_tools.json")
 """The agents by the name of their hook: the event; the tools that are left to the agent's own rules, because
 they keep its own lists, ask the person, end something that it started, or start an agent whose own tools come
 through the hook; and the tools that mean the same as one of Claude Code's, with members of another name."""
 CLAUDE = "claude-code"
+COPILOT = "copilot"
 SHELL_TOOL = "Bash"
 COMMANDS = frozenset({SHELL_TOOL, "PowerShell"})
+_LIKE_CLAUDE = (CLAUDE, COPILOT)
+"""The agents whose hooks may run each other's events."""
 _BY_CLAUDE = frozenset({SHELL_TOOL})
 """Names of Claude Code that other agents use with the same meaning."""
 MOST_FOLDERS = 64
@@ -38,6 +43,8 @@ class AgentRequest(NamedTuple):
     input: JsonObject
     reason: str = ""
     """The agent's own reason, which is shown as unverified."""
+    client: str = CLAUDE
+    """The agent whose form the answer has."""
 
 
 class AgentEventError(Exception):
@@ -47,29 +54,38 @@ class AgentEventError(Exception):
 def read_agent_request(event: Json, client: str = CLAUDE) -> AgentRequest | None:
     """The request that an event of this agent stands for; None where the call is left to the agent's own
     rules. Raises AgentEventError."""
-    known = _clients()[client]
+    known = _table(client)
     if not isinstance(event, dict):
         raise AgentEventError("it is no JSON object")
-    if event.get("hook_event_name") != known["event"]:
+    if client == COPILOT and "toolName" in event:
+        tool, tool_input = event.get("toolName"), event.get("toolArgs")
+    elif event.get("hook_event_name") == known["event"]:
+        tool, tool_input = event.get("tool_name"), event.get("tool_input")
+    else:
         raise AgentEventError(f"hook_event_name is not {known['event']}")
-    tool, tool_input, cwd = event.get("tool_name"), event.get("tool_input"), event.get("cwd", "")
+    cwd = event.get("cwd", "")
     if not isinstance(tool, str) or not 0 < len(tool) <= MAX_TOOL:
         raise AgentEventError("tool_name is no name")
+    mapped = known["tools"].get(tool)
+    is_text = isinstance(tool_input, str) and mapped is not None and "text" in mapped
+    if is_text:
+        tool_input = {mapped["text"]: tool_input}
     if not isinstance(tool_input, dict) or not isinstance(cwd, str):
         raise AgentEventError("tool_input is no object, or cwd no text")
-    if _is_own(event, tool, known) or tool in known["bookkeeping"]:
+    if _is_own(event, tool, client) or tool in known["bookkeeping"]:
         return None
     folder: JsonObject = {"cwd": cwd} if cwd else {}
-    if client == CLAUDE:
-        return _agent_request(tool, tool_input, folder)
-    mapped = known["tools"].get(tool)
-    if "mcp_context" in event or (mapped is None and tool not in _BY_CLAUDE):
-        return AgentRequest(TOOL, {"tool": tool, "input": tool_input, **folder})
+    answered = CLAUDE if client == COPILOT and "toolName" not in event else client
+    as_it_is = AgentRequest(TOOL, {"tool": tool, "input": tool_input, **folder}, client=answered)
+    if "mcp_context" in event or (mapped is None and client not in _LIKE_CLAUDE and tool not in _BY_CLAUDE):
+        return as_it_is
     try:
-        return _agent_request(*_renamed(tool, tool_input, mapped or {}), folder)
+        return _agent_request(*_renamed(tool, tool_input, mapped or {}), folder)._replace(client=answered)
     except AgentEventError:
         # Agents change their tools. What does not have the expected form is shown as it is.
-        return AgentRequest(TOOL, {"tool": tool, "input": tool_input, **folder})
+        if client == CLAUDE and not is_text and not _members(mapped or {}).keys() & tool_input.keys():
+            raise
+        return as_it_is
 
 
 @cache
@@ -78,8 +94,46 @@ def _clients() -> dict[str, Any]:
     return clients
 
 
-def _is_own(event: JsonObject, tool: str, known: dict[str, Any]) -> bool:
+@cache
+def _table(client: str) -> dict[str, Any]:
+    clients = _clients()
+    if client not in _LIKE_CLAUDE:
+        table: dict[str, Any] = clients[client]
+        return table
+    # Copilot CLI runs the hook of Claude Code's settings, too, and VS Code that of Copilot CLI's. In such an
+    # event a tool that both have has Claude Code's name, with the members of the agent that sends it.
+    both = [clients[one] for one in _LIKE_CLAUDE]
+    return {
+        **clients[client],
+        "bookkeeping": [name for one in both for name in one["bookkeeping"]],
+        "tools": {name: mapped for one in both for name, mapped in one["tools"].items()},
+    }
+
+
+def _is_of_copilot(event: Json) -> bool:
+    """Whether Copilot CLI has sent the event, in either form: it says when, and names no transcript."""
+    return isinstance(event, dict) and "timestamp" in event and "transcript_path" not in event
+
+
+def is_asked_by_other_hook(event: Json, client: str, places: RootPaths) -> bool:
+    """Whether flytui's other hook asks: Copilot CLI runs that of Claude Code's settings beside its own."""
+    if client != CLAUDE or not _is_of_copilot(event):
+        return False
+    from flytui.cli.copilot import has_own_hook
+
+    return has_own_hook(places, os.environ)
+
+
+def _is_own(event: JsonObject, tool: str, client: str) -> bool:
     """Whether it is a tool of flytui's own MCP server. The kernel approves these calls when they arrive."""
+    known = _clients()[client]
+    if client in _LIKE_CLAUDE:
+        # `flytui-x-do` may be the tool `do` of another server, which is named `flytui-x`.
+        prefix = _clients()[COPILOT]["own"]
+        if tool.startswith(prefix) and "-" not in tool.removeprefix(prefix):
+            return True
+        if client == COPILOT or _is_of_copilot(event):
+            return False  # there, `mcp__flytui__x-do` is a tool of another server
     prefix = known.get("own")
     if prefix is not None:
         return tool.startswith(prefix) and "__" not in tool.removeprefix(prefix)
@@ -90,11 +144,20 @@ def _is_own(event: JsonObject, tool: str, known: dict[str, Any]) -> bool:
 
 def _renamed(tool: str, tool_input: JsonObject, mapped: dict[str, Any]) -> tuple[str, JsonObject]:
     """Return the call under the name and with the members that Claude Code has for it."""
-    members: dict[str, str] = mapped.get("members", {})
+    members = _members(mapped)
     renamed = {members.get(key, key): value for key, value in tool_input.items()}
     if len(renamed) != len(tool_input):
         raise AgentEventError("two members mean the same")
+    for key, value in tool_input.items():
+        if key in members and isinstance(value, list) and len(value) == 1:
+            renamed[members[key]] = value[0]  # a list of one path
     return mapped.get("as", tool), renamed
+
+
+def _members(mapped: dict[str, Any]) -> dict[str, str]:
+    """Return what Claude Code calls the members of a tool's input that are named otherwise."""
+    members: dict[str, str] = mapped.get("members", {})
+    return members
 
 
 def _agent_request(tool: str, tool_input: JsonObject, folder: JsonObject) -> AgentRequest:
@@ -111,7 +174,10 @@ def _agent_request(tool: str, tool_input: JsonObject, folder: JsonObject) -> Age
         return AgentRequest(EDIT, {**folder, **_CHANGES[tool](tool_input)})
     if tool == "WebFetch":
         rest = {key: value for key, value in tool_input.items() if key != "url"}
-        return AgentRequest(FETCH, {"url": _text(tool_input, "url"), **folder, **_options(rest)})
+        address = _text(tool_input, "url")
+        if is_file_address(address):
+            return AgentRequest(READ, {"tool": tool, "path": address, **folder, **_options(rest)})
+        return AgentRequest(FETCH, {"url": address, **folder, **_options(rest)})
     return AgentRequest(TOOL, {"tool": tool, "input": tool_input, **folder})
 
 

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from flycore.registry.paths import RootPaths
 
 CLIENTS = (
-    "claude-code", "codex", "gemini", "qwen", "opencode", "cursor", "vscode", "zed", "windsurf", "goose",
+    "claude-code", "codex", "gemini", "qwen", "copilot", "opencode", "cursor", "vscode", "zed", "windsurf",
+    "goose",
 )  # fmt: skip
 """The names in the table of clients, which is imported only when the command runs. A test compares them."""
 

@@ -211,19 +211,27 @@ def _hook(words: Words) -> int:
 def _read_request(words: Words) -> AgentRequest | None:
     from flycore.model.json import read_strict
     from flycore.registry.paths import find_paths
-    from flytui.cli.agent_tools import AgentEventError, read_agent_request, with_program_folders
+    from flytui.cli.agent_tools import (
+        AgentEventError,
+        is_asked_by_other_hook,
+        read_agent_request,
+        with_program_folders,
+    )
     from flytui.cli.hook_event import read_event
 
     try:
-        request = read_agent_request(read_strict(read_event()), words.operands[0])
+        event = read_strict(read_event())
+        request = read_agent_request(event, words.operands[0])
     except (AgentEventError, ValueError, OSError):
         raise OrdinaryWay from None  # which reads the same event, and says what is wrong
     if request is None:
         return None
     from pathlib import Path
 
-    root = find_paths(words.options.get("--root"), None, os.environ, Path.cwd()).app_root
-    return with_program_folders(request, os.environ.get("PATH", ""), str(root))
+    places = find_paths(words.options.get("--root"), None, os.environ, Path.cwd())
+    if is_asked_by_other_hook(event, words.operands[0], places):
+        return None
+    return with_program_folders(request, os.environ.get("PATH", ""), str(places.app_root))
 
 
 def _ask_about(words: Words, request: AgentRequest, without: str, seconds: float) -> int:
@@ -237,7 +245,7 @@ def _ask_about(words: Words, request: AgentRequest, without: str, seconds: float
         seconds_left,
     )
 
-    keep, client_name = without == "deny", words.operands[0]
+    keep = without == "deny"
     _, client = open_root(words, viewer=False)
     try:
         message_id = client.call(
@@ -255,12 +263,12 @@ def _ask_about(words: Words, request: AgentRequest, without: str, seconds: float
     if payload is not None and is_allowed(
         payload["status"], payload["error"], payload["output"], digest(request.input)
     ):
-        print_answer(canonical_json(hook_answer("allow", ALLOWED, client_name)))
+        print_answer(canonical_json(hook_answer("allow", ALLOWED, request.client)))
         return 0
     from flytui.cli.commands.hook import decision
 
     results = () if ended is None else (_tool_result(request.action, ended),)
-    print_answer(canonical_json(hook_answer(*decision(request, results, without), client_name)))
+    print_answer(canonical_json(hook_answer(*decision(request, results, without), request.client)))
     return 0
 
 

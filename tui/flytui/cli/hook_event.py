@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from flycore.model.json import Json, JsonObject
 
-HOOKED = ("claude-code", "codex", "gemini", "qwen")
+HOOKED = ("claude-code", "codex", "gemini", "qwen", "copilot")
 """The agents with a hook, as `agent_tools.json` has them."""
 MAX_EVENT_BYTES = 2 * 1024 * 1024
 """A larger event is refused, because nobody can read it on a card."""
@@ -66,11 +66,18 @@ def is_allowed(status: str, error: object, output: Json, input_digest: str) -> b
 
 def hook_answer(permission: str, why: str, client: str = "claude-code") -> JsonObject:
     """Return the answer of the hook of this agent, to `allow`, `deny` or `ask`."""
+    if permission == "allow" and client in ("claude-code", "copilot"):
+        from flytui.cli.copilot import has_denying_rules
+
+        if has_denying_rules(os.environ):
+            return {}
     if permission != "deny" and client in ("codex", "gemini"):
         # Codex runs the tool where it does not know an answer, and both keep to their own rules without one.
         return {}
     if client == "gemini":
         return {"decision": permission, "reason": why}
+    if client == "copilot":
+        return {"permissionDecision": permission, "permissionDecisionReason": why}
     return {
         "hookSpecificOutput": {
             "hookEventName": "PreToolUse",

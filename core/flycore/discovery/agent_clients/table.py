@@ -205,6 +205,8 @@ _CLAUDE_SETTINGS = ClientFile(".claude/settings.json", Form.JSONC)
 _CODEX = ClientFile(".codex/config.toml", Form.TOML)
 _GEMINI = ClientFile(".gemini/settings.json", Form.JSONC)
 _QWEN = ClientFile(".qwen/settings.json", Form.JSONC)
+_COPILOT = ClientFile(".github/mcp.json", Form.JSONC)
+_COPILOT_HOOKS = ClientFile(".github/hooks/flytui.json", Form.JSONC)
 _OPENCODE = ClientFile("opencode.json", Form.JSONC)
 _CURSOR = ClientFile(".cursor/mcp.json", Form.JSONC)
 _VSCODE = ClientFile(".vscode/mcp.json", Form.JSONC)
@@ -222,6 +224,12 @@ def _codex_server(connection: Connection) -> JsonObject:
     else:
         reached = {**_stdio(_CODEX)(connection), "env_vars": list[Json](FOLDER_VARIABLES)}
     return {**reached, "required": True, "tool_timeout_sec": TOOL_SECONDS}
+
+
+def _copilot_hook(connection: Connection) -> Wanted:
+    command = _hook_words(connection, "copilot", root='"$COPILOT_PROJECT_DIR"')
+    handler: JsonObject = {"type": "command", "command": command, "timeoutSec": HOOK_SECONDS}
+    return Wanted(Part.HOOK, _COPILOT_HOOKS, "/hooks/preToolUse", handler, is_item=True)
 
 
 def _opencode_server(connection: Connection) -> JsonObject:
@@ -318,6 +326,30 @@ CLIENTS: tuple[AgentClient, ...] = (
         is_tried=True,
         note="Qwen Code starts a server of the project once you have approved this entry in it, or with"
         " qwen mcp approve flytui.",
+    ),
+    AgentClient(
+        "copilot",
+        "Copilot CLI",
+        ("copilot",),
+        (".copilot",),
+        _member(
+            _COPILOT,
+            "mcpServers",
+            _either(
+                _stdio(
+                    _COPILOT,
+                    before={"type": "stdio"},
+                    after={"tools": ["*"], "timeout": TOOL_SECONDS * 1000},
+                ),
+                _http("url", _BRACED, {"type": "http", "tools": ["*"], "timeout": TOOL_SECONDS * 1000}),
+            ),
+        ),
+        _copilot_hook,
+        documentation="https://docs.github.com/en/copilot/reference/copilot-cli-reference",
+        is_tried=True,
+        note="Copilot CLI reads this file once you trust the folder in it. It asks by itself about flytui's"
+        " tools unless you start it with --allow-tool=flytui, or let it remember your answer. It reads"
+        " .mcp.json and runs the hook in .claude/settings.json as well.",
     ),
     AgentClient(
         "opencode",

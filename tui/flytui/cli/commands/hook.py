@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flycore.model.json import JsonObject
     from flytui.cli.agent_tools import AgentRequest
 
-_EVENTS = ("PreToolUse", "PreToolUse", "BeforeTool", "PreToolUse")
+_EVENTS = ("PreToolUse", "PreToolUse", "BeforeTool", "PreToolUse", "preToolUse")
 BLOCKED = 2
 """The exit code on which the agent does not run its tool, and reads standard error. Any other code lets
 the tool run."""
@@ -81,7 +81,7 @@ def _command(client: str, title: str, event: str) -> click.Command:
 
 
 for _client, _title, _event in zip(
-    HOOKED, ("Claude Code", "Codex", "Gemini CLI", "Qwen Code"), _EVENTS, strict=True
+    HOOKED, ("Claude Code", "Codex", "Gemini CLI", "Qwen Code", "Copilot CLI"), _EVENTS, strict=True
 ):
     hook.add_command(_command(_client, _title, _event))
 
@@ -106,16 +106,17 @@ def _answer_event(
 ) -> JsonObject | None:
     """Returns the hook's answer; None leaves the tool to the agent's own rules."""
     from flycore.model.json import read_strict
-    from flytui.cli.agent_tools import read_agent_request, with_program_folders
+    from flytui.cli.agent_tools import is_asked_by_other_hook, read_agent_request, with_program_folders
 
-    data = read_event()
-    request = read_agent_request(read_strict(data), client)
-    if request is None:
+    event = read_strict(read_event())
+    request = read_agent_request(event, client)
+    places = invocation.places()
+    if request is None or is_asked_by_other_hook(event, client, places):
         return None
-    root = os.path.realpath(invocation.places().app_root)
+    root = os.path.realpath(places.app_root)
     request = with_program_folders(request, os.environ.get("PATH", ""), root)
     result = run_async(lambda: _ask_kernel(invocation, request, wait, keep=without_console == "deny"))
-    return hook_answer(*decision(request, result, without_console), client)
+    return hook_answer(*decision(request, result, without_console), request.client)
 
 
 async def _ask_kernel(
