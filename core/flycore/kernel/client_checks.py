@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from flycore.discovery.agent_clients.codex_trust import why_codex_runs_no_hook
 from flycore.discovery.agent_clients.edit import current, read_value
 from flycore.discovery.agent_clients.record import read_written
 from flycore.discovery.agent_clients.table import CLIENTS, AgentClient, Connection, Part
@@ -24,6 +25,20 @@ def check_clients(places: RootPaths, environ: Mapping[str, str]) -> Iterator[Che
     for client in CLIENTS:
         if _is_here(client, home, environ.get("PATH", "")):
             yield _check(client, places, home, environ)
+            if client.id == "codex":
+                yield from _check_codex_hook(places, home, environ)
+
+
+def _check_codex_hook(places: RootPaths, home: str, environ: Mapping[str, str]) -> Iterator[Check]:
+    """Report a hook that Codex does not run: its tools are then not asked about, and nothing says so."""
+    why = why_codex_runs_no_hook(places.app_root, Path(home), environ)
+    if why:
+        yield Check(
+            name=NAME,
+            state=CheckState.WARN,
+            message=f"Codex does not run flytui's hook yet: {why}",
+            fix="start codex in this folder, enter /hooks, and trust the hook of flytui",
+        )
 
 
 def _is_here(client: AgentClient, home: str, path: str) -> bool:

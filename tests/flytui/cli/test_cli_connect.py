@@ -180,6 +180,15 @@ def test_what_was_just_written_is_up_to_date_in_doctor(desk: Desk, client: str) 
     assert [state for state, message in found if message.startswith(f"{row.title} is connected")] == ["ok"]
 
 
+def test_doctor_says_that_codex_does_not_run_the_hook_yet(desk: Desk) -> None:
+    (Path(desk.environ["HOME"]) / ".codex").mkdir()
+    not_yet = ("warn", "Codex does not run flytui's hook yet: you have not trusted it there")
+    assert desk.run("connect", "codex", "--apply").returncode == 0
+    assert not_yet not in clients_in_doctor(desk)
+    assert desk.run("connect", "codex", "--hook", "--apply").returncode == 0
+    assert not_yet in clients_in_doctor(desk)
+
+
 def clients_file(desk: Desk) -> Path:
     return find_paths(str(desk.root), None, desk.environ, desk.root).clients_file
 
