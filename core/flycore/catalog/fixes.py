@@ -7,6 +7,8 @@ that no declaration can add an option or a command of its own.
 
 from __future__ import annotations
 
+import shlex
+
 import msgspec
 
 from flycore.model.diagnostics import Fix, FixKind
@@ -23,6 +25,9 @@ MANAGERS: dict[str, tuple[str, ...]] = {
     "brew": ("brew", "install"),
 }
 """The install command of each package manager, in the order in which they are looked for."""
+_SU = ("su", "-c")
+AS_ROOT = (("sudo",), _SU)
+"""What gives a command root's rights, in the order in which it is looked for. `su` takes one text."""
 _COMMON = ("bash", "espeak-ng", "ffmpeg", "perl", "python3", "ruby", "scrot", "xdotool")
 PACKAGES: dict[str, dict[str, tuple[str, ...]]] = {
     **{name: dict.fromkeys(MANAGERS, (name,)) for name in _COMMON},
@@ -56,6 +61,7 @@ NEEDED: dict[str, str] = {
     },
     "computer.keyboard": "xdotool",
     "computer.mouse": "xdotool",
+    "computer.window": "xdotool",
     "vision.ocr": "tesseract",
 }
 """The program that the bundled sidecar of each known tool starts."""
@@ -71,7 +77,7 @@ class Machine(msgspec.Struct, frozen=True):
     manager: str = ""
     """The package manager: a key of MANAGERS, or empty."""
     prefix: tuple[str, ...] = ()
-    """The words before the command that give it root's rights: `sudo`, or nothing where it is not needed."""
+    """The words before the command that give it root's rights, of AS_ROOT; none where it needs no others."""
     absent: frozenset[str] = frozenset()
     """The programs of NEEDED that are not on PATH."""
     own: tuple[str, ...] = ("flytui",)
@@ -101,7 +107,8 @@ def install_fix(program: str, machine: Machine) -> Fix | None:
     package = PACKAGES.get(program, {}).get(machine.manager)
     if package is None:
         return None
-    argv = (*machine.prefix, *MANAGERS[machine.manager], *package)
+    command = (*MANAGERS[machine.manager], *package)
+    argv = (*machine.prefix, *((shlex.join(command),) if machine.prefix == _SU else command))
     return Fix(kind=FixKind.COMMAND, words=f"install {program}", argv=argv)
 
 

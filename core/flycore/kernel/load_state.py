@@ -19,7 +19,7 @@ from flycore.catalog.build import CatalogFacts, PolicyView, build_catalog
 from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN, is_builtin_name
 from flycore.catalog.builtin_tools import builtin_names
 from flycore.catalog.executable_tools import with_offered_tools
-from flycore.catalog.fixes import MANAGERS, NEEDED, Machine
+from flycore.catalog.fixes import AS_ROOT, MANAGERS, NEEDED, Machine
 from flycore.catalog.plan_capabilities import plan_names
 from flycore.catalog.probes import ProbeFinding, ProbeWork
 from flycore.catalog.registry_capability import excess_of_created
@@ -65,8 +65,8 @@ def find_host_tools(environ: Mapping[str, str]) -> Machine:
     manager = next((name for name in MANAGERS if shutil.which(name, path=path)), "")
     prefix: tuple[str, ...] = ()
     if manager and manager != "brew" and os.geteuid() != 0:
-        prefix = ("sudo",)
-        manager = manager if shutil.which("sudo", path=path) else ""
+        prefix = next((words for words in AS_ROOT if shutil.which(words[0], path=path)), ())
+        manager = manager if prefix else ""
     absent = frozenset(name for name in NEEDED.values() if shutil.which(name, path=path) is None)
     return Machine(manager=manager, prefix=prefix if manager else (), absent=absent)
 

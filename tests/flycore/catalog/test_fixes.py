@@ -46,6 +46,7 @@ def lost(make_program: MakeProgram, **fields: Any) -> ResolvedProgram:
         ("dnf", ("sudo",), "espeak-ng", ("sudo", "dnf", "install", "espeak-ng")),
         ("pacman", ("sudo",), "tesseract", ("sudo", "pacman", "-S", "tesseract", "tesseract-data-eng")),
         ("brew", (), "chromium", ("brew", "install", "--cask", "chromium")),
+        ("apt-get", ("su", "-c"), "tesseract", ("su", "-c", "apt-get install tesseract-ocr")),
     ],
 )
 def test_a_known_program_that_is_missing_is_installed(
@@ -190,7 +191,10 @@ def test_the_machine_is_looked_at_on_path_only(tmp_path: Path, monkeypatch: pyte
     assert "xdotool" not in found.absent
     assert "tesseract" in found.absent
     assert find_host_tools({"PATH": "."}).manager == ""
-    (tmp_path / "sudo").unlink()
+    (tmp_path / "sudo").rename(tmp_path / "su")
+    found = find_host_tools({"PATH": str(tmp_path)})
+    assert (found.manager, found.prefix) == ("dnf", ("su", "-c"))
+    (tmp_path / "su").unlink()
     assert find_host_tools({"PATH": str(tmp_path)}).manager == ""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert find_host_tools({"PATH": str(tmp_path)}).prefix == ()

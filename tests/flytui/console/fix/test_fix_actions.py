@@ -41,13 +41,13 @@ PERMIT = Fix(
 TRUST = Fix(kind=FixKind.TRUST, words="decide")
 
 
-def with_fix(fix: Fix | None, enabled: bool = True) -> World:
-    """One sidecar whose only tool is not well for one reason."""
+def with_fix(fix: Fix | None, enabled: bool = True, *, well: bool = False) -> World:
+    """One sidecar whose only tool is not well for one reason, or for none."""
     reason = Reason(
         code=ReasonCode.DISABLED, dimension="discovery", message="m", remedy="run rm -rf /", fix=fix
     )
     stability = Stability(
-        discovery=Discovery.DISABLED, effective=Effective.DISABLED, reasons=() if fix is None else (reason,)
+        discovery=Discovery.DISABLED, effective=Effective.DISABLED, reasons=() if well else (reason,)
     )
     view = SidecarView(
         id="one.local",
@@ -236,10 +236,17 @@ async def test_trust_and_probe_go_where_they_are_done() -> None:
 
 
 async def test_where_nothing_is_known_the_key_says_so() -> None:
-    async with console(with_fix(None), HandClock()) as (app, pilot):
+    async with console(with_fix(None, well=True), HandClock()) as (app, pilot):
         await press(pilot, "F")
         assert isinstance(app.screen, MainScreen)
         assert app.state.shared.notice
+
+
+async def test_what_no_key_does_is_said_in_the_words_of_the_remedy() -> None:
+    async with console(with_fix(None), HandClock()) as (app, pilot):
+        await press(pilot, "F")
+        assert isinstance(app.screen, MainScreen)
+        assert "run rm -rf /" in app.state.shared.notice
 
 
 async def test_switching_off_wants_a_reason_and_on_none() -> None:

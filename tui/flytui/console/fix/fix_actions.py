@@ -221,8 +221,9 @@ class CatalogFixActions(FixActions):
         row = self.row
         reason = first_fixable(row.stability.reasons) if row is not None else None
         if row is None or reason is None or reason.fix is None:
-            well = row is not None and not row.stability.reasons
-            self._notice("nothing to fix here" if well else "no fix is known; Enter shows what to do")
+            reasons = row.stability.reasons if row is not None else ()
+            todo = f"flytui has no key for this: {strict_text(reasons[0].remedy)}" if reasons else ""
+            self._notice(todo or "nothing to fix here")
             return
         match reason.fix.kind:
             case FixKind.COMMAND | FixKind.EDIT:
