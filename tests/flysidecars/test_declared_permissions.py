@@ -63,6 +63,14 @@ def test_a_path_of_the_input_is_permitted_by_name() -> None:
         allowed.require_write("/project", "/project/file")
 
 
+def test_missing_folders_on_the_way_to_a_declared_path_are_made(starter) -> None:
+    declared = ["${input.outputPath}/.."]
+    assert convert(starter, "a/b/c.yaml", declared)["ok"]
+    assert convert(starter, "made/.git/hooks/c.yaml", declared)["code"] == "not-permitted"
+    assert convert(starter, "a/d/c.yaml", ["a/b"])["code"] == "not-permitted"
+    assert [path.name for path in (starter.project / "a").iterdir()] == ["b"]
+
+
 @pytest.mark.parametrize(
     ("sidecar", "tool", "given"),
     [

@@ -26,12 +26,13 @@ class Proof(Value, frozen=True, kw_only=True):
     """A field of the output that shows whether the field `of` of the input was acted on.
 
     `equal`: both are the same. `length`: it is the number of the text's characters. `window`: it is the
-    window that the text names. `written`: the path leads to a file, and both are the same path.
+    window that the text names. `read` and `written`: the path leads to a file, and both are the same path; a
+    path that is written has to be permitted.
     """
 
     field: str
     of: str
-    relation: Literal["equal", "length", "window", "written"]
+    relation: Literal["equal", "length", "window", "read", "written"]
 
 
 class Capability(Value, frozen=True, kw_only=True, gc=False):

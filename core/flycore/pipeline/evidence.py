@@ -7,20 +7,18 @@ from dataclasses import replace
 import anyio.to_thread
 
 from flycore.catalog.reasons import permission_missing
-from flycore.model.enums import Code, Level, ReasonCode, Status
+from flycore.model.enums import Code, ReasonCode, Status
 from flycore.model.refusals import Refusals
 from flycore.pipeline.context import RunContext
 from flycore.pipeline.observed_calls import CallKey
 from flycore.pipeline.prepare import Prepared
+from flycore.pipeline.written_paths import ground_of
 from flycore.runners.one_shot import RunOutcome
-from flycore.sandbox.evidence import Ground, refusals_in
+from flycore.sandbox.evidence import refusals_in
 from flycore.sandbox.levels import CONFINING
-from flysafe.protected_paths import deciding_names
 
 _OF_ITS_INPUT = frozenset((Code.INVALID_INPUT, Code.CANCELLED, Code.OUTPUT_LIMIT, Code.SPAWN))
 """Codes of failures that no permission mends."""
-_PROGRAMS = "tools"
-"""The folder of a project in which its tools' programs usually lie, with its registry and policy."""
 
 
 def call_key(prepared: Prepared) -> CallKey:
@@ -48,7 +46,7 @@ async def with_refusals(
         why = _why_no_evidence(run, prepared, asked=asked)
         return outcome.with_warnings((why,)) if why else outcome
     # Files are looked at, and whole folders before they are proposed.
-    refusals = await anyio.to_thread.run_sync(refusals_in, outcome.notes, _ground(run, prepared))
+    refusals = await anyio.to_thread.run_sync(refusals_in, outcome.notes, ground_of(run.root, prepared))
     outcome = replace(outcome, refusals=refusals)
     if outcome.status is not Status.FAILED or outcome.code in _OF_ITS_INPUT or not refusals.explains_failure:
         return outcome
@@ -83,18 +81,4 @@ def _explained(outcome: RunOutcome, prepared: Prepared, refusals: Refusals) -> R
         message=f"{reason.message}{said}",
         hint=reason.remedy,
         details={**outcome.details, "cause": {key: text for key, text in cause.items() if text}},
-    )
-
-
-def _ground(run: RunContext, prepared: Prepared) -> Ground:
-    places = run.root.places
-    root = str(places.app_root)
-    seals = (prepared.seal, *(item.seal for item in prepared.delegates))
-    sealed = [path for seal in seals for path in (seal.program, *(path for path, _ in seal.copies))]
-    return Ground(
-        app_root=root,
-        home=run.root.environ.get("HOME", ""),
-        protected=(*map(str, places.own_folders), *(f"{root}/{name}" for name in deciding_names())),
-        program=(*(path for path in sealed if path), f"{root}/{_PROGRAMS}"),
-        private_tmp=prepared.sandbox.level is Level.ENFORCED,
     )

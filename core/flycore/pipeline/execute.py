@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
@@ -16,7 +16,6 @@ from flycore.approval.desktop_control import controls_desktop
 from flycore.audit import events as audit_events
 from flycore.catalog.dialect import canonical_output, program_input
 from flycore.catalog.executable_tools import executable_call
-from flycore.catalog.registry_capability import allowed_paths
 from flycore.catalog.schemas import check_output, needs_process
 from flycore.model.approval import NamedPlaces, Preview
 from flycore.model.call import CallRequest
@@ -42,11 +41,12 @@ from flycore.pipeline.prepare import Prepared, allowed_outcome
 from flycore.pipeline.proofs import contradiction
 from flycore.pipeline.protected_writes import ProtectedWrites, protected_writes
 from flycore.pipeline.validate import redacted_violations
+from flycore.pipeline.written_paths import path_limits
 from flycore.runners.exec_calls import call_exec
 from flycore.runners.one_shot import ProcessJsonJob, RunOutcome, call_sidecar
 from flycore.runners.output import Answer, OnEvent, SidecarEvent, not_done
 from flycore.runners.persistent import call_alone
-from flycore.sandbox.call_confinement import NotPermitted, PathLimit
+from flycore.sandbox.call_confinement import NotPermitted
 from flycore.sandbox.environment import child_environment
 from flycore.sandbox.levels import CONFINING
 from flycore.sandbox.protected_files import ProtectedFiles
@@ -171,21 +171,13 @@ def confining_of(
         level=prepared.sandbox.level,
         support=state.support,
         permissions=entry.effective_permissions,
-        limits=path_limits(run, prepared),
+        limits=path_limits(state, entry),
         programs=started,
         store=run.root.places.store_dir,
         app_root=str(run.root.places.app_root),
         home=run.root.environ.get("HOME", ""),
         observed=observed,
         protected=protected,
-    )
-
-
-def path_limits(run: RunContext, prepared: Prepared) -> tuple[PathLimit, ...]:
-    """What a tool that an agent made may reach at most."""
-    limits: Sequence[JsonObject] = run.state.latest.created_limits if prepared.target.entry.creator else ()
-    return tuple(
-        PathLimit(read=allowed_paths(limit, "read"), write=allowed_paths(limit, "write")) for limit in limits
     )
 
 
@@ -307,7 +299,7 @@ async def _protected_run(
     """Hold what the call may not write while the block runs. What it wrote all the same is told with the
     result, however the call ends. Raises NotPermitted."""
     permissions = prepared.target.entry.effective_permissions
-    limits = path_limits(run, prepared)
+    limits = path_limits(run.state.latest, prepared.target.entry)
     level, call_id = prepared.sandbox.level, call.request.call_id
     # A process that serves several calls is granted nothing that one input names.
     named = prepared.input if slot is None else {}

@@ -3,7 +3,8 @@
 1. resolve    The tool's name leads to a sidecar that may be called.
 2. validate   The input fits the tool's schema; its defaults are filled in.
 3. record     The log has the call as it arrived, whatever becomes of it.
-4. prepare    The programs are sealed, policy judges the call (a denial ends it), the target is read.
+4. prepare    The programs are sealed, policy judges the call (a denial ends it), the target is read. A path
+              that the entry may not write ends it, too.
 5. admit      Not everything is stopped, and the caller is not paused.
 6. quota      The caller may make one more call.
 7. page       The page that a browser tool acts on is read.
@@ -65,6 +66,7 @@ from flycore.pipeline.slots import acquire_slot
 from flycore.pipeline.subject_diff import SubjectDiff, diff_subjects
 from flycore.pipeline.targets.page import with_page_target
 from flycore.pipeline.validate import NO_JSON, canonical_form, is_json, validated
+from flycore.pipeline.written_paths import path_refusal
 from flycore.policy.default_decision import READ_ONLY
 from flycore.sandbox.secret_masks import Masks
 
@@ -364,9 +366,10 @@ class _ToolRun:
         if isinstance(input, Rejection):
             return input
         prepared = await prepare(self._context.judge, self._call.request, target, input, earlier)
-        if isinstance(prepared, Prepared):
-            self.prepared, self.masks = prepared, prepared.masks
-        return prepared
+        if isinstance(prepared, Rejection):
+            return prepared
+        self.prepared, self.masks = prepared, prepared.masks
+        return await path_refusal(self._context.judge, prepared) or prepared
 
     async def _prepared_again(self, prepared: Prepared) -> Prepared | Rejection:
         """The same call as it would run now, with the present state of the root and the present files."""
@@ -384,6 +387,8 @@ class _ToolRun:
             return checked
         context, request = self._context, self._call.request
         prepared = await prepare(context.judge, request, target, checked, earlier)
+        if isinstance(prepared, Prepared):
+            prepared = await path_refusal(context.judge, prepared) or prepared
         if isinstance(prepared, Rejection):
             return prepared
         return await with_page_target(context.judge, context.run, request, prepared, earlier)

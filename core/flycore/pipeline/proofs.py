@@ -15,7 +15,7 @@ from flycore.model.json import Json, JsonObject
 def contradiction(capability: Capability, input: JsonObject, output: Json, project_dir: str) -> str:
     """Return why the output shows that the act was not done as it was asked; empty where it does not.
 
-    Looks at the paths that should be written.
+    Looks at the paths that should be read or written.
     """
     if not isinstance(output, dict):
         return ""
@@ -23,8 +23,8 @@ def contradiction(capability: Capability, input: JsonObject, output: Json, proje
         asked, said = input.get(proof.of), output.get(proof.field)
         if asked is None:
             continue
-        if proof.relation == "written":
-            why = _unwritten(proof, asked, said, project_dir)
+        if proof.relation in ("read", "written"):
+            why = _missing_file(proof, asked, said, project_dir)
         else:
             why = (
                 "" if said is None or _agrees(proof, asked, said) else f"it says {proof.field} {said!r:.200}"
@@ -68,7 +68,7 @@ def _is_window(named: str, said: Json) -> bool:
     return named.strip() in ids or (isinstance(title, str) and named in title)
 
 
-def _unwritten(proof: Proof, asked: Json, said: Json, project_dir: str) -> str:
+def _missing_file(proof: Proof, asked: Json, said: Json, project_dir: str) -> str:
     if not isinstance(asked, str) or "\0" in asked:
         return ""
     path = os.path.join(project_dir, asked)

@@ -97,6 +97,18 @@ def confinement_of(
     )
 
 
+def declared_mounts(
+    permissions: Permissions, input: JsonObject, folders: CallFolders, limits: Sequence[PathLimit] = ()
+) -> tuple[Mount, ...]:
+    """Return what the entry lets this call read and write, besides its programs and its own folders. Raises
+    NotPermitted where `confinement_of` does, but for what belongs to a sealed program."""
+    reads, writes = [limit.read for limit in limits], [limit.write for limit in limits]
+    return (
+        *_declared(permissions.read, input, folders, (), reads, writable=False),
+        *_declared(permissions.write, input, folders, (), writes, writable=True),
+    )
+
+
 def _parts(parts: Iterable[str], app_root: str) -> Iterator[str]:
     """The parts without a folder that holds the whole project: a program that lies at its top is granted
     itself, not everything."""

@@ -107,6 +107,22 @@ def refusals_in(notes: bytes, ground: Ground) -> Refusals:
     )
 
 
+def refused_write(path: str, ground: Ground, *, top: str) -> RefusedPath:
+    """Return the path of the project, which is not granted and would be written, with what to declare for it:
+    its folder, or `top` where that is the project's own."""
+    folder = os.path.dirname(path)
+    whole = _at_or_below(ground.app_root, folder)
+    looked_at = (path,) if whole else (folder, path)
+    reasons = (_why_not(os.fsencode(found), found, ground, write=True) for found in looked_at)
+    why_not = next(filter(None, reasons), "")
+    return RefusedPath(
+        path=_shown(_relative(path, ground)),
+        write=True,
+        grant="" if why_not else top if whole else _relative(folder, ground),
+        why_not=why_not,
+    )
+
+
 def _parsed(notes: bytes) -> _Notes:
     found = _Notes()
     kinds = {

@@ -66,10 +66,9 @@ def screenshot(call: Call) -> JsonObject:
     Raises `InvalidInput` and `ToolFailed`: `browser-failed`, `exists`, `outside-project`.
     """
     import base64
-    import os
 
     from flysidecars.computer.screenshot import PNG_MAGIC, read_png
-    from flysidecars.sdk.paths import open_project_folder, write_new
+    from flysidecars.sdk.paths import write_new
 
     path = call.optional_text("path")
     if path is not None and not path.lower().endswith(".png"):
@@ -92,7 +91,6 @@ def screenshot(call: Call) -> JsonObject:
     if path is None:
         file = write_new(call.artifact_dir, "page.png", picture.png, PNG_MAGIC)
     else:
-        os.close(open_project_folder(call, os.path.dirname(path) or ".", make=True))
         file = write_new(call.project_dir, path, picture.png, PNG_MAGIC, call=call)
     answer: JsonObject = {"path": path or file, "width": picture.width, "height": picture.height}
     artifact = {"path": file, "mimeType": "image/png", "bytes": len(picture.png)}

@@ -75,7 +75,7 @@ def _make(call: Call, path: str, name: str, *, own_state: bool) -> None:
         try:
             os.stat(name, dir_fd=holder)
         except FileNotFoundError:
-            require_write(call, holder, name, own_state=own_state)
+            require_write(call, holder, name, own_state=own_state, on_the_way=True)
         os.mkdir(name, dir_fd=holder)
     except FileExistsError:
         return
@@ -83,11 +83,14 @@ def _make(call: Call, path: str, name: str, *, own_state: bool) -> None:
         os.close(holder)
 
 
-def require_write(call: Call, folder: int, name: str, *, own_state: bool = False) -> None:
-    """Raise `ToolFailed` (`not-permitted`) where the call may not write `name` in the open folder."""
+def require_write(
+    call: Call, folder: int, name: str, *, own_state: bool = False, on_the_way: bool = False
+) -> None:
+    """Raise `ToolFailed` (`not-permitted`) where the call may not write `name` in the open folder. The
+    options are those of `Permissions.require_write`."""
     # The folder's own path, after links: its text in the input may lead elsewhere.
     whole = os.path.join(os.readlink(f"/proc/self/fd/{folder}"), name)
-    call.permissions.require_write(call.project_dir, whole, own_state=own_state)
+    call.permissions.require_write(call.project_dir, whole, own_state=own_state, on_the_way=on_the_way)
 
 
 class NewFile:
@@ -141,7 +144,8 @@ class NewFile:
 def write_new(anchor: str, path: str, data: bytes, magic: bytes, *, call: Call | None = None) -> str:
     """Write `data` to a file below `anchor` in one step and return its absolute path.
 
-    `call` is given where `anchor` is the project: its permissions are checked, `not-permitted`.
+    `call` is given where `anchor` is the project: its permissions are checked, `not-permitted`, and missing
+    folders of the path are made.
 
     An existing file is replaced only if it begins with `magic`, so that a picture can replace a picture
     and nothing else. Raises `ToolFailed`: `outside-project`, `not-found` (its folder), `exists`.
@@ -149,6 +153,8 @@ def write_new(anchor: str, path: str, data: bytes, magic: bytes, *, call: Call |
     folder_path, name = os.path.split(path)
     if name in ("", ".", ".."):
         raise ToolFailed("not-a-file", f"{path} names no file", path=path)
+    if call is not None:
+        os.close(open_project_folder(call, folder_path or ".", make=True))
     folder = _open(anchor, folder_path or ".", _FOLDER, links=True)
     try:
         if call is not None:

@@ -42,9 +42,12 @@ class Permissions:
                 'write "network": true in permissions of the entry, if it may send to other machines',
             )
 
-    def require_write(self, project: str, path: str, *, own_state: bool = False) -> None:
+    def require_write(
+        self, project: str, path: str, *, own_state: bool = False, on_the_way: bool = False
+    ) -> None:
         """Raise `ToolFailed` (`not-permitted`) where the tool may not write `path`: real, absolute, without
-        links. `own_state` says that it is a file of the tool itself, which the entry need not declare."""
+        links. `own_state` says that it is a file of the tool itself, which the entry need not declare, and
+        `on_the_way` that it is a missing folder, which may also lie above a declared path."""
         root = os.path.realpath(project)
         relative = os.path.relpath(path, root)
         found = protection_of(relative)
@@ -54,8 +57,11 @@ class Permissions:
             )
         if own_state or self.write is None:
             return
-        allowed = (os.path.realpath(os.path.join(root, name)) for name in self.write)
-        if not any(_is_below(os.path.normpath(path), folder) for folder in allowed):
+        whole = os.path.normpath(path)
+        allowed = [os.path.realpath(os.path.join(root, name)) for name in self.write]
+        if on_the_way and any(_is_below(folder, whole) for folder in allowed):
+            return
+        if not any(_is_below(whole, folder) for folder in allowed):
             declared = ", ".join(self.write) or "nothing"
             raise ToolFailed(
                 "not-permitted",

@@ -223,7 +223,7 @@ echo x > made/by/it/file && printf '{"ok": true}\\n'
         assert (inside.status, inside.sandbox) == (Status.SUCCESS, level), inside.error
         for path in (str(outside), "../outside", "link", "link/below"):
             refused = await kernel.call(request(kernel, "it.do", {"dir": path}))
-            assert (refused.status, code_of(refused)) == (Status.FAILED, Code.SPAWN)
+            assert (refused.status, code_of(refused)) == (Status.FAILED, ReasonCode.PERMISSION_MISSING)
             assert refused.error is not None
             assert refused.error.details["path"]
     assert (root.folder / "made/by/it/file").read_text() == "x\n"

@@ -158,6 +158,7 @@ def test_the_starter_is_whole_and_safe(tmp_path: Path) -> None:
         "utility.files": named,
         "utility.tasks": (".",),
         "media.speech": ("${input.path}/..",),
+        "computer.native": ("${input.path}/..",),
         "browser.cdp": ("screenshots",),
         "web.files": ("downloads",),
     }
