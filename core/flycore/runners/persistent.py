@@ -138,6 +138,7 @@ class PersistentProcess:
             persistent=True,
             sidecar=spec.sidecar,
             watched=self._child.watched,
+            first_process=self._child.first_process,
         )
         self._reactor = epoll_reader_of(asyncio.get_running_loop())
         self._tree_watch = tree_watch_of(asyncio.get_running_loop())

@@ -7,14 +7,21 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
+import anyio
 import pytest
 
+from flycore.model.enums import Level
 from flycore.model.session import CALL_ID_VARIABLE
 from flycore.runners.child import process_tree
 from flycore.runners.child.process_tree import ProcessTree, become_subreaper
-from flysafe.procfs import Process, own_children, ticks_now
+from flycore.runners.child.run import ChildExit, RunLimits, run_child
+from flycore.runners.child.spawn import SpawnSpec
+from flysafe.procfs import Process, own_children, process_table, ticks_now
+from kits.kernel import until
+from kits.sandbox_levels import needs_level, python_confined
 from kits.started_children import started_children
 
 ORPHAN_MAKER = """
@@ -66,6 +73,53 @@ async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: py
     finally:
         leader.wait()
         process_tree.forget(tree)
+
+
+@pytest.fixture
+def enforced() -> None:
+    """Skips where bwrap does not work; before `nothing_left` counts children, because it is tried here."""
+    needs_level(Level.ENFORCED)
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("enforced", "nothing_left")
+async def test_confined_calls_that_end_at_once_read_no_process_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables: list[int] = []
+
+    def counted() -> dict[int, Process]:
+        tables.append(1)
+        return process_table()
+
+    monkeypatch.setattr(process_tree, "process_table", counted)
+    os.mkfifo(tmp_path / "go")
+    go = os.open(tmp_path / "go", os.O_RDWR)
+    ends: list[ChildExit] = []
+
+    async def call(number: int) -> None:
+        spec = SpawnSpec(
+            argv=("/bin/sh", "-c", f": > up{number}; dd if=go bs=1 count=1 status=none"),
+            cwd=str(tmp_path),
+            env={"PATH": "/usr/bin:/bin"},
+            call_id=f"{os.getpid()}-at-once-{number}",
+            confine=python_confined(Level.ENFORCED, tmp_path),
+        )
+        ends.append(await run_child(spec, b"", RunLimits(timeout_ms=60_000, max_output_bytes=100)))
+
+    try:
+        async with anyio.create_task_group() as group:
+            for number in range(8):
+                group.start_soon(call, number)
+            await until(lambda: len(list(tmp_path.glob("up*"))) == 8)
+            os.write(go, bytes(8))
+            # This holds the event loop until all have ended, so that it sees every end at once.
+            for leader in process_tree._registered:
+                os.waitid(os.P_PID, leader, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222  # see above
+    finally:
+        os.close(go)
+    assert [(end.exit_code, end.survivors, end.left_behind) for end in ends] == [(0, 0, 0)] * 8
+    assert not tables
 
 
 @pytest.mark.anyio

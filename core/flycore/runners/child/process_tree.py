@@ -17,7 +17,7 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import anyio
 import msgspec
@@ -57,6 +57,9 @@ class ProcessTree(msgspec.Struct, frozen=True, eq=False):
     """The id of the entry that the leader's program belongs to."""
     watched: bool = False
     """Whether the leader only watches over the program, which ends at once when the leader does."""
+    first_process: Callable[[], int] = lambda: 0
+    """Returns the id of the first process of the program's process namespace, as soon as the leader has
+    reported it; 0 where there is none."""
 
 
 # Children belong to the process as a whole, and so does this table of trees by leader.
@@ -90,9 +93,10 @@ def register(
     persistent: bool = False,
     sidecar: str = "",
     watched: bool = False,
+    first_process: Callable[[], int] = lambda: 0,
 ) -> ProcessTree:
     """Register the tree of a child that was just started in its own session."""
-    tree = ProcessTree(leader, call_id, started, persistent, sidecar, watched)
+    tree = ProcessTree(leader, call_id, started, persistent, sidecar, watched, first_process)
     _registered[leader] = tree
     return tree
 
@@ -130,16 +134,16 @@ def count_descendants(tree: ProcessTree) -> int:
     return sum(not process.ended for process in _adopted(tree))
 
 
-def let_leave(tree: ProcessTree, pid: int) -> bool:
-    """Take the process out of the tree, whose leader has exited, where it is all that is left and has no
-    process below it. Returns whether that was so.
+def let_leave(tree: ProcessTree) -> bool:
+    """Take the first process of the program's namespace out of the tree, whose leader has exited, where it is
+    all that is left and has no process below it. Returns whether that was so.
 
-    For the first process of a process namespace, which dies with its watching leader: all others of the
-    namespace are below it, and so none is left. Its own end may take many milliseconds, in which the system
-    takes the namespace down.
+    That process dies with its watching leader: all others of the namespace are below it, and so none is left.
+    Its own end may take many milliseconds, in which the system takes the namespace down.
     """
+    pid = tree.first_process()
     left = [process.pid for process in _adopted(tree)]
-    if left != [pid] or children_of(pid):
+    if not pid or left != [pid] or children_of(pid):
         return False
     _leaving.add(pid)
     return True
@@ -269,6 +273,9 @@ def _adopted(tree: ProcessTree) -> Iterable[Process]:
     # left, at the price of reading one small file of /proc.
     if not strangers:
         return
+    # The first process of another call's namespace is that call's, and it does not end this one. Where calls
+    # end at once, several of them are here, and each would make the others read the whole process table.
+    strangers.difference_update(other.first_process() for other in _registered.values() if other is not tree)
     own_session = os.getsid(0)
     for pid in strangers:
         process = read_process(pid)

@@ -98,7 +98,14 @@ async def run_child(
         child = spawn(spec, wait=False)
     except SpawnError as fault:
         return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
-    tree = register(child.process.pid, spec.call_id, mark, sidecar=spec.sidecar, watched=child.watched)
+    tree = register(
+        child.process.pid,
+        spec.call_id,
+        mark,
+        sidecar=spec.sidecar,
+        watched=child.watched,
+        first_process=child.first_process,
+    )
     running = _Running(child, tree, stdin, limits, on_stdout)
     running.watch_tree(spec.limits.most_processes)
     try:
@@ -199,16 +206,11 @@ class _Running:
         # The child's last output may still be in the pipes, because the exit is often seen first.
         for pipe in self._pipes:
             pipe.drain()
-        if has_descendants(self._tree) and not self._is_leaving():
+        if has_descendants(self._tree) and not let_leave(self._tree):
             self.left_behind = count_descendants(self._tree)
             return False
         self._close()
         return True
-
-    def _is_leaving(self) -> bool:
-        """Whether all that is left is what held the program's namespace, which is going by itself."""
-        first = self._child.confined.report().first_process if self._child.confined is not None else 0
-        return bool(first) and let_leave(self._tree, first)
 
     async def end(self) -> TreeEnd:
         """End the tree, close the pipes, reap the child. A cancellation waits until this is done."""

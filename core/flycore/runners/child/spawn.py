@@ -84,6 +84,11 @@ class Child(msgspec.Struct, frozen=True):
         """Whether `process` only watches over the program, which ends at once when it does."""
         return self.confined is not None and self.confined.keeps_watch
 
+    def first_process(self) -> int:
+        """Return the id of the first process of the program's process namespace, once it is reported; 0 where
+        there is none."""
+        return self.confined.report().first_process if self.confined is not None else 0
+
     @property
     def memory_exceeded(self) -> bool:
         """Whether the system has ended its processes because of the limit of their memory."""
