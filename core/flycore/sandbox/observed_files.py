@@ -128,7 +128,8 @@ def real_path(path: str) -> str | None:
     while names:
         name = names.pop()
         if name == "..":
-            here = os.path.dirname(here) if here not in ("", "/") else ""
+            # Without the slash of the root, which the next name would double.
+            here = os.path.dirname(here).rstrip("/")
             continue
         step = f"{here}/{name}"
         about = _lstat(step)
