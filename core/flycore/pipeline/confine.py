@@ -29,7 +29,7 @@ from flycore.sandbox.call_confinement import (
     ProgramFiles,
     confinement_of,
 )
-from flycore.sandbox.confinement import SystemLayout, read_system_layout
+from flycore.sandbox.confinement import DEFAULT_TMP_BYTES, SystemLayout, read_system_layout
 from flycore.sandbox.detection import SandboxSupport
 from flycore.sandbox.launch import ArchitectureUnknown, Launch, NulInLaunch, degraded_launch, enforced_launch
 from flycore.sandbox.levels import minimum_level
@@ -96,8 +96,7 @@ def protected_files(
     compared: bool = False,
 ) -> ProtectedFiles:
     """What is protected in the folders that the permissions let a program write. `compared` is that of
-    `ProtectedFiles`. Reads whole folders, so it
-    is not for the event loop where there are any. Raises NotPermitted."""
+    `ProtectedFiles`. Reads whole folders, so it is not for the event loop. Raises NotPermitted."""
     if not permissions.write:
         return NOTHING_PROTECTED
     root = str(places.app_root)
@@ -173,7 +172,11 @@ def _launch(confining: Confining, spec: SpawnSpec, input: JsonObject, artifacts:
             home=confining.home,
         )
         confinement = confinement_of(confining.permissions, input, folders, programs, confining.limits)
-        confinement = with_protected(confinement, confining.protected)
+        confinement = msgspec.structs.replace(
+            with_protected(confinement, confining.protected),
+            # Two of them, which take no more together than the program may.
+            tmp_bytes=min(DEFAULT_TMP_BYTES, spec.limits.most_memory // 2),
+        )
         if not tmp:
             by_descriptor = confining.support.bind_by_descriptor
             return enforced_launch(

@@ -10,7 +10,7 @@ from flycore.sandbox.confinement import Confinement, Mount, SystemLayout
 
 PROGRAM = "/usr/bin/bwrap"
 """An absolute path: a program of that name elsewhere on PATH is not taken."""
-PRIVATE_TMP = "/tmp"  # noqa: S108  # a memory file system that only the program has
+IN_MEMORY = ("/dev/shm", "/tmp")  # noqa: S108  # file systems in memory that only the program has
 
 
 class Descriptors(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,12 +45,14 @@ def arguments(
         # A /proc of its own, because the host's would show every process; /tmp before the mounts, because a
         # granted folder may lie below it.
         *("--proc", "/proc", "--dev", "/dev"),
-        *("--size", str(confinement.tmp_bytes), "--tmpfs", PRIVATE_TMP),
+        # No limit of a process counts what lies there, so each has a size.
+        *(word for path in IN_MEMORY for word in ("--size", str(confinement.tmp_bytes), "--tmpfs", path)),
         *(word for path in confinement.shown_empty for word in ("--perms", "0555", "--dir", path)),
         *_mounts(confinement.ordered_mounts(), descriptors.mounts, bind_by_descriptor),
         *("--chdir", confinement.cwd),
-        # Last, because every mount above makes its own path in the root. The mounts keep what they are.
-        *("--remount-ro", "/"),
+        # Last, because every mount above makes its own path in the root or in /dev, which are in memory and
+        # have no size. The mounts keep what they are.
+        *("--remount-ro", "/dev", "--remount-ro", "/"),
         *("--seccomp", str(descriptors.seccomp), "--json-status-fd", str(descriptors.status)),
     )
 

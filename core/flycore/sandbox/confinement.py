@@ -9,7 +9,7 @@ from enum import IntEnum
 import msgspec
 
 DEFAULT_TMP_BYTES = 256 * 1024 * 1024
-"""How large the private /tmp of a program may grow. It lies in memory."""
+"""How large /tmp and /dev/shm of a program may grow, each. They lie in memory."""
 _LINKED = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _ALWAYS = (
     "ld.so.cache",
@@ -99,6 +99,7 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True):
     network: bool = False
     unix_sockets: bool = False
     tmp_bytes: int = DEFAULT_TMP_BYTES
+    """How large each file system may grow that the program has in memory."""
 
     def ordered_mounts(self) -> tuple[Mount, ...]:
         """Return the mounts with every folder before what lies in it, and for one path the writable one."""

@@ -20,8 +20,8 @@ NO_DEFAULT = "not enforced: the entry declares none, and there is no default"
 NOT_STARTED = "not enforced: the program was not started here"
 _SET = "limit of each process, set before it starts"
 _MEMORY = (
-    "of what each process writes to (RLIMIT_DATA){space}, set before it starts; not of the call's processes"
-    " together: {why_not}"
+    "of what each process writes to (RLIMIT_DATA){space}, set before it starts; not of memory that it shares,"
+    " and not of the call's processes together: {why_not}"
 )
 _TOGETHER = (
     "of all processes of a call together, by a control group (memory.max), in which files that are read or"
