@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 import anyio.to_thread
 
+from flycore.registry.paths import SETTINGS_FILE
 from flycore.registry.settings import load_settings
+from flycore.registry.stamps import Stamp, stamp_of
 
 LIMITS_FILE = Path(__file__).with_name("client_limits.json")
 """The clients that end a request after a fixed time, each with the seconds that a call may wait. A name may
@@ -55,10 +57,16 @@ class PersonWait:
     def __init__(self, config_dir: Path, wait_seconds: float | None = None) -> None:
         """`wait_seconds` counts before settings and clients; None where nobody has given it."""
         self._config_dir, self._wait_seconds = config_dir, wait_seconds
+        self._read: tuple[Stamp, int] | None = None
+        """The stamp of the settings file when it was last read, and the wait that it says."""
 
     async def wait_ms(self, client: str, *, has_progress: bool) -> int:
         """Return the milliseconds that a call waits."""
         if self._wait_seconds is not None:
             return int(self._wait_seconds * 1000)
-        settings, _ = await anyio.to_thread.run_sync(load_settings, self._config_dir)
-        return wait_ms_of(client, has_progress=has_progress, settings_ms=settings.inline_wait_ms)
+        # Before the file is read, so that a change in between is noticed at the next call.
+        stamp = stamp_of(self._config_dir / SETTINGS_FILE)
+        if self._read is None or self._read[0] != stamp:
+            settings, _ = await anyio.to_thread.run_sync(load_settings, self._config_dir)
+            self._read = (stamp, settings.inline_wait_ms)
+        return wait_ms_of(client, has_progress=has_progress, settings_ms=self._read[1])

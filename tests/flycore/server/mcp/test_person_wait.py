@@ -11,6 +11,9 @@ from mcp.client import Client
 from mcp_types import Implementation
 
 from flycore.client.local import LocalClient
+from flycore.model.diagnostics import Diagnostic
+from flycore.registry.settings import Settings, load_settings
+from flycore.server.mcp import person_wait
 from flycore.server.mcp.media import media_reader
 from flycore.server.mcp.person_wait import LIMITS_FILE, TO_THE_END_MS, PersonWait, wait_ms_of
 from flycore.server.mcp.server import build_server
@@ -47,6 +50,34 @@ async def test_what_a_person_gives_counts_before_all_else(tmp_path: Path) -> Non
     assert await PersonWait(tmp_path, 3).wait_ms("mcp", has_progress=True) == 3_000
     (tmp_path / "config.jsonc").write_text('{"approvals": {"inlineWaitMs": 7}}')
     assert await PersonWait(tmp_path).wait_ms("a", has_progress=False) == 7
+
+
+@pytest.mark.anyio
+async def test_the_settings_are_read_after_a_change_and_not_at_each_call(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: list[Path] = []
+
+    def counted(folder: Path) -> tuple[Settings, tuple[Diagnostic, ...]]:
+        reads.append(folder)
+        return load_settings(folder)
+
+    monkeypatch.setattr(person_wait, "load_settings", counted)
+    file, wait = tmp_path / "config.jsonc", PersonWait(tmp_path)
+    for content, wait_ms in (
+        ("", None),
+        ('{"approvals": {"inlineWaitMs": 7}}', 7),
+        ("{ }", None),
+        ("", None),
+    ):
+        if content:
+            file.write_text(content)
+        else:
+            file.unlink(missing_ok=True)
+        before = len(reads)
+        found = {await wait.wait_ms("a", has_progress=False) for _ in range(3)}
+        assert found == {wait_ms or Settings().inline_wait_ms}
+        assert len(reads) == before + 1
 
 
 @pytest.mark.anyio
