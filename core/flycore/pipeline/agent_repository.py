@@ -22,8 +22,8 @@ from flycore.policy.agent_commands.git_repository import (
 )
 from flycore.policy.agent_commands.options import Objection
 from flycore.policy.agent_commands.table import Effect
-from flycore.runners.workspace.project_files import GIT_FOLDER
 from flysafe.beneath import read_beneath
+from flysafe.protected_paths import GIT_FOLDER
 
 MOST_CONFIG_BYTES = 256 * 1024
 MOST_INDEX_BYTES = 64 * 1024 * 1024
