@@ -135,7 +135,7 @@ class _Trace:
             return
         if name == "execve" and (begins := _CASE.search(rest)) and rest.endswith(" = 0"):
             self._case = int(begins[1])
-            self._case_of[pid] = self._case
+            self._case_of = {pid: self._case}  # the system uses the numbers of ended processes again
             self.begun += 1
             return
         # Before bash itself runs, the process is still the driver's copy. Its own children come afterwards,
