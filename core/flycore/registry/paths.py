@@ -192,7 +192,7 @@ class RootPaths(NamedTuple):  # not a dataclass, whose imports take as long as a
 
     @property
     def mcp_tools_file(self) -> Path:
-        """The list of tools as an MCP client last got it."""
+        """The lists that MCP clients get, as they were last."""
         return self.state_dir / MCP_TOOLS_FILE
 
     @property

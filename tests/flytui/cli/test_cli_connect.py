@@ -52,6 +52,17 @@ def test_what_it_wrote_is_taken_back_exactly(desk: Desk) -> None:
     assert "has nothing of flytui's" in desk.run("connect", "claude-code", "--remove").stdout
 
 
+def test_the_first_server_after_it_knows_the_tools(desk: Desk) -> None:
+    file = find_paths(str(desk.root), None, desk.environ, desk.root).mcp_tools_file
+    assert desk.run("connect", "claude-code").returncode == 4
+    assert not file.exists()
+    assert desk.run("connect", "claude-code", "--apply").returncode == 0
+    first = json.loads(file.read_text())
+    assert "git_status" in {tool["name"] for tool in first["tools/list"]["tools"]}
+    assert desk.run("mcp", given=b"").returncode == 0
+    assert json.loads(file.read_text()) == first
+
+
 def test_codex_gets_the_line_that_spares_its_own_prompt(desk: Desk) -> None:
     file = desk.root / ".codex" / "config.toml"
     plain = desk.run("connect", "codex", "--apply")

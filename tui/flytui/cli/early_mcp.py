@@ -1,12 +1,15 @@
-"""Begins to answer the client of a plain `flytui mcp` before the rest of the program is imported."""
+"""Begins to answer the client of a plain `flytui mcp` before the rest of the program is imported, and makes
+the list of tools from which the first one of a root answers."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from flycore.registry.paths import RootPaths
     from flycore.server.mcp.early_answers import EarlyAnswers
 
 _OPTIONS = ("--root", "--workspace", "--wait", "--wait-approver")
@@ -44,3 +47,21 @@ def begin(words: Sequence[str]) -> None:
 def early_answers() -> EarlyAnswers | None:
     """Return what was begun, once."""
     return _begun.pop() if _begun else None
+
+
+def store_list(places: RootPaths) -> None:
+    """Make the list of tools from which the first `flytui mcp` of the root answers.
+
+    Without it, that one answers once its kernel is open, and some clients begin before, without the tools.
+    """
+    from flycore.client.connect import connect
+    from flycore.model.errors import FlyError
+    from flycore.server.mcp.tool_list import StoredLists, tool_list_of
+    from flytui.cli.interrupts import run_async
+
+    async def store() -> None:
+        async with connect(places) as client:
+            StoredLists(places.mcp_tools_file).store(tool_list_of(await client.catalog()))
+
+    with suppress(FlyError):
+        run_async(store)

@@ -1,11 +1,11 @@
 """Answers the first messages of a client over standard input while the rest of the program is imported.
 
-Clients wait for `server/discover` or `initialize`, and for `tools/list`, before they show anything, and the
+Clients wait for `server/discover` or `initialize`, and for the lists, before they show anything, and the
 SDK and a kernel take much longer to import and to open than these answers take. So they are given here: the
-list as it was when a server of this root last made it. Only plain messages are answered; the first other one,
-and all after it, are left to the SDK, which also gets the messages that begin its session. `server/discover`
-is not among these: it is a question, after which a client may still begin a session. Nothing that takes long
-to import is used.
+lists as they were when a server of this root last made them. Only plain messages are answered; the first
+other one, and all after it, are left to the SDK, which also gets the messages that begin its session.
+`server/discover` is not among these: it is a question, after which a client may still begin a session.
+Nothing that takes long to import is used.
 """
 
 from __future__ import annotations
@@ -34,14 +34,19 @@ SINGLE_VERSIONS = ("2026-07-28",)
 """The versions of the protocol without sessions: each request names its version."""
 DISCOVER = "server/discover"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
-MAX_LIST_BYTES = 4 * 1024 * 1024
+MAX_LIST_BYTES = 8 * 1024 * 1024
 MAX_HELD_BYTES = 4 * 1024 * 1024
 """Bytes of an unfinished line that are read here."""
 READ_BYTES = 65_536
-LATER = ("resources/list", "resources/templates/list", "prompts/list")
-"""Requests that the SDK answers, and that clients send before they ask for the tools."""
-
-
+LISTS = {
+    "tools/list": "tools",
+    "prompts/list": "prompts",
+    "resources/list": "resources",
+    "resources/templates/list": "resourceTemplates",
+}
+"""The requests for lists, and the member of the answer that is the list."""
+Lists = dict[str, dict[str, Any]]
+"""Answers to requests for lists, by method."""
 _META = "io.modelcontextprotocol/"
 SUBSCRIPTION_ID = f"{_META}subscriptionId"
 _CHANGES = frozenset(("toolsListChanged", "promptsListChanged", "resourcesListChanged"))
@@ -94,20 +99,22 @@ class Handover(NamedTuple):
     """The id of the `initialize` among it, whose second answer is not sent; as a text."""
     subscribed: str | None = None
     """The id of the `subscriptions/listen` among it, which is not acknowledged again; as a text."""
-    listed: bytes | None = None
-    """The list of tools that the client got; None where it got none."""
+    listed: Lists = {}  # noqa: RUF012 - never changed
+    """The lists that the client got."""
 
 
 class EarlyAnswers:
     """Answers over the two descriptors until `stop`."""
 
-    def __init__(self, source: int, sink: int, stored_list: Path) -> None:
-        self._source, self._sink, self._stored_list = source, sink, stored_list
+    def __init__(self, source: int, sink: int, stored_lists: Path) -> None:
+        self._source, self._sink, self._stored_lists = source, sink, stored_lists
         self._wake, self._waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._unread, self._kept = b"", b""
         self._answered: str | None = None
         self._subscribed: str | None = None
-        self._listed: bytes | None = None
+        self._listed: Lists = {}
+        self._stored: Lists | None = None
+        """The lists in the file; None before they were needed."""
         self._thread = threading.Thread(target=self._run, name="early answers", daemon=True)
 
     def start(self) -> None:
@@ -163,9 +170,6 @@ class EarlyAnswers:
             return self._keep(line)
         if message_id is None:
             return False
-        if method in LATER:
-            # Nothing depends on when these are answered: the list of tools need not wait for them.
-            return self._keep(line)
         if method == "subscriptions/listen" and single:
             return self._subscribe(line, message_id, params)
         if set(params) - {"_meta"}:
@@ -176,7 +180,12 @@ class EarlyAnswers:
         if method == "ping" and not single:
             self._answer(message_id, b"{}")
             return True
-        return method == "tools/list" and self._list_tools(message_id, single=single)
+        if method not in LISTS:
+            return False
+        if self._list(str(method), message_id, single=single):
+            return True
+        # The list of tools need not wait for the others, which only a part of the clients waits for.
+        return method != "tools/list" and self._keep(line)
 
     def _keep(self, line: bytes) -> bool:
         """Keep the line for the SDK, and go on. Return False where too much is kept."""
@@ -209,19 +218,15 @@ class EarlyAnswers:
         self._subscribed = str(message_id)
         return self._keep(line)
 
-    def _list_tools(self, message_id: Json, *, single: bool) -> bool:
-        try:
-            listed = read_beneath(self._stored_list.parent, self._stored_list.name, MAX_LIST_BYTES)
-            value: Any = json.loads(listed)
-        except (OSError, ValueError, RecursionError):
+    def _list(self, method: str, message_id: Json, *, single: bool) -> bool:
+        if self._stored is None:
+            self._stored = _read_lists(self._stored_lists)
+        listed = self._stored.get(method)
+        if not isinstance(listed, dict) or not isinstance(listed.get(LISTS[method]), list):
             return False
-        if not isinstance(value, dict) or not isinstance(value.get("tools"), list):
-            return False
-        if single:
-            self._answer(message_id, json.dumps(_COMPLETE).encode("ascii")[:-1] + b"," + listed.strip()[1:])
-        else:
-            self._answer(message_id, listed)
-        self._listed = listed
+        result = {**_COMPLETE, **listed} if single else listed
+        self._answer(message_id, json.dumps(result).encode("ascii"))
+        self._listed[method] = listed
         return True
 
     def _answer(self, message_id: Json, result: bytes) -> None:
@@ -233,6 +238,15 @@ class EarlyAnswers:
         remaining = memoryview(message + b"\n")
         while remaining:
             remaining = remaining[os.write(self._sink, remaining) :]
+
+
+def _read_lists(file: Path) -> Lists:
+    """Return the lists that the file has; none where it cannot be used."""
+    try:
+        value: Any = json.loads(read_beneath(file.parent, file.name, MAX_LIST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def _is_single(params: JsonObject) -> bool:

@@ -34,7 +34,7 @@ from flycore.server.mcp.early_answers import INSTRUCTIONS, SERVER_NAME
 from flycore.server.mcp.logs import LogMessages
 from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.person_wait import PersonWait
-from flycore.server.mcp.tool_list import TOOLS, CurrentTools, StoredList
+from flycore.server.mcp.tool_list import TOOLS, CurrentTools, StoredLists
 from flycore.server.mcp.upstream_lists import PROMPTS, RESOURCES
 from flycore.server.mcp.upstream_requests import UpstreamRequests
 
@@ -161,14 +161,14 @@ def build_server(
     client: Client,
     read_media: ReadMedia,
     person_wait: PersonWait | None = None,
-    stored_list: StoredList | None = None,
+    stored_lists: StoredLists | None = None,
 ) -> Server[dict[str, Any]]:
     """Return a server whose calls go through `client`. It follows the catalog while it runs.
 
-    Without `person_wait`, calls wait for a person as long as the settings say. `stored_list` keeps the list
+    Without `person_wait`, calls wait for a person as long as the settings say. `stored_lists` keeps the lists
     for the next server of this root.
     """
-    current_tools, sessions, bus = CurrentTools(client, stored_list), Sessions(), _Subscriptions()
+    current_tools, sessions, bus = CurrentTools(client, stored_lists), Sessions(), _Subscriptions()
     logs = LogMessages()
     requests = ToolRequests(client, current_tools, read_media, person_wait, logs)
     reads = UpstreamRequests(requests, current_tools, read_media)

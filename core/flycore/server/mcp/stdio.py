@@ -44,7 +44,7 @@ from flycore.server.mcp.jsonrpc import ID_IN_USE, INVALID_REQUEST, MessageRefuse
 from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.server import build_server
-from flycore.server.mcp.tool_list import StoredList
+from flycore.server.mcp.tool_list import StoredLists
 from flysafe.text import safe_text
 
 MAX_PENDING = 128
@@ -66,15 +66,15 @@ async def serve_stdio(
     client: Client,
     read_media: ReadMedia,
     person_wait: PersonWait | None = None,
-    stored_list: Path | None = None,
+    stored_lists: Path | None = None,
     early: EarlyAnswers | None = None,
 ) -> None:
     """Serve the client at the other end of standard input until it closes that.
 
-    `early` has answered it so far, from the file `stored_list`.
+    `early` has answered it so far, from the file `stored_lists`.
     """
     handover = Handover() if early is None else await anyio.to_thread.run_sync(early.stop)
-    stored = None if stored_list is None else StoredList(stored_list, handover.listed)
+    stored = None if stored_lists is None else StoredLists(stored_lists, handover.listed)
     server = build_server(client, read_media, person_wait, stored)
     with _log_to_stderr(), _private_pipes() as (source, sink):
         async with _streams(source, sink, handover) as (incoming, outgoing):

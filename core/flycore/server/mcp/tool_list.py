@@ -19,10 +19,11 @@ from flycore.model.errors import FlyError
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject, digest
 from flycore.rpc.methods import Client
+from flycore.server.mcp.early_answers import LISTS, Lists
 from flycore.server.mcp.names import ALIASES, CODING_ALIASES, Names, names_of_catalog
 from flycore.server.mcp.pages import page_of
 from flycore.server.mcp.schema_compat import listed_input, listed_output_schema, rule_text
-from flycore.server.mcp.upstream_lists import DoorLists, door_lists
+from flycore.server.mcp.upstream_lists import LIST_PAGE_SIZE, PROMPTS, RESOURCES, DoorLists, door_lists
 from flysafe.atomic import private_folder, write_atomic
 
 PAGE_SIZE = 500
@@ -163,40 +164,55 @@ RETRY_SECONDS = 0.5
 _EVENT_CLASSES = frozenset((EventClass.CATALOG, EventClass.SNAPSHOT))
 
 TOOLS = "tools"
+_KINDS = {
+    "tools/list": TOOLS,
+    "prompts/list": PROMPTS,
+    "resources/list": RESOURCES,
+    "resources/templates/list": RESOURCES,
+}
 Changed = Callable[[frozenset[str]], Awaitable[None]]
 """Notifies the clients that these lists changed: some of TOOLS, RESOURCES and PROMPTS."""
 
 
-class StoredList:
-    """The first page of the list in a file, from which the next server of the root answers at its start."""
+class StoredLists:
+    """The lists in a file, from which the next server of the root answers at its start."""
 
-    def __init__(self, file: Path, listed: bytes | None = None) -> None:
-        """`listed` is what the client of this server got from the file; None where it got nothing."""
-        self._file, self._listed, self._written = file, listed, b""
+    def __init__(self, file: Path, listed: Lists | None = None) -> None:
+        """`listed` is what the client of this server got from the file."""
+        self._file, self._listed, self._written = file, listed or {}, b""
 
-    def store(self, tool_list: ToolList) -> bool:
-        """Keep the list. Return whether it differs from what the client got, once for each difference."""
-        tools, cursor = tool_list.page(None)
-        listed = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in tools]
-        data = json.dumps({"tools": listed}).encode("ascii")
-        if cursor is not None:
-            data = b""  # a client that got the first page alone would know of no further ones
+    def store(self, tool_list: ToolList) -> set[str]:
+        """Keep the lists. Return which of TOOLS, RESOURCES and PROMPTS differ from what the client got, once
+        for each difference."""
+        own = tool_list.lists
+        lists: Lists = {}
+        for method, items, most in (
+            ("tools/list", tool_list.tools, PAGE_SIZE),
+            ("prompts/list", own.prompts, LIST_PAGE_SIZE),
+            ("resources/list", own.resources, LIST_PAGE_SIZE),
+            ("resources/templates/list", own.templates, LIST_PAGE_SIZE),
+        ):
+            # A client that got the first page alone would know of no further ones.
+            if len(items) <= most:
+                dumped = [item.model_dump(mode="json", by_alias=True, exclude_none=True) for item in items]
+                lists[method] = {LISTS[method]: dumped}
+        data = json.dumps(lists).encode("ascii")
         if data != self._written:
             self._written = data
             # Without the file, the next server answers a little later.
             with suppress(OSError):
                 private_folder(self._file.parent)
                 write_atomic(self._file, data)
-        differs = self._listed is not None and self._listed != data
-        self._listed = None
-        return differs
+        differing = {_KINDS[method] for method, got in self._listed.items() if lists.get(method) != got}
+        self._listed = {}
+        return differing
 
 
 class CurrentTools:
     """The current tool list. It is cached while `watch` runs, and built at each use otherwise."""
 
-    def __init__(self, client: Client, stored_list: StoredList | None = None) -> None:
-        self._client, self._stored_list = client, stored_list
+    def __init__(self, client: Client, stored_lists: StoredLists | None = None) -> None:
+        self._client, self._stored_lists = client, stored_lists
         self._watched = False
         self._cached: ToolList | None = None
         self._last: ToolList | None = None
@@ -269,12 +285,11 @@ class CurrentTools:
         self._cached = None
         self._generation += 1
         fresh = await self.current()
-        differs = before is not None and before.tools != fresh.tools
-        if self._stored_list is not None and (before is None or differs):
-            differs |= await anyio.to_thread.run_sync(self._stored_list.store, fresh)
-        kinds = {TOOLS} if differs else set[str]()
+        kinds = set[str]()
         if before is not None:
-            kinds |= before.lists.changed(fresh.lists)
+            kinds = before.lists.changed(fresh.lists) | ({TOOLS} if before.tools != fresh.tools else set())
+        if self._stored_lists is not None and (before is None or kinds):
+            kinds |= await anyio.to_thread.run_sync(self._stored_lists.store, fresh)
         if kinds:
             await changed(frozenset(kinds))
         return fresh

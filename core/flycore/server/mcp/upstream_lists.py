@@ -21,6 +21,8 @@ from flycore.server.mcp.names import Names
 
 URI_START = "flytui://"
 RESOURCES, PROMPTS = "resources", "prompts"
+LIST_PAGE_SIZE = 100
+"""Entries on one page of a list."""
 
 Listed = TypeVar("Listed", bound=BaseModel)
 

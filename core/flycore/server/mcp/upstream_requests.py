@@ -40,11 +40,9 @@ from flycore.server.mcp.media import ReadMedia
 from flycore.server.mcp.pages import UnknownCursorError, page_of
 from flycore.server.mcp.results import META, blocks_of, call_result
 from flycore.server.mcp.tool_list import CurrentTools
-from flycore.server.mcp.upstream_lists import URI_START, DoorLists, mapped_uri
+from flycore.server.mcp.upstream_lists import LIST_PAGE_SIZE, URI_START, DoorLists, mapped_uri
 from flysafe.text import safe_text
 
-PAGE_SIZE = 100
-"""Entries on one page of a list."""
 MAX_SHOWN = 200
 """Characters of a name or URI that an error repeats."""
 
@@ -182,6 +180,6 @@ def _page(
     items: Sequence[Item], params: PaginatedRequestParams | None, key: Callable[[Item], str]
 ) -> tuple[list[Item], str | None]:
     try:
-        return page_of(items, params.cursor if params is not None else None, PAGE_SIZE, key)
+        return page_of(items, params.cursor if params is not None else None, LIST_PAGE_SIZE, key)
     except UnknownCursorError as problem:
         raise MCPError(INVALID_PARAMS, f"this server gave out no such cursor: {problem}") from None

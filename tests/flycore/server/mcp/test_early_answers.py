@@ -17,6 +17,7 @@ from flycore.server.mcp.early_answers import (
     SINGLE_VERSIONS,
     EarlyAnswers,
     Handover,
+    Lists,
 )
 from kits.kernel import Root
 from kits.mcp_clients import command
@@ -26,6 +27,10 @@ INIT: dict[str, Any] = {
     "capabilities": {},
     "clientInfo": {"name": "test", "version": "1"},
 }
+X = {"tools": [{"name": "x"}]}
+STORED = json.dumps({"tools/list": X}).encode()
+EMPTY = json.dumps({"tools/list": {"tools": []}}).encode()
+NOTHING: Lists = {"tools/list": {"tools": []}}
 READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 META = "io.modelcontextprotocol/"
 ENVELOPE = {
@@ -71,13 +76,13 @@ def early(tmp_path: Path, sent: bytes, stored: bytes | None = None) -> tuple[lis
 
 
 def test_a_session_begins_and_lists_what_was_listed_last(tmp_path: Path) -> None:
-    init, stored = request("a", "initialize", INIT), b'{"tools": [{"name": "x"}]}'
+    init = request("a", "initialize", INIT)
     sent = lines(init, READY, request(2, "ping"), request(3, "tools/list", {"_meta": {"progressToken": 1}}))
-    answers, handover = early(tmp_path, sent, stored)
+    answers, handover = early(tmp_path, sent, STORED)
     assert [answer["id"] for answer in answers] == ["a", 2, 3]
     assert answers[0]["result"]["protocolVersion"] == "2025-06-18"
     assert answers[2]["result"] == {"tools": [{"name": "x"}]}
-    assert handover == Handover(lines(init, READY), "a", None, stored)
+    assert handover == Handover(lines(init, READY), "a", None, {"tools/list": X})
 
 
 @pytest.mark.parametrize(
@@ -95,7 +100,7 @@ def test_a_session_begins_and_lists_what_was_listed_last(tmp_path: Path) -> None
 )
 def test_any_other_beginning_is_left_to_the_sdk(tmp_path: Path, first: Any) -> None:
     sent = lines(first, request(2, "ping"))
-    assert early(tmp_path, sent, b'{"tools": []}') == ([], Handover(sent))
+    assert early(tmp_path, sent, EMPTY) == ([], Handover(sent))
 
 
 @pytest.mark.parametrize(
@@ -110,28 +115,29 @@ def test_any_other_beginning_is_left_to_the_sdk(tmp_path: Path, first: Any) -> N
 def test_what_is_not_plain_and_all_after_it_is_left_to_the_sdk(tmp_path: Path, later: Any) -> None:
     init = request(1, "initialize", INIT)
     sent = lines(init, later, request(3, "ping")) + b'{"half'
-    answers, handover = early(tmp_path, sent, b'{"tools": []}')
+    answers, handover = early(tmp_path, sent, EMPTY)
     assert [answer["id"] for answer in answers] == [1]
     assert handover == Handover(sent, "1")
 
 
-@pytest.mark.parametrize("stored", [None, b"", b"[]", b'{"tools": 1}', b'{"tools": [}'])
+@pytest.mark.parametrize(
+    "stored", [None, b"", b"[]", b'{"tools/list": 1}', b'{"tools/list": {"tools": 1}}', b'{"tools/list": [}']
+)
 def test_without_a_usable_list_the_sdk_lists(tmp_path: Path, stored: bytes | None) -> None:
     sent = lines(request(1, "initialize", INIT), request(2, "tools/list"))
     answers, handover = early(tmp_path, sent, stored)
     assert [answer["id"] for answer in answers] == [1]
     assert handover.unread == sent
-    assert handover.listed is None
+    assert handover.listed == {}
 
 
 def test_a_client_without_a_session_is_told_of_the_server_and_its_tools(tmp_path: Path) -> None:
     listen = single("l", "subscriptions/listen", notifications=LISTEN)
     later = single(3, "prompts/list")
-    stored = b'{"tools": [{"name": "x"}]}'
     sent = lines(
         single("a", "server/discover"), listen, single(2, "server/discover"), later, single(4, "tools/list")
     )
-    answers, handover = early(tmp_path, sent, stored)
+    answers, handover = early(tmp_path, sent, STORED)
     assert [answer.get("id") for answer in answers] == ["a", None, 2, 4]
     assert answers[0]["result"]["supportedVersions"] == ["2026-07-28"]
     acknowledged = {"_meta": {f"{META}subscriptionId": "l"}, "notifications": LISTEN}
@@ -140,16 +146,16 @@ def test_a_client_without_a_session_is_told_of_the_server_and_its_tools(tmp_path
         acknowledged,
     )
     assert answers[3]["result"]["tools"] == [{"name": "x"}]
-    assert handover == Handover(lines(listen, later), None, "l", stored)
+    assert handover == Handover(lines(listen, later), None, "l", {"tools/list": X})
 
 
 def test_a_session_may_begin_after_a_look_at_the_server(tmp_path: Path) -> None:
     init = request(0, "initialize", INIT)
     sent = lines(single("probe", "server/discover"), init, READY, request(1, "tools/list"))
-    answers, handover = early(tmp_path, sent, b'{"tools": []}')
+    answers, handover = early(tmp_path, sent, EMPTY)
     assert [answer["id"] for answer in answers] == ["probe", 0, 1]
     assert answers[1]["result"]["protocolVersion"] == "2025-06-18"
-    assert handover == Handover(lines(init, READY), "0", None, b'{"tools": []}')
+    assert handover == Handover(lines(init, READY), "0", None, NOTHING)
 
 
 @pytest.mark.parametrize(
@@ -168,7 +174,28 @@ def test_a_session_may_begin_after_a_look_at_the_server(tmp_path: Path) -> None:
 )
 def test_what_is_not_plain_without_a_session_is_left_to_the_sdk(tmp_path: Path, first: Any) -> None:
     sent = lines(first, single(2, "tools/list"))
-    assert early(tmp_path, sent, b'{"tools": []}') == ([], Handover(sent))
+    assert early(tmp_path, sent, EMPTY) == ([], Handover(sent))
+
+
+@pytest.mark.parametrize("begin", [[request(0, "initialize", INIT), READY], []])
+def test_every_list_that_is_known_is_answered_and_another_one_does_not_hold_up_the_tools(
+    tmp_path: Path, begin: list[Any]
+) -> None:
+    known = {
+        "tools/list": X,
+        "prompts/list": {"prompts": []},
+        "resources/list": {"resources": [{"uri": "x"}]},
+    }
+    methods = ("prompts/list", "resources/templates/list", "resources/list", "tools/list")
+    wanted = [
+        (request if begin else single)(number, method) for number, method in enumerate(methods, start=1)
+    ]
+    answers, handover = early(tmp_path, lines(*begin, *wanted), json.dumps(known).encode())
+    results = {answer["id"]: answer["result"] for answer in answers if answer["id"]}
+    assert results.keys() == {1, 3, 4}
+    assert results[3]["resources"] == [{"uri": "x"}]
+    assert handover.unread == lines(*begin, wanted[1])
+    assert handover.listed == known
 
 
 def test_the_two_eras_do_not_mix(tmp_path: Path) -> None:
@@ -286,7 +313,7 @@ def test_a_client_without_a_session_hears_of_a_list_that_has_changed_since(tmp_p
         first.send(single(1, "tools/list"))
         now = first.answer(1)["tools"]
     old = {"tools": [{"name": "gone", "inputSchema": {"type": "object"}}]}
-    root.places.mcp_tools_file.write_text(json.dumps(old))
+    root.places.mcp_tools_file.write_text(json.dumps({"tools/list": old}))
     with session(root) as second:
         second.send(single(1, "tools/list"))
         assert second.answer(1)["tools"] == old["tools"]
@@ -305,7 +332,7 @@ def test_a_list_that_has_changed_since_is_announced(tmp_path: Path) -> None:
         first.send(request(1, "initialize", INIT), READY, request(2, "tools/list"))
         now = first.answer(2)["tools"]
     old = {"tools": [{"name": "gone", "inputSchema": {"type": "object"}}]}
-    root.places.mcp_tools_file.write_text(json.dumps(old))
+    root.places.mcp_tools_file.write_text(json.dumps({"tools/list": old}))
     with session(root) as second:
         second.send(request(1, "initialize", INIT), READY, request(2, "tools/list"))
         assert second.answer(1)["protocolVersion"] == "2025-06-18"

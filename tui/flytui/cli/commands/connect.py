@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.client_configs import CLIENTS, connection
+from flytui.cli.early_mcp import store_list
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import (
     ask_yes_no,
@@ -92,6 +93,8 @@ def connect(
     why_not = apply_plan(places, home, plan)
     if why_not:
         return _print_outcome(invocation, places, plan, "refused", why_not, EXIT_REFUSED)
+    if not remove and address is None:
+        store_list(places)
     message = (
         f"{client} is no longer connected" if remove else f"start {client} anew; docs/clients has its page"
     )
