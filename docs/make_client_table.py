@@ -36,6 +36,7 @@ SCENARIOS = {
     "hook_absent": "no hook: the program's own command runs as its own settings say",
     "hook_allow": "hook: the program's own command runs once a person approved it",
     "hook_deny": "hook: the program's own command is denied, and the model reads the reason",
+    "hook_killed": "hook: killing the program withdraws what the hook asks",
     "hook_broken": "hook: the program's own command does not run where the hook fails",
 }
 

@@ -19,6 +19,11 @@ from flysafe.spare_descriptors import with_spare_descriptors
 
 PROC = "/proc"
 MAX_ANCESTORS = 64
+SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "csh", "busybox", "ash"})
+WRAPPERS = frozenset(
+    {"env", "timeout", "sudo", "doas", "xargs", "nice", "ionice", "nohup", "setsid", "stdbuf", "time"}
+)
+"""Programs that only start another one. What they start was started by the program above them."""
 _MAX_LINEAGE = 4096
 """Most processes of a lineage. A process can put itself below any number of others, so a lineage that is
 longer counts as unknown."""
@@ -216,6 +221,17 @@ def ancestors(pid: int, proc: ProcFolder = PROC) -> tuple[int, ...]:
             break
         found.append(current.parent)
         current = read_process(current.parent, proc)
+    return tuple(found)
+
+
+def starters(pid: int, proc: ProcFolder = PROC) -> tuple[int, ...]:
+    """Return the pids of the ancestors through which the process was started, nearest first: shells and
+    wrappers, and then the program that started them."""
+    found: list[int] = []
+    for ancestor in ancestors(pid, proc):
+        found.append(ancestor)
+        if os.path.basename(executable_of(ancestor, proc)) not in SHELLS | WRAPPERS:
+            break
     return tuple(found)
 
 

@@ -183,12 +183,10 @@ def test_console_after(case: Case) -> None:
         assert APPROVED in model.results[1]
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=["interrupted", "killed"])
-def test_withdrawn(
-    case: Case, number: signal.Signals, record_property: Callable[[str, object], None]
-) -> None:
+@pytest.mark.parametrize("scenario", ["interrupted", "killed"])
+def test_withdrawn(case: Case, scenario: str, record_property: Callable[[str, object], None]) -> None:
     """A person's interrupt, and a kill, withdraw what waits."""
-    record_property("scenario", "interrupted" if number == signal.SIGINT else "killed")
+    record_property("scenario", scenario)
     connect(case.root, case.program, "--permission")
     with (
         console(case.root) as tmux,
@@ -196,7 +194,10 @@ def test_withdrawn(
         running(case.program, case.root, model) as run,
     ):
         open_card(tmux, run, "ask.do")
-        run.send(number)
+        if scenario == "killed":
+            run.kill()
+        else:
+            run.send(signal.SIGINT)
         until("the withdrawal", lambda: case.decisions() == ["withdrawn"], LONGEST)
         tmux.sees("withdrawn")
     assert case.started("ask.do") == 0
@@ -252,6 +253,22 @@ def test_hook_deny(case: Case) -> None:
         deny(tmux, run, MADE, REASON)
         run.wait()
         assert REASON in model.results[0]
+    assert not case.made()
+
+
+def test_hook_killed(case: Case) -> None:
+    """A kill withdraws what the hook asks."""
+    if not case.hooked():
+        return
+    with (
+        console(case.root) as tmux,
+        model_endpoint(case.own_command()) as model,
+        running(case.program, case.root, model, *case.program.shell_words) as run,
+    ):
+        open_card(tmux, run, MADE)
+        run.kill()
+        until("the withdrawal", lambda: case.decisions() == ["withdrawn"], LONGEST)
+        tmux.sees("withdrawn")
     assert not case.made()
 
 

@@ -22,6 +22,7 @@ from flysafe.procfs import (
     process_table,
     read_process,
     send_signal,
+    starters,
     terminal_of,
     ticks_now,
 )
@@ -51,6 +52,16 @@ def test_a_real_child() -> None:
     assert read_process(cat.pid) is None
     assert (environment_of(cat.pid), executable_of(cat.pid), terminal_of(cat.pid)) == ([b""], "", "")
     send_signal(found, signal.SIGKILL)
+
+
+def test_a_program_was_started_through_shells_by_the_first_program_above_them(tmp_path: Path) -> None:
+    chain = {9: "flytui", 8: "timeout", 7: "bash", 6: "node", 5: "sh"}
+    for pid, name in chain.items():
+        _stat(tmp_path, pid, name, parent=pid - 1 if pid > 5 else 1)
+        (tmp_path / str(pid) / "exe").symlink_to(f"/usr/bin/{name}")
+    assert starters(9, tmp_path) == (8, 7, 6)
+    assert starters(6, tmp_path) == (5,)
+    assert starters(5, tmp_path) == ()
 
 
 def test_a_name_may_hold_anything(tmp_path: Path) -> None:

@@ -12,12 +12,21 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from flycore.registry.paths import find_paths
+from flysafe.procfs import (
+    SHELLS,
+    WRAPPERS,
+    ancestors,
+    command_line,
+    descendants,
+    executable_of,
+    process_table,
+)
 from kits.model_endpoint import ModelEndpoint
 from kits.programs import CLIENT_MODULES, client_program
 from kits.terminals import BIN, Root
@@ -128,6 +137,7 @@ class AgentRun:
         self, program: AgentProgram, root: PlainRoot, endpoint: ModelEndpoint, more: tuple[str, ...]
     ) -> None:
         self.program, self.root = program, root
+        self._killed = False
         for name, content in program.prepare(root.home, root.folder, endpoint.url).items():
             file = root.home / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -158,10 +168,24 @@ class AgentRun:
         """Send a signal to it and to all that it has started, as a terminal does for Ctrl-C."""
         os.killpg(self.process.pid, number)
 
+    def kill(self) -> None:
+        """Kill the program alone, as the system does when memory is short: not the hooks and servers that it
+        started, nor the shells that it started them through."""
+        below = descendants([self.process.pid], process_table())
+        doors = [pid for pid in below if Path((*command_line(pid)[1:], "")[0]).name == "flytui"]
+        assert doors, "the program has started neither a hook nor a server"
+        above = {pid for door in doors for pid in ancestors(door)} & {*below}
+        shells = {pid for pid in above if Path(executable_of(pid)).name in SHELLS | WRAPPERS}
+        self._killed = True
+        for pid in above - shells:
+            os.kill(pid, signal.SIGKILL)
+        self.process.wait(LONGEST)
+
     def end(self) -> None:
         """End it with all that it has started."""
-        if self.process.poll() is None:
-            os.killpg(self.process.pid, signal.SIGKILL)
+        if self._killed or self.process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(LONGEST)
         self._output.close()
 

@@ -13,6 +13,8 @@ from flycore.approval.caller_names import name_of
 from flycore.model.caller import IN_MEMORY, UNKNOWN_PROGRAM, Caller
 from flysafe.procfs import (
     PROC,
+    SHELLS,
+    WRAPPERS,
     ProcFolder,
     ancestor_names,
     ancestors,
@@ -24,11 +26,6 @@ from flysafe.procfs import (
     terminal_of,
 )
 
-SHELLS = frozenset({"sh", "bash", "dash", "zsh", "fish", "ksh", "mksh", "tcsh", "csh", "busybox", "ash"})
-WRAPPERS = frozenset(
-    {"env", "timeout", "sudo", "doas", "xargs", "nice", "ionice", "nohup", "setsid", "stdbuf", "time"}
-)
-"""Programs that only start another one. A call that comes through one is the call of the program above."""
 OWN_COMMAND = "flytui"
 _IN_MEMORY_PATH, _IN_MEMORY_NAME = "/memfd:", "memfd:"
 _PANE = re.compile(r"%[0-9]{1,9}")

@@ -236,6 +236,7 @@ def _read_request(words: Words) -> AgentRequest | None:
 
 def _ask_about(words: Words, request: AgentRequest, without: str, seconds: float) -> int:
     from flycore.model.json import canonical_json, digest
+    from flytui.cli.caller_watch import end_with_caller
     from flytui.cli.hook_event import (
         ALLOWED,
         TO_THE_END_MS,
@@ -248,6 +249,7 @@ def _ask_about(words: Words, request: AgentRequest, without: str, seconds: float
     keep = without == "deny"
     _, client = open_root(words, viewer=False)
     try:
+        end_with_caller()
         message_id = client.call(
             request.action,
             request.input,

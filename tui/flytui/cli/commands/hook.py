@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flytui.cli.caller_watch import end_with_caller
 from flytui.cli.command_group import SummaryGroup
 from flytui.cli.hook_event import (
     ALLOWED,
@@ -115,6 +116,7 @@ def _answer_event(
         return None
     root = os.path.realpath(places.app_root)
     request = with_program_folders(request, os.environ.get("PATH", ""), root)
+    end_with_caller()
     result = run_async(lambda: _ask_kernel(invocation, request, wait, keep=without_console == "deny"))
     return hook_answer(*decision(request, result, without_console), request.client)
 

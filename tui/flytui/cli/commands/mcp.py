@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from flytui.cli.caller_watch import end_with_caller, is_caller_gone
 from flytui.cli.client_configs import CLIENTS
 from flytui.cli.early_mcp import early_answers
 from flytui.cli.interrupts import SignalInterrupt, run_async
@@ -61,8 +62,9 @@ def mcp(
             await serve_stdio(client, reader, wait, places.mcp_tools_file, early_answers())
         return True
 
+    end_with_caller()
     try:
         run_async(serve)
     except SignalInterrupt as stop:
-        return stop.exit_code
+        return 0 if is_caller_gone() else stop.exit_code
     return 0
