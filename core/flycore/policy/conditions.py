@@ -65,6 +65,30 @@ def nearest_patterns(pattern: str, names: frozenset[str]) -> tuple[str, ...]:
     return nearest(pattern, sorted(families if "*" in pattern else names))
 
 
+def misspelt(pattern: str, names: frozenset[str]) -> str | None:
+    """Return the name, or the family such as `web.*`, of which a pattern that matches none is a misspelling:
+    by its case, by `_` in place of `.`, or by one letter or the order of two."""
+    near = nearest_patterns(pattern, names)
+    plain = pattern.casefold()
+    return next((name for name in near if name == near_miss(pattern, names) or _one_off(plain, name)), None)
+
+
+def _one_off(text: str, name: str) -> bool:
+    start = _alike(text, name)
+    rest, other = text[start:], name[start:]
+    end = _alike(rest[::-1], other[::-1])
+    rest, other = rest[: len(rest) - end], other[: len(other) - end]
+    # A number at the end of a name tells tools apart.
+    swapped = len(rest) == 2 and rest == other[::-1]
+    return swapped or (len(rest) <= 1 and len(other) <= 1 and not (rest + other).isdecimal())
+
+
+def _alike(text: str, other: str) -> int:
+    """Return how many characters two texts have in common at their beginning."""
+    pairs = enumerate(zip(text, other, strict=False))
+    return next((at for at, (one, two) in pairs if one != two), min(len(text), len(other)))
+
+
 PLAIN_KEYWORDS = frozenset(
     [
         "type",

@@ -26,6 +26,7 @@ from flycore.policy.conditions import (
     match_input,
     match_time,
     matches,
+    misspelt,
     nearest_patterns,
     optional_fields,
     read_expiry,
@@ -186,7 +187,9 @@ def _rule_warnings(rule: Rule, pointer: str, origin: RuleSource) -> Iterator[Fau
         remedy = (
             f"did you mean {' or '.join(map(repr, near))}?" if near else "flytui catalog lists every tool"
         )
-        yield Fault(f"{pointer}/tool", f"{rule.tool!r} matches no known tool", remedy)
+        # Every other file counts in all roots, and the tool may be one of another root.
+        if origin.layer is RuleLayer.PROJECT or misspelt(rule.tool, origin.names) is not None:
+            yield Fault(f"{pointer}/tool", f"{rule.tool!r} matches no known tool", remedy)
     if rule.decision is not Decision.ALLOW:
         return
     if origin.layer.only_tightens:

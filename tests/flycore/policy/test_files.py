@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from flycore.model.enums import Decision
-from flycore.policy.conditions import matches, nearest_patterns
+from flycore.policy.conditions import matches, misspelt, nearest_patterns
 from flycore.policy.evaluate import Policy, evaluate_general, load_policy
 from flycore.policy.files import RuleLayer, read_policy
 
@@ -233,18 +233,45 @@ def test_the_version_follows_what_the_rules_say(folders: Folders) -> None:
 
 def test_a_pattern_that_misses_a_tool_by_its_spelling_is_told(folders: Folders) -> None:
     folders.names = frozenset({"web.fetch", "file.hash"})
-    policy = folders.user(
-        document(rule("web_fetch"), rule("File.Hash"), rule("web.fetch"), rule("other.tool"))
-    )
+    policy = folders.user(document(rule("web_fetch"), rule("File.Hash"), rule("web.fetch"), rule("wbe.*")))
     assert [item.remedy for item in policy.diagnostics] == [
         "did you mean 'web.fetch'?",
         "did you mean 'file.hash'?",
-        "flytui catalog lists every tool",
+        "did you mean 'web.*'?",
     ]
     assert {item.severity for item in policy.diagnostics} == {"warning"}
     assert len(policy.rules) == 4
     assert nearest_patterns("wbe.*", folders.names) == ("web.*",)
     assert nearest_patterns("web.fech", folders.names) == ("web.fetch",)
+
+
+@pytest.mark.parametrize("tool", ["other.tool", "web.find", "shop.*", "web.fetch2", "files.hash_all"])
+def test_the_person_s_rule_for_a_tool_of_another_root_is_no_problem(folders: Folders, tool: str) -> None:
+    folders.names = frozenset({"web.fetch", "file.hash"})
+    policy = folders.user(document(rule(tool)))
+    assert policy.diagnostics == ()
+    assert len(policy.rules) == 1
+    (told,) = folders.project(document(rule(tool))).diagnostics
+    assert "matches no known tool" in told.message
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant"),
+    [
+        ("web.fech", "web.fetch"),
+        ("web.fetchh", "web.fetch"),
+        ("web.fetsh", "web.fetch"),
+        ("web.fecth", "web.fetch"),
+        ("Web.Fetch", "web.fetch"),
+        ("fiel.*", "file.*"),
+        ("web.fetch2", None),
+        ("web.f", None),
+        ("fetch.web", None),
+        ("*.never", None),
+    ],
+)
+def test_a_misspelling_is_one_letter_away(pattern: str, meant: str | None) -> None:
+    assert misspelt(pattern, frozenset({"web.fetch", "file.hash"})) == meant
 
 
 @pytest.mark.parametrize(
