@@ -119,23 +119,31 @@ def program_job(
     )
     if level not in CONFINING:
         return None, job
+    return _confining(environment, level, support, granted, tuple(started.values())), job
+
+
+def _confining(
+    environment: RootEnvironment,
+    level: Level,
+    support: SandboxSupport,
+    permissions: Permissions,
+    programs: tuple[StartedProgram, ...],
+) -> Confining:
+    places, home = environment.places, environment.environ.get("HOME", "")
     try:
-        protected = protected_files(
-            environment.places, environment.environ.get("HOME", ""), level, granted, {"probe": True}
-        )
+        protected = protected_files(places, home, level, permissions, {"probe": True})
     except NotPermitted as error:
-        raise SealBrokenError(None, f"{error}", entry.id) from error
-    confining = Confining(
+        raise SealBrokenError(None, str(error), error.path) from error
+    return Confining(
         level=level,
         support=support,
-        permissions=granted,
-        programs=tuple(started.values()),
-        store=environment.places.store_dir,
-        app_root=str(environment.places.app_root),
-        home=environment.environ.get("HOME", ""),
+        permissions=permissions,
+        programs=programs,
+        store=places.store_dir,
+        app_root=str(places.app_root),
+        home=home,
         protected=protected,
     )
-    return confining, job
 
 
 async def settled(

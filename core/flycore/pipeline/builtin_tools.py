@@ -22,7 +22,13 @@ from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.sidecar import SidecarEntry
 from flycore.pipeline.call import Rejection, failed, no_descriptors
 from flycore.pipeline.context import RootEnvironment, RootState
-from flycore.runners.workspace.planned_changes import SEARCH_TOOL, diff_of, plan_changes
+from flycore.runners.workspace.planned_changes import (
+    CHANGING,
+    SEARCH_TOOL,
+    diff_of,
+    plan_changes,
+    protected_change,
+)
 from flycore.runners.workspace.project_files import (
     FOLDER,
     PathRefused,
@@ -164,6 +170,13 @@ def builtin_environment(tool: str, environ: Mapping[str, str], made: dict[str, s
 
 
 # Step 4: the files that a call changes, as they are now.
+
+
+async def why_each_time(root: RootEnvironment, tool: str, input: JsonObject) -> str:
+    """Why a person is asked about each such call, whatever was allowed before; empty if that is not so."""
+    if tool not in CHANGING:
+        return ""
+    return await anyio.to_thread.run_sync(protected_change, project_of(root.places), tool, input)
 
 
 async def read_changes(

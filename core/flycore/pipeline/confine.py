@@ -83,6 +83,9 @@ class Confining(msgspec.Struct, frozen=True, kw_only=True):
     """Whether an observer notes what the program asks for and was not granted."""
     protected: ProtectedFiles
     """What the program may not write, whatever it may write around it."""
+    copied: bool = False
+    """Whether the program sees copies of protected files: something replaced one as the program was started,
+    and bubblewrap cannot mount a file that is gone."""
 
 
 def protected_files(
@@ -116,7 +119,11 @@ def confined(confining: Confining | None, job: ProcessJsonJob) -> ProcessJsonJob
     if confining is None:
         return job
     artifacts = os.path.realpath(job.artifact_dir) if job.artifact_dir else ""
-    return replace(job, confine=start_confined(confining, job.input, artifacts))
+    start, again = start_confined(confining, job.input, artifacts), None
+    if confining.protected.files and confining.level is Level.ENFORCED:
+        copied = msgspec.structs.replace(confining, copied=True)
+        again = start_confined(copied, job.input, artifacts)
+    return replace(job, confine=start, confine_again=again)
 
 
 def confined_for_slot(confining: Confining | None, job: ProcessJsonJob) -> ProcessJsonJob:
@@ -173,7 +180,7 @@ def _launch(confining: Confining, spec: SpawnSpec, input: JsonObject, artifacts:
         )
         confinement = confinement_of(confining.permissions, input, folders, programs, confining.limits)
         confinement = msgspec.structs.replace(
-            with_protected(confinement, confining.protected),
+            with_protected(confinement, confining.protected, copied=confining.copied),
             # Two of them, which take no more together than the program may.
             tmp_bytes=min(DEFAULT_TMP_BYTES, spec.limits.most_memory // 2),
         )

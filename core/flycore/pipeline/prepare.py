@@ -45,21 +45,21 @@ from flycore.pipeline.builtin_tools import (
     entry_of,
     find_builtin_program,
     read_changes,
+    why_each_time,
 )
 from flycore.pipeline.call import Rejection, denied, failed, no_descriptors
 from flycore.pipeline.confine import below_minimum_level
 from flycore.pipeline.context import JudgeContext, RootEnvironment, RootState
 from flycore.pipeline.exec_call import value_refusal
 from flycore.pipeline.no_target import CALLABLE, blocked_tool, not_callable, not_found
-from flycore.pipeline.protected_writes import names_paths, refused_write
+from flycore.pipeline.protected_writes import refused_write
 from flycore.pipeline.targets.file import read_file_target
 from flycore.pipeline.targets.window import accepts_unchecked, take_preview
 from flycore.pipeline.validate import unsendable
 from flycore.policy.evaluate import conditions_are_costly, evaluate
 from flycore.registry.resolve import at_url
 from flycore.runners.one_shot import RunOutcome
-from flycore.runners.workspace.planned_changes import CHANGING, protected_change
-from flycore.runners.workspace.project_files import project_of
+from flycore.runners.workspace.planned_changes import CHANGING
 from flycore.sandbox.digests import ChangedWhileReadError, UnsealableError
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import builtin_report, report
@@ -347,7 +347,9 @@ async def _builtin_program(
     if isinstance(found, Rejection):
         return found
     program, seal = found
-    return Sealed(program=program, seal=seal, delegates=(), delegate_programs={})
+    sealed = Sealed(program=program, seal=seal, delegates=(), delegate_programs={})
+    why = await why_each_time(root, target.capability.name, input)
+    return _asked_each_time(sealed, why) if why else sealed
 
 
 def allowed_outcome(input: JsonObject) -> RunOutcome:
@@ -398,8 +400,7 @@ async def prepare(
     input: JsonObject,
     earlier: Preview | None = None,
 ) -> Prepared | Rejection:
-    """Seal the programs, ask policy, read the target; or give the reason why the call ends. `earlier` is the
-    target as it was when the call arrived."""
+    """Seal, ask policy, read the target, which was `earlier` as the call arrived; or say why the call ends."""
     # Read once: another state may replace this one while the function waits, and its parts belong together.
     root_state, entry = context.state.latest, target.entry
     sealed = await _seal_target(context.root, root_state, target, input)
@@ -407,13 +408,12 @@ async def prepare(
         return sealed
     secrets, missing = declared_secrets(entry.permissions, context.root.secret_values)
     stop = _secret_missing(missing) if missing else _input_refusal(target, input, secrets)
-    if stop is None and names_paths(entry):
-        stop = await anyio.to_thread.run_sync(refused_write, context.root, entry, input)
+    stop = stop or await refused_write(context.root, entry, input)
     sandbox = stop or _report(root_state, target, sealed.seal)
     if isinstance(sandbox, Rejection):
         return sandbox
     now = context.clock.now()
-    # After the seal, as rules look at it; and before the screen is read, which a denied call has no use for.
+    # After the seal, which rules look at, and before the screen, which a denied call has no use for.
     access = await agent_access(context.root, root_state, request.tool, input)
     judging = partial(judge, root_state, target, input, sealed, sandbox, access=access, now=now)
     aside = is_large(input) or conditions_are_costly(root_state.policy, target.capability, input)
@@ -468,13 +468,7 @@ async def _seal_target(
     if target.decided:
         return agent_program(target.entry)
     if target.builtin:
-        sealed = await _builtin_program(root, root_state, target, input)
-        if target.capability.name not in CHANGING or isinstance(sealed, Rejection):
-            return sealed
-        why = await anyio.to_thread.run_sync(
-            protected_change, project_of(root.places), target.capability.name, input
-        )
-        return _asked_each_time(sealed, why) if why else sealed
+        return await _builtin_program(root, root_state, target, input)
     sealed = await seal_entry(root, root_state, target)
     known = target.entry.kind is not Kind.EXECUTABLE or bool(target.capability.definition)
     return sealed if known or isinstance(sealed, Rejection) else _asked_each_time(sealed, UNCHECKED)

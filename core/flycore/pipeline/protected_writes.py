@@ -117,9 +117,15 @@ async def protected_writes(
         await writes.settle(root.places, call_id)
 
 
-def refused_write(root: RootEnvironment, entry: SidecarEntry, input: JsonObject) -> Rejection | None:
-    """Why the tool may not write a path that its input names; None if it may. Looks at files, so it is not
-    for the event loop."""
+async def refused_write(root: RootEnvironment, entry: SidecarEntry, input: JsonObject) -> Rejection | None:
+    """Why the tool may not write a path that its input names; None if it may."""
+    if not any("${" in path for path in entry.effective_permissions.write):
+        return None
+    # Links and other names of a file are followed, on whatever file system the input names.
+    return await anyio.to_thread.run_sync(_refused_write, root, entry, input)
+
+
+def _refused_write(root: RootEnvironment, entry: SidecarEntry, input: JsonObject) -> Rejection | None:
     app_root = str(root.places.app_root)
     folders = CallFolders(app_root=app_root, cwd="/", home=root.environ.get("HOME", ""))
     own = tuple(map(str, root.places.own_folders))
@@ -148,8 +154,3 @@ def _named(entry: SidecarEntry) -> Iterator[str]:
             if not declared.endswith("/.."):
                 break
             declared = declared.removesuffix("/..")
-
-
-def names_paths(entry: SidecarEntry) -> bool:
-    """Whether an input names paths that the tool may write."""
-    return any("${" in path for path in entry.effective_permissions.write)

@@ -76,6 +76,10 @@ class ProcessJsonJob:
     """As in `SpawnSpec`."""
     confine: Callable[[SpawnSpec], ConfinedStart] | None = field(default=None, repr=False, compare=False)
     """As in `SpawnSpec`."""
+    confine_again: Callable[[SpawnSpec], ConfinedStart] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """As in `SpawnSpec`."""
 
     @property
     def spawn_spec(self) -> SpawnSpec:
@@ -90,6 +94,7 @@ class ProcessJsonJob:
             sidecar=self.sidecar,
             check=self.check,
             confine=self.confine,
+            confine_again=self.confine_again,
         )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -82,6 +84,10 @@ def _system(confinement: Confinement, layout: SystemLayout) -> Iterator[str]:
 def _mounts(mounts: tuple[Mount, ...], descriptors: Mapping[str, int], by_descriptor: bool) -> Iterator[str]:
     for mount in mounts:
         number = descriptors[mount.path]
+        if mount.copied:
+            mode = f"{stat.S_IMODE(os.fstat(number).st_mode):04o}"
+            yield from ("--perms", mode, "--ro-bind-data", str(number), mount.path)
+            continue
         option = "--bind" if mount.writable else "--ro-bind"
         # A path could lead elsewhere by the time that bwrap looks at it; a descriptor cannot.
         source = (f"{option}-fd", str(number)) if by_descriptor else (option, f"/proc/self/fd/{number}")

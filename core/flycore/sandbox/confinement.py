@@ -73,6 +73,9 @@ class Mount(msgspec.Struct, frozen=True, order=True):
     leads to this folder may hold links that stay below `anchor`."""
     follow: bool = True
     """Whether links below `anchor` are followed."""
+    copied: bool = False
+    """Whether a copy of the file as it is at the start is seen, and not the file itself. Only bubblewrap can
+    do that."""
 
 
 class SystemLayout(msgspec.Struct, frozen=True):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import marshal
 import os
 import platform
 import shutil
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -25,6 +27,10 @@ from flysafe.beneath import open_anchor, open_beneath
 
 OUTER_ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
 """The environment of the confining program itself: what is in it can be read inside, in /proc/1/environ."""
+
+
+MOST_COPIED = 8 * 1024 * 1024
+"""Bytes of a protected file that is shown as a copy."""
 
 
 class NulInLaunch(ValueError):
@@ -257,6 +263,8 @@ def _open_mount(mount: Mount) -> int:
     try:
         if not mount.within:
             relative = os.path.relpath(mount.source or mount.path, mount.anchor)
+            if mount.copied:
+                return _copy_of(anchor, relative)
             if not mount.follow:
                 return open_beneath(anchor, relative, os.O_PATH)
             return _open_below(anchor, relative, make=make)
@@ -268,6 +276,18 @@ def _open_mount(mount: Mount) -> int:
             os.close(within)
     finally:
         os.close(anchor)
+
+
+def _copy_of(anchor: int, relative: str) -> int:
+    """A file in memory with the content of that regular file, and its rights."""
+    with os.fdopen(open_beneath(anchor, relative, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        about = os.fstat(file.fileno())
+        content = file.read(MOST_COPIED + 1) if stat.S_ISREG(about.st_mode) else b""
+    if not stat.S_ISREG(about.st_mode) or len(content) > MOST_COPIED:
+        raise OSError(errno.EFBIG, "cannot be copied for the tool", relative)
+    copy = _memory_file("protected", content)
+    os.fchmod(copy, stat.S_IMODE(about.st_mode))
+    return copy
 
 
 def _open_below(anchor: int, relative: str, *, make: bool) -> int:

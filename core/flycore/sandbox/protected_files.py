@@ -147,8 +147,11 @@ def _linked_protection(real: str, app_root: str, own: Sequence[str]) -> Protecti
     return _linked_names(app_root, own).get((about.st_dev, about.st_ino))
 
 
-def with_protected(confinement: Confinement, protected: ProtectedFiles) -> Confinement:
-    """Return the confinement with the protected paths kept from being written."""
+def with_protected(
+    confinement: Confinement, protected: ProtectedFiles, *, copied: bool = False
+) -> Confinement:
+    """Return the confinement with the protected paths kept from being written. With `copied` the program sees
+    copies of protected files."""
     mounts = [
         msgspec.structs.replace(mount, writable=False, if_missing=IfMissing.LEAVE_OUT)
         if mount.path in protected.closed
@@ -158,13 +161,13 @@ def with_protected(confinement: Confinement, protected: ProtectedFiles) -> Confi
     if protected.held:
         granted = tuple(mounts)
         for file in protected.files:
-            mounts += _mounts_for(file, granted)
+            mounts += _mounts_for(file, granted, copied=copied and stat.S_ISREG(file.stamp[0]))
         for folder in protected.own:
             mounts += _mounts_for_own(folder, protected.grants, granted)
     return msgspec.structs.replace(confinement, mounts=tuple(dict.fromkeys(mounts)))
 
 
-def _mounts_for(file: ProtectedFile, granted: Sequence[Mount]) -> Iterator[Mount]:
+def _mounts_for(file: ProtectedFile, granted: Sequence[Mount], *, copied: bool = False) -> Iterator[Mount]:
     """The mount over one protected path, and those over the folders above it up to the grant."""
     nearest = _nearest(file.seen, granted)
     # What lies in a folder that is mounted read-only anyway, such as the sealed program, needs no other one.
@@ -184,6 +187,7 @@ def _mounts_for(file: ProtectedFile, granted: Sequence[Mount]) -> Iterator[Mount
             source=f"{file.grant.rstrip('/')}/{prefix}{part}",
             if_missing=IfMissing.LEAVE_OUT,
             follow=False,
+            copied=copied and last,
         )
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from flycore.kernel.kernel import Kernel
@@ -435,6 +437,29 @@ async def test_what_landlock_cannot_hold_is_noticed_and_shown(
             assert result.error is not None
             assert path in result.error.message
         assert not (root.folder / ".git/hooks/pre-commit").exists()
+
+
+@pytest.mark.usefixtures("enforced")
+async def test_a_protected_file_that_others_keep_replacing_stops_no_call(root: Root) -> None:
+    root.sidecar("sh", RUNS, tool("sh.do"), permissions={"fs": {"write": ["."]}})
+    fresh, target, stopped = root.base / "fresh", root.folder / "CLAUDE.md", threading.Event()
+    target.write_text("kept")
+
+    def replace_it() -> None:
+        while not stopped.wait(0.002):
+            fresh.write_text("kept")
+            os.replace(fresh, target)
+
+    replacing = threading.Thread(target=replace_it)
+    async with kernel_of(root) as kernel:
+        replacing.start()
+        try:
+            for _ in range(5):
+                result = await does(kernel, "cat CLAUDE.md; test -w .git && touch file")
+                assert exit_of(result) == 0, result
+        finally:
+            stopped.set()
+            await anyio.to_thread.run_sync(replacing.join)
 
 
 @pytest.mark.usefixtures("enforced")

@@ -7,6 +7,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import anyio
 import msgspec
@@ -40,6 +41,9 @@ TERM_GRACE_S = 2.0
 LEFTOVER_GRACE_S = 0.5
 """The same for processes that a child left behind. It is shorter, because the finished answer waits for
 it."""
+MOST_TRIES = 4
+"""How often a child that could not be confined is started once more. Each start of bubblewrap fails if a file
+is replaced while it mounts it."""
 
 
 class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +79,13 @@ class ChildExit(msgspec.Struct, frozen=True, kw_only=True):
     notes: bytes | None = None
     """What the observer noted (`observer_program`); None where the program was not observed."""
 
+    @property
+    def never_confined(self) -> bool:
+        """Whether the confining command ended by itself and without having run the program."""
+        report, code = self.confinement, self.exit_code
+        limited = self.timed_out or self.output_limited or self.process_limited or self.memory_limited
+        return report is not None and not report.confined and not limited and code is not None and code >= 0
+
 
 async def run_child(
     spec: SpawnSpec,
@@ -82,12 +93,25 @@ async def run_child(
     limits: RunLimits,
     on_stdout: Callable[[bytes], None] | None = None,
 ) -> ChildExit:
-    """Start `spec`, write `stdin`, wait for the exit, end the tree, and return what the child wrote.
+    """Start `spec`, write `stdin`, wait for the exit, end the tree, and return what the child wrote. A child
+    that could not be confined, so that its program has not run, is started again where `spec` says how.
 
     `on_stdout` is called with each chunk as it arrives, on the event loop; it must neither block nor raise.
     When the awaiting task is cancelled, the tree is ended first, shielded and within `TERM_GRACE_S +
     KILL_PATIENCE_S`.
     """
+    ended = await _run_once(spec, stdin, limits, on_stdout)
+    tries = 0
+    while spec.confine_again is not None and ended.never_confined and tries < MOST_TRIES:
+        tries += 1
+        again = replace(spec, confine=spec.confine_again)
+        ended = await _run_once(again, stdin, limits, on_stdout)
+    return ended
+
+
+async def _run_once(
+    spec: SpawnSpec, stdin: bytes, limits: RunLimits, on_stdout: Callable[[bytes], None] | None
+) -> ChildExit:
     become_subreaper()
     begun = time.monotonic()
     # The time is taken before the spawn: the kernel's clock ticks are coarse, and a child of the tree must

@@ -41,6 +41,11 @@ class SpawnSpec:
     child is ended."""
     confine: Callable[[SpawnSpec], ConfinedStart] | None = field(default=None, repr=False, compare=False)
     """Makes the start that confines this program; None where it runs as it is. Raises SpawnError."""
+    confine_again: Callable[[SpawnSpec], ConfinedStart] | None = field(
+        default=None, repr=False, compare=False
+    )
+    """Makes further starts if the first one could not confine the program, which has not run then; None where
+    another try makes no difference."""
 
 
 class SpawnFailure(msgspec.Struct, frozen=True):
