@@ -221,6 +221,11 @@ def test_a_terminal_that_the_console_fits(
         ({"COLORTERM": "truecolor", "TERM": "xterm"}, None, ["colours ok"]),
         ({"TERM": "tmux-256color"}, TmuxFacts(True, "on"), ["colours ok", "tmux ok", "clipboard ok"]),
         ({"TERM": "vt100"}, TmuxFacts(True, "external"), ["colours warn", "tmux ok", "clipboard warn"]),
+        (
+            {"TERM": "tmux-256color"},
+            TmuxFacts(True, "on", "off"),
+            ["colours ok", "tmux ok", "keyboard focus warn", "clipboard ok"],
+        ),
         ({"TERM": "linux"}, TmuxFacts(False, ""), ["colours warn", "tmux warn"]),
     ],
 )

@@ -42,8 +42,11 @@ def _tmux() -> TmuxFacts:
 
     if shutil.which("tmux") is None:
         return TmuxFacts(found=False, clipboard="")
-    output = run_tool(("tmux", "show-options", "-sv", "set-clipboard"))
-    return TmuxFacts(found=True, clipboard=(output or "").strip())
+    clipboard, focus_events = (
+        (run_tool(("tmux", "show-options", "-sv", option)) or "").strip()
+        for option in ("set-clipboard", "focus-events")
+    )
+    return TmuxFacts(found=True, clipboard=clipboard, focus_events=focus_events)
 
 
 def run_tool(argv: tuple[str, ...]) -> str | None:

@@ -108,6 +108,7 @@ def _picture(what: str, numbers: list[int]) -> tuple[dict[str, object], bytes]:
 
 def _windows(what: str, numbers: list[int]) -> dict[str, object]:
     """The line that lists windows."""
+    found: list[Window | None]
     with X11Reader() as display:
         match what:
             case "focused":

@@ -22,6 +22,8 @@ class TmuxFacts(msgspec.Struct, frozen=True):
     """Whether the program `tmux` is on PATH."""
     clipboard: str
     """The option `set-clipboard`; empty where tmux did not answer."""
+    focus_events: str = ""
+    """The option `focus-events`; empty where tmux did not answer."""
 
 
 class TerminalFacts(msgspec.Struct, frozen=True):
@@ -125,7 +127,7 @@ def _colour_check(environ: Mapping[str, str]) -> Check:
 
 def _tmux_checks(tmux: TmuxFacts) -> Iterator[Check]:
     """Whether tmux is found, which knows the windows that show the console, and whether it passes on copied
-    text."""
+    text and the focus."""
     if not tmux.found:
         yield Check(
             name="tmux",
@@ -136,6 +138,13 @@ def _tmux_checks(tmux: TmuxFacts) -> Iterator[Check]:
         return
     notices = "the terminal's own notices end in tmux; its bell and flytui status --format tmux do not"
     yield Check(name="tmux", state=CheckState.OK, message=f"found on PATH; {notices}")
+    if tmux.focus_events == "off":
+        yield Check(
+            name="keyboard focus",
+            state=CheckState.WARN,
+            message="focus-events is off, so a card cannot know that another window has the keyboard",
+            fix="tmux set-option -s focus-events on, then detach and attach again",
+        )
     if tmux.clipboard == "on":
         yield Check(name="clipboard", state=CheckState.OK, message="tmux passes on what y copies")
     else:
