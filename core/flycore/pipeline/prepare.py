@@ -400,7 +400,7 @@ async def prepare(
     input: JsonObject,
     earlier: Preview | None = None,
 ) -> Prepared | Rejection:
-    """Seal, ask policy, read the target, which was `earlier` as the call arrived; or say why the call ends."""
+    """Seal, ask policy, read the target, which was `earlier` when the call arrived; or say why it ends."""
     # Read once: another state may replace this one while the function waits, and its parts belong together.
     root_state, entry = context.state.latest, target.entry
     sealed = await _seal_target(context.root, root_state, target, input)
