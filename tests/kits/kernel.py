@@ -250,6 +250,37 @@ async def approved_call(
     return await answered_call(kernel, lambda ask: approve(kernel, ask), name, input, **more)
 
 
+async def permitted_call(
+    kernel: Kernel, name: str, input: dict[str, Any] | None = None, **more: Any
+) -> ToolResult:
+    """Make a call, approve it if a person is asked, and return the result."""
+    results: list[ToolResult] = []
+    asked = request(kernel, name, input, **more)
+
+    async def run() -> None:
+        results.append(await kernel.call(asked))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await approve_if_asked(kernel, asked, lambda: results)
+    return results[0]
+
+
+async def approve_if_asked(kernel: Kernel, asked: CallRequest, went_on: Callable[[], object]) -> None:
+    """Approve the request of that call, unless `went_on` says that the call needed none."""
+
+    def waiting() -> Ask | None:
+        found = (ask for ask in kernel.asks() if ask.state is RequestState.WAITING)
+        return next((ask for ask in found if ask.request.call_id == asked.call_id), None)
+
+    await until(lambda: went_on() or waiting())
+    ask = waiting()
+    if ask is not None:
+        # Nobody approves while a tool may still press keys.
+        await until(lambda: not kernel.status().hands_on)
+        await approve(kernel, ask)
+
+
 async def answered_call(
     kernel: Kernel,
     answer: Callable[[Ask], Awaitable[None]],

@@ -1,7 +1,8 @@
 """The forms of entries that suite S17 tries: what each starts, and every file that decides what runs.
 
 Each file has two contents. The good one lets the call go on; the evil one makes the file `evil-ran` outside
-the project, so that it is seen whoever runs it.
+the project, so that it is seen whoever runs it. `{evil}` stands for that file, and `{project}` for the
+project's folder.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ ANSWER = '{"ok": true}'
 @dataclass(frozen=True)
 class Form:
     """One form of an entry. `files` has the good and the evil content of each deciding file, by its path
-    below the project; `{evil}` stands for the file that the evil content makes."""
+    below the project."""
 
     name: str
     command: str
@@ -34,6 +35,10 @@ class Form:
     files: dict[str, tuple[str, str]] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
     """Further keys of the entry."""
+    reads: tuple[str, ...] = (".",)
+    """What the tool declares to read."""
+    desktop: bool = False
+    """Whether the tool controls the desktop, so that nothing confines it."""
     needs: tuple[str, ...] = ()
     """Programs without which the form cannot be tried."""
     setup: Callable[[Path], None] = lambda folder: None
@@ -55,14 +60,15 @@ class Form:
         self.setup(root.folder)
         evil_mark(root).parent.mkdir(exist_ok=True)
         # A folder of its own: what a tool may write is not in the seal.
-        permissions = {"fs": {"read": ["."], "write": [str(evil_mark(root).parent)]}}
+        files = {"read": [*self.reads], "write": [str(evil_mark(root).parent)]}
+        permissions = {"fs": files, "desktop": self.desktop}
         for path, (good, _) in self.files.items():
             if good:
-                write(root.folder / path, good)
+                write(root.folder / path, _filled(good, root))
         for moment in MOMENTS:
             root.sidecars[moment] = {
                 "command": self.command,
-                "args": [word.replace("{evil}", str(evil_mark(root))) for word in self.args],
+                "args": [_filled(word, root) for word in self.args],
                 "tools": [tool(f"{moment}.do")],
                 "probe": {"mode": "request" if moment == "probed" else "off"},
                 "timeoutMs": 20_000,
@@ -73,7 +79,7 @@ class Form:
 
     def change(self, root: Root, path: str) -> None:
         """Give one file its evil content."""
-        evil = self.files[path][1].replace("{evil}", str(evil_mark(root)))
+        evil = _filled(self.files[path][1], root)
         if self.swap is not None:
             self.swap(root.folder, path, evil)
         else:
@@ -83,6 +89,10 @@ class Form:
 def evil_mark(root: Root) -> Path:
     """The file that evil content makes."""
     return root.base / "marks" / "evil-ran"
+
+
+def _filled(text: str, root: Root) -> str:
+    return text.replace("{evil}", str(evil_mark(root))).replace("{project}", str(root.folder))
 
 
 def write(path: Path, text: str) -> None:
@@ -155,6 +165,9 @@ def _interpreter(folder: Path) -> None:
 GIT_SAY = ("[alias]\n\thi = !echo '{\\\"ok\\\": true}'\n", "[alias]\n\thi = !touch {evil}\n")
 PACKAGE = "tools/packages/p"
 LOADS = shell('. "$(dirname "$0")/../lib/say.sh"')
+EMPTY: dict[str, Any] = {"cwd": "empty"}
+SOURCES = {"tools/x/run": shell('. "{project}/lib.sh"'), "lib.sh": PLAIN}
+"""A script that is alone in its folder and sources another file of the project."""
 HAND = """#!/bin/sh
 read -r request
 set -- $(printf '%s' "$request" | sed 's/.*"argv": *\\["\\([^"]*\\)", *"\\([^"]*\\)".*/\\1 \\2/')
@@ -163,7 +176,24 @@ set -- $(printf '%s' "$request" | sed 's/.*"argv": *\\["\\([^"]*\\)", *"\\([^"]*
 
 FORMS = (
     Form("a lone script", "./tools/x/run", files=RUN),
-    Form("a lone script, empty working folder", "./tools/x/run", files=RUN, more={"cwd": "empty"}),
+    Form("a lone script, empty working folder", "./tools/x/run", files=RUN, more=EMPTY),
+    Form("a lone script, nothing to read", "./tools/x/run", files=RUN, more=EMPTY, reads=()),
+    Form(
+        "a lone script that sources a file it may read",
+        "./tools/x/run",
+        files=SOURCES,
+        more=EMPTY,
+        reads=("lib.sh",),
+    ),
+    Form("a lone script that sources a file of the project", "./tools/x/run", files=SOURCES, more=EMPTY),
+    Form(
+        "a lone script of the desktop that sources a file",
+        "./tools/x/run",
+        files=SOURCES,
+        more=EMPTY,
+        reads=(),
+        desktop=True,
+    ),
     Form(
         "a native program",
         "./tools/n/run",
@@ -171,7 +201,7 @@ FORMS = (
         {"tools/n/run": ("", "")},
         setup=_native,
         swap=_other_native,
-        more={"cwd": "empty"},
+        more=EMPTY,
     ),
     Form(
         "a package",
@@ -182,7 +212,14 @@ FORMS = (
         "a package, empty working folder",
         f"./{PACKAGE}/bin/run",
         files={f"{PACKAGE}/bin/run": LOADS, f"{PACKAGE}/lib/say.sh": PLAIN},
-        more={"cwd": "empty"},
+        more=EMPTY,
+    ),
+    Form(
+        "a package, nothing to read",
+        f"./{PACKAGE}/bin/run",
+        files={f"{PACKAGE}/bin/run": LOADS, f"{PACKAGE}/lib/say.sh": PLAIN},
+        more=EMPTY,
+        reads=(),
     ),
     Form(
         "a package that sources a file of the working folder",

@@ -35,13 +35,7 @@ from flycore.model.login import Login
 from flycore.model.sidecar import DEFAULT_MAX_OUTPUT_BYTES, SidecarEntry
 from flycore.model.stability import ProbeEvidence, Reason
 from flycore.model.upstream import McpLists, McpToolList, UnreadableTool
-from flycore.pipeline.confine import (
-    Confining,
-    StartedProgram,
-    protected_files,
-    seen_at_own_path,
-    start_confined,
-)
+from flycore.pipeline.confine import Confining, StartedProgram, protected_files, start_confined
 from flycore.pipeline.prepare import Sealed, masks_for, seal_programs
 from flycore.registry.mcp_checks import sends_credentials
 from flycore.runners.child.confined_start import ConfinedStart
@@ -285,17 +279,16 @@ class McpServers:
                 "the entry changed while its server was starting",
                 "nothing: it is started again automatically",
             )
-        sealed = seal_programs(self._environment, files.registry, entry)
+        support = self._refresher.root_state.support
+        sealed = seal_programs(self._environment, files.registry, entry, support)
         if isinstance(sealed, Sealed) and sealed.changed:
             self._environment.accepted.refuse(entry.id, entry.digest, sealed.accepted_digest(entry))
             raise StartError(
                 "its program changed since you trusted it", "press T and trust it again, if that is wanted"
             )
         try:
-            conditions = self._environment.conditions(files.registry, entry)
-            runs, seal = seal_and_materialise(
-                self._environment, files.registry, entry, program, at_own_path=seen_at_own_path(level)
-            )
+            conditions = self._environment.conditions(files.registry, entry, level)
+            runs, seal = seal_and_materialise(self._environment, conditions, program)
         except OSError as fault:
             raise StartError(
                 f"the program cannot be sealed: {fault}", "find out what changes the file"

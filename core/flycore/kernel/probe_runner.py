@@ -14,7 +14,7 @@ from flycore.kernel.load_state import Files, RootEnvironment, sandbox_support
 from flycore.model.enums import Code, Level, ProbeMode, Status
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram, Seal
-from flycore.model.sidecar import Permissions, Registry, SidecarEntry
+from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.pipeline.confine import (
     Confining,
     StartedProgram,
@@ -31,7 +31,7 @@ from flycore.sandbox.detection import SandboxSupport, detection
 from flycore.sandbox.environment import child_environment, declared_secrets
 from flycore.sandbox.levels import CONFINING, minimum_level, sandbox_level
 from flycore.sandbox.protected_files import NOTHING_PROTECTED
-from flycore.sandbox.seals import SealBrokenError, materialise, seal_program
+from flycore.sandbox.seals import SealBrokenError, StartConditions, materialise, seal_program
 from flycore.sandbox.secret_masks import Masks
 from flysafe.spare_descriptors import NONE_LEFT
 
@@ -69,7 +69,7 @@ def _job(
 ) -> tuple[Confining | None, ProcessJsonJob] | None:
     """Make the job of a probe, with how it is confined; None where its program changed since a person
     accepted it. Raises SealBrokenError."""
-    sealed = seal_programs(environment, files.registry, entry)
+    sealed = seal_programs(environment, files.registry, entry, sandbox_support())
     if isinstance(sealed, Sealed) and sealed.changed:
         return None
     return program_job(environment, files, entry, tool, probe_id)
@@ -94,9 +94,7 @@ def program_job(
     level = _level(environment, files, support, entry, program)
     started = {
         name: StartedProgram(
-            *seal_and_materialise(
-                environment, files.registry, entry, item, at_own_path=seen_at_own_path(level)
-            )
+            *seal_and_materialise(environment, environment.conditions(files.registry, entry, level), item)
         )
         for name, item in ((COMMAND, program), *found.items())
     }
@@ -177,22 +175,16 @@ def _level(
 
 
 def seal_and_materialise(
-    environment: RootEnvironment,
-    registry: Registry,
-    entry: SidecarEntry,
-    program: ResolvedProgram,
-    *,
-    at_own_path: bool = False,
+    environment: RootEnvironment, conditions: StartConditions, program: ResolvedProgram
 ) -> tuple[ResolvedProgram, Seal]:
-    """Return the sealed program and its seal; `at_own_path` is that of `materialise`. Raises
-    SealBrokenError."""
+    """Return the program as it is started under these conditions, and its seal. Raises SealBrokenError."""
     try:
-        conditions = environment.conditions(registry, entry)
         seal = seal_program(program, conditions)
     except OSError as error:
         raise SealBrokenError(error.errno, error.strerror or "cannot be read", error.filename) from error
     store = environment.places.store_dir
-    return materialise(program, seal, store, conditions, at_own_path=at_own_path), seal
+    own_path = seen_at_own_path(conditions.level)
+    return materialise(program, seal, store, conditions, at_own_path=own_path), seal
 
 
 def _answer(outcome: RunOutcome, masks: Masks) -> ProbeAnswer:

@@ -14,7 +14,7 @@ from flycore.catalog.builtin import KNOWN
 from flycore.catalog.reasons import permit_digest, permitted
 from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.effective_entries import EffectiveFiles, effective_files, entry_to_switch
-from flycore.kernel.load_state import Files, RootEnvironment, read_files
+from flycore.kernel.load_state import Files, RootEnvironment, read_files, sandbox_support
 from flycore.kernel.mcp_status import McpStatus, is_schema_unknown
 from flycore.kernel.replaced_entries import summarize_entry, with_facts
 from flycore.kernel.tool_creation import create_tool
@@ -157,7 +157,7 @@ class TrustedRegistry:
             item = self._changed_program(entry)
             if item is None or (entry.id, item.digest) not in accepted:
                 continue
-            sealed = seal_programs(self._environment, self._declared.registry, entry)
+            sealed = seal_programs(self._environment, self._declared.registry, entry, sandbox_support())
             if isinstance(sealed, Sealed) and sealed.accepted_digest(entry) == item.digest:
                 accept_programs(self._environment, entry, sealed)
                 pairs.append((entry.id, item.digest))
@@ -387,6 +387,6 @@ def accept_trusted(environment: RootEnvironment, registry: Registry, sidecars: t
         entry = registry.entry(sidecar)
         if entry is None or not entry.command:
             continue
-        sealed = seal_programs(environment, registry, entry)
+        sealed = seal_programs(environment, registry, entry, sandbox_support())
         if isinstance(sealed, Sealed):
             accept_programs(environment, entry, sealed)

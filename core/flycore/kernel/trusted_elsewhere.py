@@ -11,7 +11,7 @@ import msgspec
 from flycore.approval.trust_store import TrustPlace, TrustRecord
 from flycore.approval.trusted_roots import TrustedRoots, nearest_record
 from flycore.discovery.repository import find_repository
-from flycore.model.enums import ProgramComparison, SealKind
+from flycore.model.enums import Level, ProgramComparison, SealKind
 from flycore.model.json import Json, digest
 from flycore.model.json_diff import json_difference
 from flycore.model.program import ResolvedProgram, Seal
@@ -89,7 +89,8 @@ def content_of_programs(environment: RootEnvironment, registry: Registry, entry:
         return digest(["address"])  # which is in the entry
     # Nothing is recorded as accepted by this: the entry may not be trusted.
     program = environment.resolve(registry, entry, entry.command, entry.args)
-    sealed = seal_resolved(environment, registry, entry, program)
+    # The level decides nothing of what is compared.
+    sealed = seal_resolved(environment, registry, entry, program, Level.ENFORCED)
     if not isinstance(sealed, Sealed):
         return ""
     root = os.path.realpath(registry.app_root)

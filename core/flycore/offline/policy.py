@@ -29,8 +29,9 @@ from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 from flycore.pipeline.agent_access import look_at_agent_call
 from flycore.pipeline.builtin_tools import entry_of
+from flycore.pipeline.call import Rejection
 from flycore.pipeline.context import RootState
-from flycore.pipeline.prepare import partial_reason
+from flycore.pipeline.prepare import program_and_level, seal_resolved
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import (
     Policy,
@@ -88,7 +89,14 @@ class OfflinePolicy(msgspec.Struct, frozen=True):
 
     def _unsealed(self, entry: SidecarEntry) -> str:
         """Return why no rule may allow the entry's programs; empty where one may."""
-        return partial_reason(self.environment, self.files.registry, entry)
+        if entry.url or not entry.command:
+            return ""
+        root, registry = self.environment, self.files.registry
+        program, level = program_and_level(root, registry, entry, self.root_state.support)
+        # Nothing is compared with what a person accepted: the command changes nothing.
+        found = seal_resolved(root, registry, entry, program, level)
+        # What cannot be started is not called, whatever policy says.
+        return "" if isinstance(found, Rejection) else found.weakness
 
     def names(self) -> frozenset[str]:
         """Return the names of every known tool, and of the actions agents take with tools of their own."""

@@ -57,7 +57,7 @@ def explain_sandbox(places: RootPaths, tool: str) -> SandboxExplanation | None:
     )
     if found.level not in CONFINING:
         return explanation
-    sealed = seal_programs(root, root_state.registry, entry)
+    sealed = seal_programs(root, root_state.registry, entry, root_state.support)
     if isinstance(sealed, Rejection):
         return _with_problem(explanation, sealed.message)
     if sealed.program.state is not PathState.RESOLVED:

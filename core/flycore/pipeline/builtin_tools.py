@@ -89,14 +89,16 @@ def find_builtin_program(
         if why := _git_fault(project):
             return failed(Code.FAILED, why, "the project folder has to be that of the repository")
         program = find_command((GIT,), str(project.root), path)
-    return _sealed(program, fixed=fixed)
+    return _sealed(program, sandbox_level(entry, root_state.support, bundled=False), fixed=fixed)
 
 
-def _sealed(program: ResolvedProgram, *, fixed: bool) -> tuple[ResolvedProgram, Seal] | Rejection:
+def _sealed(
+    program: ResolvedProgram, level: Level, *, fixed: bool
+) -> tuple[ResolvedProgram, Seal] | Rejection:
     if program.state is not PathState.RESOLVED:
         return failed(Code.SPAWN, program.message, program.remedy)
     try:
-        return program, seal_command(program, fixed=fixed)
+        return program, seal_command(program, level, fixed=fixed)
     except OSError as error:
         if (rejection := no_descriptors(error)) is not None:
             return rejection
@@ -154,7 +156,7 @@ def _ripgrep(
     if project.closed:
         return "flytui keeps its own state in this project folder"
     try:
-        seal = seal_command(program, fixed=True)
+        seal = seal_command(program, Level.ENFORCED, fixed=True)
     except OSError:
         return "ripgrep cannot be read"
     return "your own programs can change ripgrep" if seal.partial else (program, seal)

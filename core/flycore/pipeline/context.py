@@ -17,6 +17,7 @@ from flycore.model.enums import Anchor, Risk
 from flycore.registry.created_tools import DEFAULT_LIMIT
 from flycore.registry.paths import USER_PACKAGES_DIR
 from flycore.registry.resolve import resolve_program
+from flycore.sandbox.call_confinement import declared_path
 from flycore.sandbox.detection import UNTRIED
 from flycore.sandbox.digests import PACKAGES
 from flycore.sandbox.environment import working_folder
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from flycore.model.caller import Caller
     from flycore.model.catalog import CapabilityView, Catalog
     from flycore.model.clock import Clock
+    from flycore.model.enums import Level
     from flycore.model.json import JsonObject
     from flycore.model.program import ResolvedProgram
     from flycore.model.refusals import Refusals
@@ -111,19 +113,20 @@ class RootEnvironment:
         """The folder that the entry's processes start in. Raises OSError where it cannot be made."""
         return working_folder(entry, registry, self.places.empty_dir)
 
-    def conditions(self, registry: Registry, entry: SidecarEntry) -> StartConditions:
-        """How the entry's programs are started, as far as their seals depend on it. Raises OSError."""
+    def conditions(self, registry: Registry, entry: SidecarEntry, level: Level) -> StartConditions:
+        """How the entry's programs are started at that level, as far as their seals depend on it. Raises
+        OSError."""
         # Worked out once for each value of an entry: the folders of a root do not move while a kernel runs,
         # and following their links for each call would take a tenth of its time.
-        key = (entry.id, entry.digest, entry.source, registry.app_root, registry.workspace)
+        key = (entry.id, entry.digest, entry.source, registry.app_root, registry.workspace, level)
         found = self.known_conditions.get(key)
         if found is None:
             if len(self.known_conditions) >= MOST_CONDITIONS:
                 self.known_conditions.clear()
-            found = self.known_conditions[key] = self._conditions(registry, entry)
+            found = self.known_conditions[key] = self._conditions(registry, entry, level)
         return found
 
-    def _conditions(self, registry: Registry, entry: SidecarEntry) -> StartConditions:
+    def _conditions(self, registry: Registry, entry: SidecarEntry, level: Level) -> StartConditions:
         app_root = os.path.realpath(registry.app_root)
         own = os.path.realpath(os.path.join(registry.config_dir, "tools"))
         packages = os.path.join(app_root, PACKAGES)
@@ -136,13 +139,15 @@ class RootEnvironment:
             anchors=tuple(dict.fromkeys((app_root, os.path.realpath(registry.workspace), own))),
             cwd=os.path.realpath(self.working_folder(registry, entry)),
             env=tuple(sorted(entry.env.items())),
-            written=tuple(
-                os.path.normpath(os.path.join(app_root, path))
-                for path in entry.permissions.write
-                if "${" not in path
-            ),
+            level=level,
+            granted=self._declared(app_root, entry.permissions.read),
+            written=self._declared(app_root, entry.permissions.write),
             home=os.path.realpath(self.environ.get("HOME", "")) if self.environ.get("HOME") else "",
         )
+
+    def _declared(self, app_root: str, paths: tuple[str, ...]) -> tuple[str, ...]:
+        home = self.environ.get("HOME", "")
+        return tuple(declared_path(path, app_root, home) for path in paths if "${" not in path)
 
     def bundled(self, program: ResolvedProgram | None) -> bool:
         """Whether the program is one of this distribution's own sidecars."""

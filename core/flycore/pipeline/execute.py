@@ -21,7 +21,7 @@ from flycore.model.approval import NamedPlaces, Preview
 from flycore.model.call import CallRequest
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code, Kind, Phase, SealKind, Status
-from flycore.model.json import JsonObject, canonical_json
+from flycore.model.json import JsonObject, canonical_json, digest
 from flycore.model.large_values import is_large, run_aside
 from flycore.model.program import ResolvedProgram
 from flycore.pipeline.authorize import Authorization
@@ -37,7 +37,7 @@ from flycore.pipeline.confine import (
 from flycore.pipeline.context import RunContext, Slot
 from flycore.pipeline.evidence import call_key, with_refusals
 from flycore.pipeline.exec_call import filled_exec, own_argv
-from flycore.pipeline.prepare import Prepared, allowed_outcome
+from flycore.pipeline.prepare import Prepared
 from flycore.pipeline.proofs import contradiction
 from flycore.pipeline.protected_writes import ProtectedWrites, protected_writes
 from flycore.pipeline.validate import redacted_violations
@@ -246,7 +246,9 @@ async def execute(
     """
     if prepared.target.decided:
         _record_start(run, call, prepared, authorization)
-        return allowed_outcome(prepared.input)
+        return RunOutcome(
+            status=Status.SUCCESS, output={"decision": "allow", "input": digest(prepared.input)}
+        )
     asked = call.request.observe
     artifacts = _take_folder(run, call, slot)
     if isinstance(artifacts, Rejection):

@@ -58,11 +58,12 @@ from flycore.pipeline.targets.window import accepts_unchecked, take_preview
 from flycore.pipeline.validate import unsendable
 from flycore.policy.evaluate import conditions_are_costly, evaluate
 from flycore.registry.resolve import at_url
-from flycore.runners.one_shot import RunOutcome
 from flycore.runners.workspace.planned_changes import CHANGING
+from flycore.sandbox.call_confinement import CallFolders, named_folder
+from flycore.sandbox.detection import SandboxSupport
 from flycore.sandbox.digests import ChangedWhileReadError, UnsealableError
 from flycore.sandbox.environment import child_environment, declared_secrets
-from flycore.sandbox.levels import builtin_report, report
+from flycore.sandbox.levels import builtin_report, report, sandbox_level
 from flycore.sandbox.seals import StartConditions, is_kept, seal_address, seal_by_name, seal_program
 from flycore.sandbox.secret_masks import Masks
 
@@ -188,36 +189,36 @@ async def seal_entry(root: RootEnvironment, root_state: RootState, target: Targe
     entry, registry = target.entry, root_state.registry
     if entry.url:
         return _sealed_address(entry)
-    program = root.resolve(registry, entry, entry.command, entry.args)
+    program, level = program_and_level(root, registry, entry, root_state.support)
     # The first seal may read a whole folder: in a worker thread, so that the event loop goes on. Later ones
     # look at each file once and read none.
     # One at a time for each entry, in the order of arrival: calls that came together are asked about in that
     # order, and the second one uses what the first has read.
     async with root.seal_order.setdefault(entry.id, anyio.Lock(fast_acquire=True)):
         try:
-            quick = is_kept(program, root.conditions(registry, entry))
+            quick = is_kept(program, root.conditions(registry, entry, level))
         except OSError:
             quick = False
         if quick:
-            return _sealed(root, registry, entry, program)
-        return await anyio.to_thread.run_sync(_sealed, root, registry, entry, program)
+            return _sealed(root, registry, entry, program, level)
+        return await anyio.to_thread.run_sync(_sealed, root, registry, entry, program, level)
 
 
-def seal_programs(root: RootEnvironment, registry: Registry, entry: SidecarEntry) -> Sealed | Rejection:
+def seal_programs(
+    root: RootEnvironment, registry: Registry, entry: SidecarEntry, support: SandboxSupport
+) -> Sealed | Rejection:
     """Resolve and seal the programs of an entry. Reads files, so it is not for the event loop."""
     if entry.url:
         return _sealed_address(entry)
-    return _sealed(root, registry, entry, root.resolve(registry, entry, entry.command, entry.args))
+    return _sealed(root, registry, entry, *program_and_level(root, registry, entry, support))
 
 
-def partial_reason(root: RootEnvironment, registry: Registry, entry: SidecarEntry) -> str:
-    """Why the seal of the entry's programs is partial, for a command that changes nothing; empty where it is
-    complete."""
-    if entry.url or not entry.command:
-        return ""
-    found = seal_resolved(root, registry, entry, root.resolve(registry, entry, entry.command, entry.args))
-    # What cannot be started is not called, whatever policy says.
-    return "" if isinstance(found, Rejection) else found.weakness
+def program_and_level(
+    root: RootEnvironment, registry: Registry, entry: SidecarEntry, support: SandboxSupport
+) -> tuple[ResolvedProgram, Level]:
+    """Resolve the entry's command, and return the level of its calls as well."""
+    program = root.resolve(registry, entry, entry.command, entry.args)
+    return program, sandbox_level(entry, support, bundled=root.bundled(program))
 
 
 def _sealed_address(entry: SidecarEntry) -> Sealed:
@@ -225,10 +226,10 @@ def _sealed_address(entry: SidecarEntry) -> Sealed:
 
 
 def _sealed(
-    root: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram
+    root: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram, level: Level
 ) -> Sealed | Rejection:
     """The sealed programs, with whether they changed since a person accepted them."""
-    sealed = seal_resolved(root, registry, entry, program)
+    sealed = seal_resolved(root, registry, entry, program, level)
     if isinstance(sealed, Rejection):
         return sealed
     accepted = sealed.accepted_digest(entry)
@@ -237,13 +238,14 @@ def _sealed(
 
 
 def seal_resolved(
-    root: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram
+    root: RootEnvironment, registry: Registry, entry: SidecarEntry, program: ResolvedProgram, level: Level
 ) -> Sealed | Rejection:
-    """Seal the programs of an entry, without comparing them with those that a person accepted."""
+    """Seal the programs of an entry whose calls have that level, without comparing them with those that a
+    person accepted."""
     if program.state is not PathState.RESOLVED:
         return _unresolved(program)
     try:
-        conditions = root.conditions(registry, entry)
+        conditions = root.conditions(registry, entry, level)
         seal = partial(seal_program, conditions=conditions)
         own = seal_by_name(entry, program, seal(program)) if entry.kind is Kind.MCP else seal(program)
         delegates, programs = [], {}
@@ -273,6 +275,16 @@ def _asked_each_time(sealed: Sealed, why: str) -> Sealed:
     """The programs of a call that neither a rule nor a lease allows."""
     seal = msgspec.structs.replace(sealed.seal, leasable=False)
     return msgspec.structs.replace(sealed, seal=seal, each_time=why)
+
+
+def _open_folder(root: RootEnvironment, entry: SidecarEntry, input: JsonObject, sealed: Sealed) -> str:
+    """A folder that the input lets a program read that may load what it holds; empty where there is none."""
+    if all(seal.complete and not seal.copy for seal in sealed.seals):
+        return ""  # flytui's own, or one that loads nothing
+    folders = CallFolders(
+        app_root=str(root.places.app_root), cwd=sealed.conditions.cwd, home=root.environ.get("HOME", "")
+    )
+    return named_folder(entry.permissions.read, input, folders)
 
 
 def accept_programs(root: RootEnvironment, entry: SidecarEntry, sealed: Sealed) -> None:
@@ -313,18 +325,13 @@ def _unresolved(program: ResolvedProgram) -> Rejection:
 
 
 NOT_OURS = "it runs in the agent itself, not sandboxed and not sealed by flytui"
-AGENT_SANDBOX = SandboxReport(
-    level=Level.NONE,
-    mechanism="",
-    permissions=(
-        PermissionReport(
-            name="everything",
-            declared="whatever the agent itself may do",
-            enforced=False,
-            why=f"not enforced: {NOT_OURS}",
-        ),
-    ),
+_ANYTHING = PermissionReport(
+    name="everything",
+    declared="whatever the agent itself may do",
+    enforced=False,
+    why=f"not enforced: {NOT_OURS}",
 )
+AGENT_SANDBOX = SandboxReport(level=Level.NONE, mechanism="", permissions=(_ANYTHING,))
 
 
 def agent_program(entry: SidecarEntry) -> Sealed:
@@ -350,11 +357,6 @@ async def _builtin_program(
     sealed = Sealed(program=program, seal=seal, delegates=(), delegate_programs={})
     why = await why_each_time(root, target.capability.name, input)
     return _asked_each_time(sealed, why) if why else sealed
-
-
-def allowed_outcome(input: JsonObject) -> RunOutcome:
-    """The outcome of a call that was allowed, with the digest of the input that it was allowed for."""
-    return RunOutcome(status=Status.SUCCESS, output={"decision": "allow", "input": digest(input)})
 
 
 # Step 4: the validated input, the sealed programs, the verdict, and the digest over all of it.
@@ -469,9 +471,13 @@ async def _seal_target(
         return agent_program(target.entry)
     if target.builtin:
         return await _builtin_program(root, root_state, target, input)
-    sealed = await seal_entry(root, root_state, target)
-    known = target.entry.kind is not Kind.EXECUTABLE or bool(target.capability.definition)
-    return sealed if known or isinstance(sealed, Rejection) else _asked_each_time(sealed, UNCHECKED)
+    entry, sealed = target.entry, await seal_entry(root, root_state, target)
+    if isinstance(sealed, Rejection):
+        return sealed
+    if entry.kind is Kind.EXECUTABLE and not target.capability.definition:
+        return _asked_each_time(sealed, UNCHECKED)
+    folder = _open_folder(root, entry, input, sealed)
+    return _asked_each_time(sealed, f"its input lets it load files of {folder}") if folder else sealed
 
 
 def _child_environment(

@@ -176,10 +176,24 @@ def _allowing(limit: tuple[str, ...], declared: str, path: str, folders: CallFol
 
 
 def _absolute(path: str, folders: CallFolders) -> str:
-    if folders.home and (path == "~" or path.startswith("~/")):
-        path = folders.home + path[1:]
+    return declared_path(path, folders.app_root, folders.home)
+
+
+def declared_path(path: str, app_root: str, home: str) -> str:
+    """Return the absolute path that a path of an entry's permissions stands for."""
+    if home and (path == "~" or path.startswith("~/")):
+        path = home + path[1:]
     # normpath keeps two slashes at the beginning, which POSIX leaves open.
-    return "/" + os.path.normpath(os.path.join(folders.app_root, path)).lstrip("/")
+    return "/" + os.path.normpath(os.path.join(app_root, path)).lstrip("/")
+
+
+def named_folder(paths: Iterable[str], input: JsonObject, folders: CallFolders) -> str:
+    """Return the first of the declared paths that the input fills in with a folder, but for those in the
+    working folder, whose files a seal watches; empty where there is none."""
+    filled = (_filled(declared, input) for declared in paths if "${" in declared)
+    named = (_absolute(path, folders) for path in filled if path is not None)
+    found = (path for path in named if not _at_or_below(path, folders.cwd) and os.path.isdir(path))
+    return next(found, "")
 
 
 def _filled(declared: str, input: JsonObject) -> str | None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from flycore.model.enums import Anchor, PathState, ReasonCode, SealKind
+from flycore.model.enums import Anchor, Level, PathState, ReasonCode, SealKind
 from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.registry.resolve import find_on_path, read_interpreter
 from flycore.sandbox.digests import file_digest
 from flycore.sandbox.environment import SYSTEM_PATH
 from flycore.sandbox.observed_files import is_unchanging
+from flycore.sandbox.seal_parts import AT_LEVEL
 
 NOT_SEALED = "what it loads from the project is not sealed: it is what the project has when it runs"
 CHANGEABLE = "your own programs can change its file, and the seal holds no copy"
@@ -87,9 +88,9 @@ def _missing(
     )
 
 
-def seal_command(program: ResolvedProgram, *, fixed: bool) -> Seal:
-    """Return the seal of a program that was found. With `fixed` the whole command line is flytui's own, which
-    makes it load nothing of the project.
+def seal_command(program: ResolvedProgram, level: Level, *, fixed: bool) -> Seal:
+    """Return the seal of a program that was found, at that level. With `fixed` the whole command line is
+    flytui's own, which makes it load nothing of the project.
 
     Raises OSError where its file cannot be read.
     """
@@ -97,19 +98,22 @@ def seal_command(program: ResolvedProgram, *, fixed: bool) -> Seal:
     # The identity is part of it: the same bytes in another file are another program to the system.
     digests = [[path, list(about), content] for path in files for about, content in [file_digest(path)]]
     system = all(map(is_unchanging, files))
+    reasons = ("" if system else CHANGEABLE, "" if fixed else AT_LEVEL.get(level, ""))
     return Seal(
         kind=SealKind.SYSTEM if system else SealKind.FILE,
         digest=digest([[program.argv[0]], digests]),
         program=program.path,
         note="" if fixed else NOT_SEALED,
-        partial=() if system else (CHANGEABLE,),
+        partial=tuple(filter(None, reasons)),
     )
 
 
 def changed_command(program: ResolvedProgram, seal: Seal, *, fixed: bool) -> str:
     """Return the path of the program where it is not what was sealed any more; empty where it is."""
     try:
-        return "" if seal_command(program, fixed=fixed).digest == seal.digest else program.path
+        # The level is no part of the digest.
+        now = seal_command(program, Level.ENFORCED, fixed=fixed)
+        return "" if now.digest == seal.digest else program.path
     except OSError:
         return program.path
 

@@ -13,10 +13,11 @@ from pathlib import Path
 
 import msgspec
 
+from flycore.model.enums import Level
 from flycore.model.json import digest
 from flycore.model.program import ResolvedProgram, SealedPart
 from flycore.registry.loader_environment import loader_of
-from flycore.sandbox.digests import PACKAGES, file_digest, lies_beneath
+from flycore.sandbox.digests import PACKAGES, ChangedWhileReadError, file_digest, lies_beneath
 from flycore.sandbox.distribution import Distribution
 from flycore.sandbox.folders import TooLargeError, folder_digest, is_written
 from flycore.sandbox.observed_files import is_unchanging, note_content, real_path
@@ -53,6 +54,10 @@ class StartConditions(msgspec.Struct, frozen=True, kw_only=True):
     """The working folder; an empty text stands for one that is empty and outside all anchors."""
     env: tuple[tuple[str, str], ...] = ()
     """The variables that the entry sets."""
+    level: Level = Level.NONE
+    """The sandbox level of its calls."""
+    granted: tuple[str, ...] = ()
+    """What the tool declares to read, but for what its input names."""
     written: tuple[str, ...] = ()
     """What the tool declares to write."""
     home: str = ""
@@ -67,6 +72,8 @@ class StartConditions(msgspec.Struct, frozen=True, kw_only=True):
             self.anchors,
             self.cwd,
             self.env,
+            self.level,
+            self.granted,
             self.written,
             self.home,
         )
@@ -85,6 +92,10 @@ class FoundParts(msgspec.Struct):
 
     parts: dict[tuple[str, str], SealedPart] = msgspec.field(default_factory=dict)
     partial: dict[str, None] = msgspec.field(default_factory=dict)
+    reach: dict[str, None] = msgspec.field(default_factory=dict)
+    """Why it is not complete because of what the program can read as it is confined. No part of the digest:
+    an approval is bound to level and permissions as well, and a sandbox that was installed changes no
+    program."""
     leasable: bool = True
 
     def add(self, path: str, why: str, content: str) -> None:
@@ -222,6 +233,79 @@ def add_environment(
             found.say(f"its environment sets {name}, which {reader} reads")
             scripts = add_arguments(found, (value,), conditions, name)
             add_folders_of(found, scripts, conditions)
+
+
+# What the program can read as it is confined.
+
+
+AT_LEVEL = {
+    Level.DEGRADED: "runs without namespaces, so that its seal is not all that it may load",
+    Level.HOST_CONTROL: "runs unconfined, where it may load any file of yours",
+    Level.NONE: "runs unconfined, where it may load any file of yours",
+}
+"""Why a seal is partial at a level, whatever it holds."""
+_MAY_LOAD = "may load files of {}, which its entry lets it read"
+_UNWATCHED = "no lease can watch all of {}"
+_SYSTEM = ("/usr", "/nix/store", "/gnu/store")
+"""Folders of which a program that is confined sees everything that the system's own programs do."""
+
+
+def reach_reasons(conditions: StartConditions) -> frozenset[str]:
+    """Every reason that `add_reach` may give under these conditions."""
+    paths = (*conditions.granted, *conditions.anchors[:1])
+    reasons = (form.format(_shown(path, conditions)) for path in paths for form in (_MAY_LOAD, _UNWATCHED))
+    return frozenset((*AT_LEVEL.values(), *reasons))
+
+
+def add_reach(found: FoundParts, conditions: StartConditions, copied: Iterable[str], watched: str) -> str:
+    """Say what the program can read besides what is sealed, where anybody but root may change it. `copied`
+    are the folders that run from their copies, and `watched` is the digest of the working folder, or empty.
+
+    Returns a digest of `watched` and of these files, for leases.
+    """
+    held = tuple(copied)
+    open_paths = [path for path in conditions.granted if not _is_sealed(path, held)]
+    found.reach.update(dict.fromkeys(_MAY_LOAD.format(_shown(path, conditions)) for path in open_paths))
+    if conditions.level in AT_LEVEL:
+        found.reach[AT_LEVEL[conditions.level]] = None
+        # Nobody can watch everything that an unconfined program can read: the project is where others write.
+        open_paths += conditions.anchors[:1] if conditions.level is not Level.DEGRADED else ()
+    seen = conditions.cwd if watched else ""
+    further = [path for path in open_paths if not (seen and (path == seen or lies_beneath(path, seen)))]
+    contents = [[path, _content_of(found, path, conditions)] for path in sorted({*further})]
+    return digest([watched, contents]) if contents else watched
+
+
+def _is_sealed(path: str, copied: tuple[str, ...]) -> bool:
+    """Whether what the program sees there is the copy of a sealed folder, or nothing that this user can
+    change."""
+    if any(path == root or lies_beneath(path, root) for root in copied):
+        return True
+    real = real_path(path)
+    if real is None or not is_unchanging(real):
+        return False
+    # A folder of root's may hold one of yours, as /home does.
+    return not os.path.isdir(real) or any(real == one or lies_beneath(real, one) for one in _SYSTEM)
+
+
+def _content_of(found: FoundParts, path: str, conditions: StartConditions) -> str:
+    """The digest of the file or folder; empty where nothing is there, or nothing that a lease can watch."""
+    real = real_path(path)
+    if real is None:
+        return ""
+    try:
+        about = os.lstat(real)
+        if not is_written(real, conditions.written):
+            if stat.S_ISDIR(about.st_mode):
+                return folder_digest(real, conditions.written, _own_files(conditions)).digest
+            return file_digest(real)[1] if stat.S_ISREG(about.st_mode) else ""
+    except ChangedWhileReadError:
+        raise  # the whole seal is made again
+    except OSError:
+        pass  # too large, or a file in it that cannot be read: then no change of it would be noticed
+    found.reach[_UNWATCHED.format(_shown(path, conditions))] = None
+    found.leasable = False
+    return ""
 
 
 # The working folder.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,8 +41,10 @@ from flycore.sandbox.seal_parts import (
     add_arguments,
     add_environment,
     add_folders_of,
+    add_reach,
     add_working_folder,
     inside_runtime,
+    reach_reasons,
     starts_empty,
 )
 from flycore.sandbox.system_programs import loads_nothing
@@ -369,7 +372,7 @@ def _copied(
     why = why or ("" if interpreter else loads_from(program.path, root))
     if why:
         found.say(why)
-    surroundings = _add_working_folder(conditions, found)
+    surroundings = _add_surroundings(conditions, found, roots)
     return _made(
         program,
         kind,
@@ -388,7 +391,7 @@ def _system(program: ResolvedProgram, conditions: StartConditions, found: FoundP
     surroundings = ""
     if program.interpreter or not loads_nothing(program.path):
         found.say("a system program that may load files which its arguments or its working folder name")
-        surroundings = _add_working_folder(conditions, found)
+        surroundings = _add_surroundings(conditions, found)
     return _made(
         program,
         SealKind.SYSTEM,
@@ -407,7 +410,7 @@ def _in_place(program: ResolvedProgram, conditions: StartConditions, found: Foun
     why = inside_runtime(program, conditions)
     if why:
         found.say(why)
-    surroundings = _add_working_folder(conditions, found)
+    surroundings = _add_surroundings(conditions, found)
     content = file_digest(program.path)[1]
     return _made(
         program,
@@ -426,16 +429,18 @@ def _add_arguments(program: ResolvedProgram, conditions: StartConditions, found:
     add_folders_of(found, scripts, conditions)
 
 
-def _add_working_folder(conditions: StartConditions, found: FoundParts) -> str:
-    """Seal what is known to run from the working folder. Returns the digest of the folder, for leases."""
-    return "" if starts_empty(conditions) else add_working_folder(found, conditions)
+def _add_surroundings(conditions: StartConditions, found: FoundParts, copied: Iterable[str] = ()) -> str:
+    """Seal what is known to run from the working folder, and say what else the program can read. Returns the
+    digest of both, for leases."""
+    watched = "" if starts_empty(conditions) else add_working_folder(found, conditions)
+    return add_reach(found, conditions, copied, watched)
 
 
 def _made(program: ResolvedProgram, kind: SealKind, found: FoundParts, **more: Any) -> Seal:
     return Seal(
         kind=kind,
         program=program.path,
-        partial=tuple(found.partial),
+        partial=(*found.partial, *found.reach),
         parts=tuple(part for _, part in sorted(found.parts.items())),
         leasable=found.leasable,
         **more,
@@ -470,7 +475,8 @@ def _digest_now(program: ResolvedProgram, seal: Seal, conditions: StartCondition
     if seal.kind is SealKind.BUNDLED:
         return seal.digest
     if seal.copies and not seal.parts and not _looked_through(program, 0):
-        found = FoundParts(partial=dict.fromkeys(seal.partial))
+        outside = reach_reasons(conditions)
+        found = FoundParts(partial={reason: None for reason in seal.partial if reason not in outside})
         return _copied_digest(program, seal.kind, seal.copies, found)
     return seal_program(program, conditions).digest
 

@@ -11,7 +11,7 @@ import pytest
 from flycore.catalog.registry_capability import excess_permissions
 from flycore.model.enums import Effective, ReasonCode, SandboxState, Status
 from flycore.model.sidecar import Permissions
-from kits.kernel import ECHO, Root, kernel_of, request, until
+from kits.kernel import ECHO, Root, kernel_of, permitted_call, until
 
 FULL = Permissions(network=True, read=(".",), write=("out", "${input.dir}"), secrets=("KEY",), desktop=True)
 
@@ -89,7 +89,7 @@ async def test_it_holds_in_the_snapshot_and_at_the_call(
     root.policy({"tool": "*", "decision": "allow", "because": "test"})
     file = root.places.config_dir / "config.jsonc"
     async with kernel_of(root) as kernel:
-        assert (await kernel.call(request(kernel, "own.do"))).status is Status.SUCCESS
+        assert (await permitted_call(kernel, "own.do")).status is Status.SUCCESS
         file.write_text(json.dumps(settings))
 
         def told() -> ReasonCode | None:
@@ -105,10 +105,10 @@ async def test_it_holds_in_the_snapshot_and_at_the_call(
             SandboxState.DENIED,
             Effective.UNAVAILABLE,
         )
-        assert (await kernel.call(request(kernel, "own.do"))).status is Status.UNAVAILABLE
+        assert (await permitted_call(kernel, "own.do")).status is Status.UNAVAILABLE
         file.write_text("{}")
         await until(lambda: told() is None)
-        assert (await kernel.call(request(kernel, "own.do"))).status is Status.SUCCESS
+        assert (await permitted_call(kernel, "own.do")).status is Status.SUCCESS
 
 
 @pytest.mark.anyio
@@ -118,4 +118,4 @@ async def test_the_limit_of_tools_of_agents_binds_no_entry_that_a_person_has_tru
     root.policy({"tool": "*", "decision": "allow", "because": "test"})
     root.settings(security={"max_permissions": {"network": False}})
     async with kernel_of(root) as kernel:
-        assert (await kernel.call(request(kernel, "own.do"))).status is Status.SUCCESS
+        assert (await permitted_call(kernel, "own.do")).status is Status.SUCCESS

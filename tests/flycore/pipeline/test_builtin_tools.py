@@ -27,6 +27,7 @@ from kits.kernel import (
     kernel_of,
     request,
     tool,
+    until,
     waiting_ask,
 )
 from kits.programs import needs, needs_bubblewrap
@@ -466,6 +467,23 @@ async def test_a_program_that_changes_after_the_card_is_asked_about_again(root: 
             assert second.request.id != first.request.id
             await approve(kernel, second)
     assert output(results[0])["stdout"] == "second\n"
+
+
+@pytest.mark.parametrize("level", [Level.ENFORCED, Level.DEGRADED])
+async def test_a_rule_allows_a_command_of_the_caller_s_only_at_the_strongest_level(
+    root: Root, monkeypatch: pytest.MonkeyPatch, level: Level
+) -> None:
+    hold_level(level, monkeypatch)
+    root.policy({"tool": "*", "decision": "allow", "because": "a test"})
+    async with kernel_of(root) as kernel:
+        view = await until(lambda: kernel.catalog().capability("process.run"))
+        assert view.stability.effective.usable
+        if level is Level.ENFORCED:
+            assert (await free_call(kernel, "process.run", argv=["true"])).status is Status.SUCCESS
+        else:
+            ask, result = await shown(kernel, "process.run", {"argv": ["true"]})
+            assert result.status is Status.SUCCESS
+            assert "seal is not all that it may load" in ask.request.partial
 
 
 async def test_nothing_runs_where_nothing_confines(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,18 @@ from flycore.model.enums import Code, Effective, Level, ReasonCode, Status
 from flycore.sandbox import bubblewrap, landlock
 from flycore.sandbox.detection import INSTALL_BUBBLEWRAP, detection
 from flysafe.procfs import environment_value, process_table
-from kits.kernel import Root, answered_call, approve, kernel_of, request, tool, until, waiting_ask
+from kits.kernel import (
+    Root,
+    answered_call,
+    approve,
+    approve_if_asked,
+    kernel_of,
+    permitted_call,
+    request,
+    tool,
+    until,
+    waiting_ask,
+)
 from kits.programs import needs, needs_bubblewrap, needs_landlock
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("tried_anew")]
@@ -71,6 +82,43 @@ echo x > "$out/began"
 while [ ! -e "$out/go" ]; do sleep 0.02; done
 . "${0%/*}/part.sh"
 printf '{"ok": true, "part": "%s"}\\n' "$part"
+"""
+FILLS = """#!/usr/bin/env python3
+import errno, json, multiprocessing, os, pty, sys
+granted = json.loads(sys.stdin.readline())["artifactDir"]
+MOST = 96 << 20
+BLOCK = bytes(1 << 20)
+kinds, found, written = {}, {}, 0
+with open("/proc/self/mounts") as mounts:
+    for line in mounts:
+        kinds[line.split()[1]] = line.split()[2]
+in_memory = [path for path, kind in kinds.items() if kind in ("tmpfs", "ramfs", "mqueue", "devpts", "proc")]
+folders = dict.fromkeys(("/dev", "/dev/shm", "/dev/pts", "/tmp", "/run", "/var/tmp", "/"))
+for top in (path for path in in_memory if os.path.isdir(path) and kinds[path] != "proc"):
+    device = os.stat(top).st_dev
+    for folder, names, _ in os.walk(top):
+        names[:] = [name for name in names if os.lstat(os.path.join(folder, name)).st_dev == device]
+        folders.update({} if folder.startswith(granted) else {folder: None})
+for folder in folders:
+    try:
+        with open(f"{folder}/filled", "wb", buffering=0) as file:
+            while written < MOST:
+                written += file.write(BLOCK)
+        found[folder] = "open"
+    except OSError as fault:
+        found[folder] = errno.errorcode[fault.errno]
+for folder in folders:
+    if os.path.exists(f"{folder}/filled"):
+        os.unlink(f"{folder}/filled")
+with multiprocessing.Semaphore(), open("/dev/null", "w") as null:
+    null.write("x")
+works = [multiprocessing.Array("i", 1000)[999] == 0, len(open("/dev/urandom", "rb").read(8)) == 8]
+works += [os.isatty(pty.openpty()[0]), os.path.exists("/dev/tty")]
+try:
+    made = os.mknod("/dev/made") or "made"
+except OSError as fault:
+    made = errno.errorcode[fault.errno]
+print(json.dumps({"ok": True, "found": found, "written": written, "works": works, "made": made}))
 """
 WRITES = {"fs": {"write": ["out"]}}
 ALLOW = {"tool": "*", "decision": "allow", "because": "test"}
@@ -120,7 +168,7 @@ def code_of(result: ToolResult) -> str:
 
 async def tries(kernel: Kernel, name: str, port: int) -> dict[str, Any]:
     """The output of a program of `TRIES`."""
-    result = await kernel.call(request(kernel, name, {"kernel": os.getpid(), "port": port}))
+    result = await permitted_call(kernel, name, {"kernel": os.getpid(), "port": port})
     assert isinstance(result.output, dict), (result.error, result.stderr_tail)
     return result.output
 
@@ -219,7 +267,7 @@ echo x > made/by/it/file && printf '{"ok": true}\\n'
     (root.folder / "link").symlink_to(outside)
     root.policy(ALLOW)
     async with kernel_of(root) as kernel:
-        inside = await kernel.call(request(kernel, "it.do", {"dir": "made/by/it"}))
+        inside = await permitted_call(kernel, "it.do", {"dir": "made/by/it"})
         assert (inside.status, inside.sandbox) == (Status.SUCCESS, level), inside.error
         for path in (str(outside), "../outside", "link", "link/below"):
             refused = await kernel.call(request(kernel, "it.do", {"dir": path}))
@@ -252,7 +300,7 @@ async def test_the_sealed_package_is_what_the_program_sees(root: Root, level: Le
     async with kernel_of(root) as kernel:
 
         async def call() -> None:
-            results.append(await kernel.call(request(kernel, "it.do", {"out": str(out)})))
+            results.append(await permitted_call(kernel, "it.do", {"out": str(out)}))
 
         async with anyio.create_task_group() as group:
             group.start_soon(call)
@@ -272,9 +320,9 @@ async def test_where_bwrap_breaks_between_two_calls_nothing_runs_unconfined(
     root.sidecar("it", MARK, permissions=WRITES)
     root.policy(ALLOW)
     async with kernel_of(root) as kernel:
-        assert (await kernel.call(request(kernel, "it.do"))).sandbox is Level.ENFORCED
+        assert (await permitted_call(kernel, "it.do")).sandbox is Level.ENFORCED
         broken(bwrap) if how == "broken" else bwrap.unlink()
-        result = await kernel.call(request(kernel, "it.do"))
+        result = await permitted_call(kernel, "it.do")
         assert (result.status, code_of(result)) == (Status.UNAVAILABLE, ReasonCode.SANDBOX_UNAVAILABLE)
         assert (result.sandbox, marks(root)) == (Level.DENIED, 1)
 
@@ -284,7 +332,7 @@ async def test_where_bwrap_breaks_between_two_calls_nothing_runs_unconfined(
             return report.level if report is not None else None
 
         await until(lambda: level_now() is Level.DEGRADED)
-        assert (await kernel.call(request(kernel, "it.do"))).sandbox is Level.DEGRADED
+        assert (await permitted_call(kernel, "it.do")).sandbox is Level.DEGRADED
     assert marks(root) == 2
     assert levels(root) == ["enforced", "denied", "degraded"]
 
@@ -331,7 +379,7 @@ async def test_where_nothing_works_a_tool_is_unavailable_until_its_person_lowers
             ReasonCode.SANDBOX_UNAVAILABLE,
         )
         assert INSTALL_BUBBLEWRAP in reason.remedy
-        refused = await kernel.call(request(kernel, "it.one"))
+        refused = await permitted_call(kernel, "it.one")
         assert (refused.status, code_of(refused)) == (Status.UNAVAILABLE, ReasonCode.SANDBOX_UNAVAILABLE)
         kernel.probe("it")
         assert marks(root) == 0
@@ -339,9 +387,9 @@ async def test_where_nothing_works_a_tool_is_unavailable_until_its_person_lowers
         settings.write_text(json.dumps({"sandbox": {"minimum": {"it.one": "none"}}}))
         await until(lambda: usable(kernel, "it.one"))
         assert not usable(kernel, "it.two")
-        allowed = await kernel.call(request(kernel, "it.one"))
+        allowed = await permitted_call(kernel, "it.one")
         assert (allowed.status, allowed.sandbox) == (Status.SUCCESS, Level.NONE)
-        assert (await kernel.call(request(kernel, "it.two"))).status is Status.UNAVAILABLE
+        assert (await permitted_call(kernel, "it.two")).status is Status.UNAVAILABLE
 
 
 async def test_a_person_can_demand_more_than_this_machine_has(
@@ -355,7 +403,7 @@ async def test_a_person_can_demand_more_than_this_machine_has(
     wanted = {"sandbox": {"minimum": {"it.do": "enforced"}}}
     (root.places.config_dir / "config.jsonc").write_text(json.dumps(wanted))
     async with kernel_of(root) as kernel:
-        refused = await kernel.call(request(kernel, "it.do"))
+        refused = await permitted_call(kernel, "it.do")
     assert (refused.status, code_of(refused)) == (Status.UNAVAILABLE, ReasonCode.SANDBOX_UNAVAILABLE)
     assert refused.error is not None
     assert INSTALL_BUBBLEWRAP in refused.error.hint
@@ -401,6 +449,7 @@ wait
 
         async with anyio.create_task_group() as group:
             group.start_soon(call)
+            await approve_if_asked(kernel, asked, (out / "began").exists)
             await until((out / "began").exists)
             assert kernel.cancel(asked.call_id)
     assert code_of(results[0]) == Code.CANCELLED
@@ -410,6 +459,27 @@ wait
     ]
 
 
+async def test_files_in_memory_stay_within_the_limit_of_memory(root: Root) -> None:
+    needs_bubblewrap()
+    limit = 64 << 20
+    root.sidecar("it", FILLS, permissions={}, limits={"memoryBytes": limit * 16})
+    root.sidecar("small", FILLS, permissions={}, limits={"memoryBytes": limit})
+    root.policy(ALLOW)
+    async with kernel_of(root) as kernel:
+        large = await permitted_call(kernel, "it.do")
+        small = await permitted_call(kernel, "small.do")
+    assert isinstance(large.output, dict), (large.error, large.stderr_tail)
+    assert isinstance(small.output, dict), (small.error, small.stderr_tail)
+    # The control: with a limit that is large enough the program does write as much.
+    assert "open" in large.output["found"].values()
+    found = small.output["found"]
+    assert {found["/tmp"], found["/dev/shm"]} == {"ENOSPC"}
+    assert set(found.values()) <= {"ENOSPC", "EROFS", "ENOENT", "EACCES"}
+    assert found["/dev"] == found["/"] == small.output["made"] == "EROFS"
+    assert small.output["written"] <= limit
+    assert small.output["works"] == large.output["works"] == [True] * 4
+
+
 async def test_an_exit_code_is_the_program_s_own(root: Root, level: Level) -> None:
     exits = "#!/bin/sh\nread -r request\nexit 7\n"
     dies = "#!/bin/sh\nread -r request\nkill -9 $$\n"
@@ -417,8 +487,8 @@ async def test_an_exit_code_is_the_program_s_own(root: Root, level: Level) -> No
     root.sidecar("dies", dies, permissions={})
     root.policy(ALLOW)
     async with kernel_of(root) as kernel:
-        exited = await kernel.call(request(kernel, "exits.do"))
-        died = await kernel.call(request(kernel, "dies.do"))
+        exited = await permitted_call(kernel, "exits.do")
+        died = await permitted_call(kernel, "dies.do")
     assert (exited.exit_code, code_of(exited), exited.sandbox) == (7, Code.EXIT, level)
     assert (died.exit_code, code_of(died), died.sandbox) == (-9, Code.EXIT, level)
 
@@ -443,7 +513,7 @@ async def test_the_bundled_tools_work_confined(root: Root, level: Level) -> None
     async with kernel_of(root) as kernel:
         for name, (given, key) in calls.items():
             await until(partial(usable, kernel, name))
-            result = await kernel.call(request(kernel, name, given))
+            result = await permitted_call(kernel, name, given)
             assert (result.status, result.sandbox) == (Status.SUCCESS, level), (name, result.error)
             assert isinstance(result.output, dict)
             assert key in result.output

@@ -17,7 +17,7 @@ from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Effective, Level, ReasonCode, Status
 from flycore.sandbox import bubblewrap, landlock
 from flycore.sandbox.detection import INSTALL_BUBBLEWRAP, detection
-from kits.kernel import Root, approved_call, approver_of, kernel_of, processes_of, request, tool, until
+from kits.kernel import Root, approved_call, approver_of, kernel_of, permitted_call, processes_of, tool, until
 from kits.mcp_servers import capability, connected, server_of, sidecar
 from kits.programs import needs_bubblewrap, needs_landlock
 
@@ -124,7 +124,7 @@ async def ready(kernel: Kernel, name: str = "it") -> None:
 
 async def call(kernel: Kernel, name: str = "it", **given: Any) -> ToolResult:
     await ready(kernel, name)
-    return await kernel.call(request(kernel, f"{name}.do", {"kernel": os.getpid(), "port": 9, **given}))
+    return await permitted_call(kernel, f"{name}.do", {"kernel": os.getpid(), "port": 9, **given})
 
 
 def found_in(result: ToolResult) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def root(tmp_path: Path) -> Iterator[Root]:
         {
             "in.shell": {
                 "command": program(root, "sh", SHELL),
-                "permissions": {"fs": {"read": ["."]}},
+                "permissions": {"fs": {"read": ["${input.path}"]}},
                 "tools": [described("sh.count")],
             },
             "in.node": {

@@ -15,7 +15,7 @@ from flycore.model.enums import Code, Effective, ReasonCode, Status
 from kits.browser import browsing
 from kits.browser import serving as site_of
 from kits.foreign_sidecars import BROWSER, NATIVE, program
-from kits.kernel import Root, approved_call, kernel_of, request, until
+from kits.kernel import Root, kernel_of, permitted_call, request, until
 from kits.programs import needs
 from kits.terminals import display, recorder, xdotool
 
@@ -56,23 +56,23 @@ async def test_keys_and_clicks_arrive_whichever_form_they_are_sent_in(tmp_path: 
     with recorder(screen, "target", typed):
         async with kernel_of(root) as kernel:
             for given in ({"action": "type", "text": "-one "}, {"args": ["type", "two"]}):
-                result = await kernel.call(request(kernel, "computer.keyboard", given))
+                result = await permitted_call(kernel, "computer.keyboard", given)
                 assert result.status is Status.SUCCESS, result
             await until(lambda: "-one two" in typed.read_text())
             point = {"action": "move", "x": 321, "y": 123}
-            result = await kernel.call(request(kernel, "computer.mouse", point))
+            result = await permitted_call(kernel, "computer.mouse", point)
             assert result.status is Status.SUCCESS, result
             assert xdotool(screen, "getmouselocation").startswith("x:321 y:123 ")
             # A word that starts a program is no action of a mouse or a keyboard.
             words = {"args": ["key", "a", "exec", "touch", str(tmp_path / "made")]}
-            refused = await kernel.call(request(kernel, "computer.keyboard", words))
+            refused = await permitted_call(kernel, "computer.keyboard", words)
             assert refused.error is not None
             assert refused.error.code == Code.INVALID_INPUT
-            seen = await kernel.call(request(kernel, "computer.window", {"action": "list"}))
+            seen = await permitted_call(kernel, "computer.window", {"action": "list"})
             assert isinstance(seen.output, dict)
             assert seen.output["text"].strip() == "target"
             focus = {"action": "focus", "window": "target"}
-            unable = await kernel.call(request(kernel, "computer.window", focus))
+            unable = await permitted_call(kernel, "computer.window", focus)
             assert unable.error is not None
             assert unable.error.code == Code.INVALID_INPUT, "it would answer success and focus nothing"
     assert not (tmp_path / "made").exists()
@@ -83,7 +83,7 @@ async def test_a_screenshot_is_a_file_or_is_said_to_be_impossible(tmp_path: Path
     if shutil.which("grim") or shutil.which("gnome-screenshot"):
         pytest.skip("a program for screenshots is installed")
     async with kernel_of(root) as kernel:
-        unable = await kernel.call(request(kernel, "screen.screenshot"))
+        unable = await permitted_call(kernel, "screen.screenshot")
         assert unable.error is not None
         assert (unable.status, unable.error.code) == (Status.UNAVAILABLE, ReasonCode.TOOL_UNAVAILABLE)
     root = native(tmp_path / "other", screen, HANDS)
@@ -91,8 +91,7 @@ async def test_a_screenshot_is_a_file_or_is_said_to_be_impossible(tmp_path: Path
     camera.write_text(CAMERA)
     camera.chmod(0o755)
     async with kernel_of(root) as kernel:
-        # Its folder holds another program now, so its seal is partial, and a person is asked.
-        result = await approved_call(kernel, "screen.screenshot", {"path": "shot.png"})
+        result = await permitted_call(kernel, "screen.screenshot", {"path": "shot.png"})
     assert result.status is Status.SUCCESS, result
     assert (root.folder / "shot.png").read_text() == "a picture"
     assert [Path(item.path).name for item in result.artifacts] == ["shot.png"]

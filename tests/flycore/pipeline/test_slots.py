@@ -21,6 +21,7 @@ from kits.kernel import (
     approved_call,
     approver_of,
     kernel_of,
+    permitted_call,
     processes_of,
     request,
     tool,
@@ -124,7 +125,7 @@ async def test_what_must_not_outlive_a_call_gets_a_process_of_its_own(
     root.environ["A_SECRET"] = "a long enough secret"
     root.sidecar("alone", PROGRAM, tool("alone.do", "low"), kind=KIND, permissions=permissions)
     async with kernel_of(root) as kernel:
-        results = [await call(kernel, "alone.do", {"folder": "x"}) for _ in range(2)]
+        results = [await permitted_call(kernel, "alone.do", {"folder": "x"}) for _ in range(2)]
     outputs = [result.output for result in results if isinstance(result.output, dict)]
     assert len({output["born"] for output in outputs}) == 2
     assert [output["stays"] for output in outputs] == [False, False]

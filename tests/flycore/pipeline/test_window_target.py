@@ -31,6 +31,7 @@ from kits.kernel import (
     a_caller,
     answered_call,
     approve,
+    approve_if_asked,
     approved_call,
     approver_of,
     kernel_of,
@@ -217,6 +218,7 @@ async def test_while_a_tool_has_the_desktop_nobody_approves_and_anybody_denies(r
     async with kernel_of(root) as kernel, anyio.create_task_group() as group:
         typing = request(kernel, "typer.type")
         group.start_soon(kernel.call, typing)
+        await approve_if_asked(kernel, typing, lambda: kernel.status().hands_on)
         await until(lambda: kernel.status().hands_on)
         group.start_soon(kernel.call, request(kernel, "echo.do"))
         ask = await waiting_ask(kernel)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from flycore.model.enums import Anchor, Code, PathState, SealKind, Status
+from flycore.model.enums import Anchor, Code, Level, PathState, SealKind, Status
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.sandbox import digests, seals
 from flycore.sandbox.digests import ChangedWhileReadError
+from flycore.sandbox.observed_files import real_path
 from flycore.sandbox.seal_parts import StartConditions, named_paths
 from flycore.sandbox.seals import changed_part, is_kept, seal_program
 from kits.kernel import ECHO, Root, approved_call, kernel_of, request
@@ -36,7 +37,7 @@ def command(name: str, *args: str) -> ResolvedProgram:
 
 
 def conditions(project: Path, **more: object) -> StartConditions:
-    known = {"anchors": (str(project),), "cwd": str(project), **more}
+    known = {"anchors": (str(project),), "cwd": str(project), "level": Level.ENFORCED, **more}
     return StartConditions(**known)  # type: ignore[arg-type]  # the values are those of each test
 
 
@@ -129,6 +130,112 @@ def test_a_working_folder_that_is_too_large_allows_no_lease(
     seal = seal_program(command("make"), conditions(project))
     assert (seal.leasable, seal.surroundings) == (False, "")
     assert "the project folder holds more than a lease can watch" in seal.partial
+
+
+# What a program can read as it is confined.
+
+
+LONE = "#!/bin/sh\necho '{\"ok\": true}'\n"
+
+
+def lone(project: Path, name: str = "run") -> ResolvedProgram:
+    """A script that is alone in its folder."""
+    path = project / "tools" / name / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(LONE)
+    return ResolvedProgram(
+        state=PathState.RESOLVED,
+        mode="relative",
+        base=Anchor.APP,
+        declared=f"./tools/{name}/{name}",
+        path=str(path),
+        argv=(str(path),),
+        interpreter=os.path.realpath("/bin/sh"),
+        interpreter_argv=("/bin/sh",),
+    )
+
+
+def seen(project: Path, *granted: str, **more: object) -> StartConditions:
+    return conditions(project, **{"cwd": "", "granted": granted, **more})
+
+
+@pytest.mark.parametrize("level", [Level.DEGRADED, Level.HOST_CONTROL, Level.NONE])
+def test_nothing_that_is_not_enforced_is_complete(level: Level, project: Path) -> None:
+    program = lone(project)
+    assert seal_program(program, seen(project)).complete
+    seal = seal_program(program, seen(project, level=level))
+    assert not seal.complete
+    # A sandbox that was installed changes no program, so nobody is asked about a change.
+    assert seal.digest == seal_program(program, seen(project)).digest
+    # A program of the table loads nothing, wherever it runs.
+    assert seal_program(command("cat"), seen(project, level=level)).complete
+
+
+@pytest.mark.parametrize("granted", ["lib.sh", "lib", ".", "absent", "..", "/home", "link"])
+def test_what_a_script_may_read_and_others_may_change_makes_its_seal_partial(
+    granted: str, project: Path
+) -> None:
+    (project / "lib").mkdir()
+    (project / "lib.sh").write_text("1")
+    (project / "link").symlink_to("lib.sh")
+    path = os.path.normpath(project / granted)
+    seal = seal_program(lone(project), seen(project, path))
+    assert any(reason.startswith("may load files of ") for reason in seal.partial)
+    assert seal.digest == seal_program(lone(project), seen(project)).digest
+    assert seal_program(command("cat"), seen(project, path)).complete
+
+
+def test_what_nobody_but_root_may_change_leaves_a_seal_complete(project: Path) -> None:
+    own = str(project / "tools" / "run")
+    shown = seen(project, "/usr", "/usr/share", "/etc/os-release", own, f"{own}/run")
+    assert seal_program(lone(project), shown).complete
+
+
+def test_a_link_that_leads_up_to_the_root_has_a_real_path(tmp_path: Path) -> None:
+    up = "/".join([".."] * len(tmp_path.parts))
+    (tmp_path / "link").symlink_to(f"{up}/usr/bin")
+    assert real_path(str(tmp_path / "link")) == os.path.realpath("/usr/bin")
+
+
+def test_a_change_of_what_a_script_may_read_is_one_for_leases_and_trust(
+    project: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for shown in (seen(project, str(elsewhere)), seen(project, str(elsewhere / "lib.sh"))):
+        found = []
+        for content in ("1", "2", ""):
+            if content:
+                (elsewhere / "lib.sh").write_text(content)
+            else:
+                (elsewhere / "lib.sh").unlink()
+            found.append(seal_program(lone(project), shown))
+        assert len({seal.surroundings for seal in found}) == 3
+        assert len({seal.digest for seal in found}) == 1
+        assert all(seal.leasable for seal in found)
+
+
+def test_an_unconfined_script_has_the_project_in_its_surroundings(project: Path) -> None:
+    outside = seen(project, level=Level.HOST_CONTROL)
+    before = seal_program(lone(project), outside)
+    (project / "lib.sh").write_text("1")
+    after = seal_program(lone(project), outside)
+    assert before.surroundings
+    assert before.surroundings != after.surroundings
+
+
+def test_what_no_lease_can_watch_allows_none(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (project / "lib").mkdir()
+    lib = str(project / "lib")
+    assert seal_program(lone(project), seen(project, lib)).leasable
+    written = seal_program(lone(project), seen(project, lib, written=(str(project),)))
+    monkeypatch.setattr("flycore.sandbox.folders.MOST_FILES", 2)
+    for number in range(3):
+        (project / "lib" / f"{number}.txt").write_text("x")
+    large = seal_program(lone(project), seen(project, lib))
+    for seal in (written, large):
+        assert not seal.leasable
+        assert "no lease can watch all of lib" in seal.partial
 
 
 def age(*paths: Path) -> None:
@@ -255,6 +362,24 @@ async def test_an_empty_working_folder_makes_a_seal_complete_until_something_lie
         root.places.empty_dir.chmod(0o700)
         (root.places.empty_dir / "planted").write_text("x")
         assert (await approved_call(kernel, "own.do")).status is Status.SUCCESS
+
+
+@pytest.mark.anyio
+async def test_a_folder_that_the_input_names_is_asked_about_and_a_file_is_not(tmp_path: Path) -> None:
+    root = Root(tmp_path)
+    lib = root.folder / "lib.sh"
+    script = (
+        f'#!/bin/sh\nread -r r\n[ ! -e {lib} ] || . {lib}\nprintf \'{{"ok": true, "said": "%s"}}\' "$said"\n'
+    )
+    root.sidecar("own", script, cwd="empty", permissions={"fs": {"read": ["${input.path}"]}})
+    lib.write_text("said=library\n")
+    (root.folder / "data.txt").write_text("1")
+    root.policy({"tool": "own.do", "decision": "allow", "because": "test"})
+    async with kernel_of(root) as kernel:
+        for given in ({"path": "data.txt"}, {"path": "absent"}, {}):
+            assert (await kernel.call(request(kernel, "own.do", given))).output == {"said": ""}
+        for given in ({"path": "."}, {"path": "./tools/.."}):
+            assert (await approved_call(kernel, "own.do", given)).output == {"said": "library"}
 
 
 @pytest.mark.anyio

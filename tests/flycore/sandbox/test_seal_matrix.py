@@ -26,6 +26,9 @@ pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 QUICK = (
     "a lone script, empty working folder",
+    "a lone script, nothing to read",
+    "a lone script that sources a file it may read",
+    "a lone script of the desktop that sources a file",
     "a package that sources a file of the working folder",
     "`python3 ./tools/x/x.py` with a sibling",
     "`timeout ./run`",
@@ -66,6 +69,8 @@ class Person:
     async def answer(self, ask: Ask, answer: Answer) -> None:
         """Answer a request as it was shown."""
         self.seen.append(ask)
+        # Nobody approves while a tool may still press keys.
+        await until(lambda: not self.kernel.status().hands_on)
         outcome = await approver_of(self.kernel).decide(ask.request.id, ask.request.subject_digest, answer)
         assert outcome.accepted, outcome.why_not
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flycore.model.enums import Anchor, PathState, SealKind
+from flycore.model.enums import Anchor, Level, PathState, SealKind
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.sandbox import distribution as distributions
 from flycore.sandbox.distribution import Distribution
@@ -40,7 +40,7 @@ def resolved(path: Path | str, *args: str, interpreter: str = "", declared: str 
 
 
 def seal(program: ResolvedProgram, *, in_place: bool = False, of: Distribution | None = None) -> Seal:
-    return seal_program(program, StartConditions(in_place=in_place, distribution=of))
+    return seal_program(program, StartConditions(in_place=in_place, distribution=of, level=Level.ENFORCED))
 
 
 @pytest.fixture
@@ -60,7 +60,9 @@ def test_a_lone_script_runs_from_a_private_copy(alone: Path, tmp_path: Path) -> 
     program = resolved(alone, "arg", interpreter="/bin/sh")
     sealed = seal(program)
     assert (sealed.kind, sealed.copy, sealed.leasable, sealed.note) == (SealKind.FILE, True, True, "")
-    argv = materialise(program, sealed, tmp_path / "private" / "store", StartConditions()).argv
+    argv = materialise(
+        program, sealed, tmp_path / "private" / "store", StartConditions(level=Level.ENFORCED)
+    ).argv
     alone.write_text("#!/bin/sh\necho swapped\n")
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "first arg\n"
     assert (tmp_path / "private" / "store").stat().st_mode & 0o777 == 0o700
@@ -73,7 +75,7 @@ def test_a_binary_is_copied_and_run_as_it_is(tmp_path: Path, alone: Path) -> Non
     alone.write_bytes(Path("/bin/echo").read_bytes())
     alone.chmod(0o700)
     program = resolved(alone, "hello")
-    argv = materialise(program, seal(program), tmp_path / "p", StartConditions()).argv
+    argv = materialise(program, seal(program), tmp_path / "p", StartConditions(level=Level.ENFORCED)).argv
     assert subprocess.run(argv, capture_output=True, text=True, check=True).stdout == "hello\n"
 
 
@@ -97,7 +99,7 @@ def test_a_swap_between_seal_and_run_never_runs(change: str, alone: Path, tmp_pa
     else:
         interpreter.write_bytes(Path("/bin/true").read_bytes())
     with pytest.raises(SealBrokenError):
-        materialise(program, sealed, tmp_path / "private", StartConditions())
+        materialise(program, sealed, tmp_path / "private", StartConditions(level=Level.ENFORCED))
     assert seal(program).digest != sealed.digest
     assert [path.name for path in (tmp_path / "private").iterdir() if not path.name.startswith(".lock")] == (
         [sealed.copies[0][1]] if change == "interpreter" else []
@@ -109,14 +111,14 @@ def test_gone_or_replaced_by_a_link_or_pipe_is_a_broken_seal(alone: Path, tmp_pa
     sealed = seal(program)
     alone.unlink()
     with pytest.raises(SealBrokenError):
-        materialise(program, sealed, tmp_path / "a", StartConditions())
+        materialise(program, sealed, tmp_path / "a", StartConditions(level=Level.ENFORCED))
     alone.symlink_to("/bin/echo")
     with pytest.raises(SealBrokenError):
-        materialise(program, sealed, tmp_path / "b", StartConditions())
+        materialise(program, sealed, tmp_path / "b", StartConditions(level=Level.ENFORCED))
     alone.unlink()
     os.mkfifo(alone)
     with pytest.raises(SealBrokenError):
-        materialise(program, sealed, tmp_path / "c", StartConditions())
+        materialise(program, sealed, tmp_path / "c", StartConditions(level=Level.ENFORCED))
 
 
 def test_sealing_again_gives_the_same_digest_unless_something_changed(alone: Path) -> None:
@@ -137,7 +139,7 @@ def test_what_cannot_be_copied_is_partial(why: str, alone: Path, tmp_path: Path)
     sealed = seal(program, in_place=why == "in place")
     assert (sealed.kind, sealed.copy, sealed.complete) == (SealKind.FILE, False, False)
     assert sealed.partial == ("runs in place, where it may load other files",)
-    conditions = StartConditions(in_place=why == "in place")
+    conditions = StartConditions(in_place=why == "in place", level=Level.ENFORCED)
     assert materialise(program, sealed, tmp_path / "unused", conditions) == program
     assert not (tmp_path / "unused").exists()
 
