@@ -75,7 +75,7 @@ async def path_refusal(context: JudgeContext, prepared: Prepared) -> Rejection |
             return _rejection(str(error), error.hint, error.path)
         confined = prepared.sandbox.level in CONFINING
         if confined and by_input and (out := next(filter(_leads_out, mounts), None)) is not None:
-            message = f"{out.path} leads by a link out of the folder in which it has to stay"
+            message = f"{out.path} leads out of the folder in which it has to stay, by a link"
             return _rejection(message, "name a path that no link leads away from", out.path)
         granted = [mount.path for mount in mounts if mount.writable]
         found = (
