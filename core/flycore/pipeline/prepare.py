@@ -52,7 +52,6 @@ from flycore.pipeline.confine import below_minimum_level
 from flycore.pipeline.context import JudgeContext, RootEnvironment, RootState
 from flycore.pipeline.exec_call import value_refusal
 from flycore.pipeline.no_target import CALLABLE, blocked_tool, not_callable, not_found
-from flycore.pipeline.protected_writes import refused_write
 from flycore.pipeline.targets.file import read_file_target
 from flycore.pipeline.targets.window import accepts_unchecked, take_preview
 from flycore.pipeline.validate import unsendable
@@ -410,7 +409,6 @@ async def prepare(
         return sealed
     secrets, missing = declared_secrets(entry.permissions, context.root.secret_values)
     stop = _secret_missing(missing) if missing else _input_refusal(target, input, secrets)
-    stop = stop or await refused_write(context.root, entry, input)
     sandbox = stop or _report(root_state, target, sealed.seal)
     if isinstance(sandbox, Rejection):
         return sandbox

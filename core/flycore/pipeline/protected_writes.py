@@ -1,4 +1,4 @@
-"""Keeps a call from files that run by themselves: found before it, looked for after it, refused to inputs."""
+"""Keeps a run from files that run by themselves: found before it, and looked for after it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ import anyio.to_thread
 
 from flycore.model.enums import Code, Level, Status
 from flycore.model.json import JsonObject
-from flycore.model.sidecar import Permissions, SidecarEntry
-from flycore.pipeline.call import Rejection, denied
+from flycore.model.sidecar import Permissions
 from flycore.pipeline.confine import protected_files
 from flycore.pipeline.context import RootEnvironment
 from flycore.registry.paths import RootPaths
 from flycore.runners.one_shot import RunOutcome
-from flycore.sandbox.call_confinement import CallFolders, NotPermitted, PathLimit, confinement_of
+from flycore.sandbox.call_confinement import PathLimit
 from flycore.sandbox.levels import CONFINING
 from flycore.sandbox.protected_changes import Settled, settle
-from flycore.sandbox.protected_files import NOTHING_PROTECTED, ProtectedFiles, protection_of_grant
+from flycore.sandbox.protected_files import NOTHING_PROTECTED, ProtectedFiles
 
 _MOST_NAMED = 8
 """Paths that are named in one message."""
@@ -115,42 +114,3 @@ async def protected_writes(
         yield writes
     finally:
         await writes.settle(root.places, call_id)
-
-
-async def refused_write(root: RootEnvironment, entry: SidecarEntry, input: JsonObject) -> Rejection | None:
-    """Why the tool may not write a path that its input names; None if it may."""
-    if not any("${" in path for path in entry.effective_permissions.write):
-        return None
-    # Links and other names of a file are followed, on whatever file system the input names.
-    return await anyio.to_thread.run_sync(_refused_write, root, entry, input)
-
-
-def _refused_write(root: RootEnvironment, entry: SidecarEntry, input: JsonObject) -> Rejection | None:
-    app_root = str(root.places.app_root)
-    folders = CallFolders(app_root=app_root, cwd="/", home=root.environ.get("HOME", ""))
-    own = tuple(map(str, root.places.own_folders))
-    for declared in reversed(tuple(_named(entry))):  # the named file before its folder
-        try:
-            made = confinement_of(Permissions(write=(declared,)), input, folders, ())
-        except NotPermitted:
-            continue  # the start says why the path cannot be granted
-        for mount in made.mounts:
-            found = protection_of_grant(mount.path, app_root, own)
-            if found is not None:
-                return denied(
-                    Code.PROTECTED_PATH,
-                    f"the input names {mount.path}, which no tool may write: {found.why}",
-                    "name another path; the person alone changes this one",
-                    path=mount.path,
-                )
-    return None
-
-
-def _named(entry: SidecarEntry) -> Iterator[str]:
-    """The declared paths that an input fills in; of the folder of a named file, the file as well."""
-    for declared in entry.effective_permissions.write:
-        while "${" in declared:
-            yield declared
-            if not declared.endswith("/.."):
-                break
-            declared = declared.removesuffix("/..")

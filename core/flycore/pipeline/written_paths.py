@@ -1,5 +1,5 @@
-"""Step 4 for the paths of an input: a call that names a path which its entry may not write is refused before
-a person is asked about it.
+"""Step 4 for the paths of an input: a call that names a path which its entry, or which no tool may write is
+refused before a person is asked about it.
 
 Which fields of an input are such paths is known in two ways: a capability says which field leads to the file
 that it makes, and an entry names fields in its `permissions.fs`.
@@ -8,23 +8,26 @@ that it makes, and an entry names fields in its `permissions.fs`.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import anyio.to_thread
 
 from flycore.catalog.reasons import permission_missing
 from flycore.catalog.registry_capability import allowed_paths
 from flycore.model.catalog import Capability
-from flycore.model.enums import Level, ReasonCode, Status
+from flycore.model.enums import Code, Level, ReasonCode, Status
+from flycore.model.json import JsonObject
 from flycore.model.refusals import Refusals
-from flycore.model.sidecar import SidecarEntry
-from flycore.pipeline.call import Rejection
+from flycore.model.sidecar import Permissions, SidecarEntry
+from flycore.pipeline.call import Rejection, denied
 from flycore.pipeline.context import JudgeContext, RootEnvironment, RootState
 from flycore.pipeline.prepare import Prepared
 from flycore.sandbox.call_confinement import CallFolders, NotPermitted, PathLimit, declared_mounts
 from flycore.sandbox.confinement import Mount
 from flycore.sandbox.evidence import Ground, refused_write
 from flycore.sandbox.levels import CONFINING
+from flycore.sandbox.protected_files import protection_of_grant
 from flysafe.protected_paths import deciding_names
 
 _PROGRAMS = "tools"
@@ -56,8 +59,8 @@ def ground_of(root: RootEnvironment, prepared: Prepared) -> Ground:
 
 
 async def path_refusal(context: JudgeContext, prepared: Prepared) -> Rejection | None:
-    """Return the rejection of a call whose input names a path that the entry may not write, with the line to
-    add to the entry; None of any other call."""
+    """Return the rejection of a call whose input names a path that no tool may write, or that the entry may
+    not write, with the line to add to the entry; None of any other call."""
     capability, entry, given = prepared.target.capability, prepared.target.entry, prepared.input
     permissions = entry.effective_permissions
     written = tuple(proof.of for proof in capability.proofs if proof.relation == "written")
@@ -77,6 +80,9 @@ async def path_refusal(context: JudgeContext, prepared: Prepared) -> Rejection |
         if confined and by_input and (out := next(filter(_leads_out, mounts), None)) is not None:
             message = f"{out.path} leads out of the folder in which it has to stay, by a link"
             return _rejection(message, "name a path that no link leads away from", out.path)
+        paths = _written_paths(permissions, given, folders, limits, written)
+        if (stop := _protected(context.root, paths)) is not None:
+            return stop
         granted = [mount.path for mount in mounts if mount.writable]
         found = (
             _unwritable(capability, entry, field, given.get(field), granted, ground) for field in written
@@ -85,6 +91,40 @@ async def path_refusal(context: JudgeContext, prepared: Prepared) -> Rejection |
 
     # The path is the caller's choice and may lie on a file system that answers slowly.
     return await anyio.to_thread.run_sync(find)
+
+
+def _written_paths(
+    permissions: Permissions,
+    given: JsonObject,
+    folders: CallFolders,
+    limits: tuple[PathLimit, ...],
+    fields: Sequence[str],
+) -> Iterator[str]:
+    """The paths that the input names to be written, a file before its folder."""
+    for named in map(given.get, fields):
+        if isinstance(named, str) and named and "\0" not in named:
+            yield os.path.join(folders.app_root, named)
+    for declared in permissions.write:
+        # `${input.NAME}/..` is the folder of the file that the input names.
+        for part in (declared.removesuffix("/.."), declared):
+            with suppress(NotPermitted):  # where the whole is permitted, the file alone may be no grant
+                if "${" in part:
+                    made = declared_mounts(Permissions(write=(part,)), given, folders, limits)
+                    yield from (mount.path for mount in made)
+
+
+def _protected(root: RootEnvironment, paths: Iterator[str]) -> Rejection | None:
+    own = tuple(map(str, root.places.own_folders))
+    for path in paths:
+        found = protection_of_grant(path, str(root.places.app_root), own)
+        if found is not None:
+            return denied(
+                Code.PROTECTED_PATH,
+                f"the input names {path}, which no tool may write: {found.why}",
+                "name another path; the person alone changes this one",
+                path=path,
+            )
+    return None
 
 
 def _leads_out(mount: Mount) -> bool:
