@@ -32,7 +32,7 @@ _first_commits: dict[tuple[str, str], str] = {}
 def find_repository(app_root: Path) -> RepositoryIdentity | None:
     """Return the repository that the folder lies in; None where there is none, or its files are not
     understood, as those of a shallow clone."""
-    top = next((folder for folder in (app_root, *app_root.parents) if _is_there(folder / ".git")), None)
+    top = _top(app_root)
     if top is None:
         return None
     try:
@@ -41,11 +41,33 @@ def find_repository(app_root: Path) -> RepositoryIdentity | None:
         return RepositoryIdentity(
             root_commit=_root_commit(common, _head(own, common)),
             remote=_remote(_read(common, "config", MOST_BYTES), top),
-            folder=app_root.relative_to(top).as_posix().removeprefix("."),
+            folder=_place(app_root, top),
             common=_without_ending(str(common)),
         )
     except (OSError, ValueError, HistoryError):
         return None
+
+
+def find_worktree(app_root: Path) -> RepositoryIdentity | None:
+    """Return what is known of a repository whose history is not understood: the folder that its worktrees
+    share. None where there is no repository."""
+    top = _top(app_root)
+    if top is None:
+        return None
+    try:
+        common = _without_ending(str(_common_folder(_own_folder(top), top)))
+    except (OSError, ValueError):
+        return None
+    return RepositoryIdentity(root_commit="", folder=_place(app_root, top), common=common)
+
+
+def _top(app_root: Path) -> Path | None:
+    """Return the top folder of the work tree."""
+    return next((folder for folder in (app_root, *app_root.parents) if _is_there(folder / ".git")), None)
+
+
+def _place(app_root: Path, top: Path) -> str:
+    return app_root.relative_to(top).as_posix().removeprefix(".")
 
 
 def _is_there(path: Path) -> bool:

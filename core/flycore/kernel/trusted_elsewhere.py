@@ -10,13 +10,13 @@ import msgspec
 
 from flycore.approval.trust_store import TrustPlace, TrustRecord
 from flycore.approval.trusted_roots import TrustedRoots, nearest_record
-from flycore.discovery.repository import find_repository
+from flycore.discovery.repository import find_repository, find_worktree
 from flycore.model.enums import Level, ProgramComparison, SealKind
 from flycore.model.json import Json, digest
 from flycore.model.json_diff import json_difference
 from flycore.model.program import ResolvedProgram, Seal
 from flycore.model.question import TrustItem
-from flycore.model.repository import TrustedElsewhere
+from flycore.model.repository import RepositoryIdentity, TrustedElsewhere
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.pipeline.context import RootEnvironment
 from flycore.pipeline.prepare import Sealed, seal_resolved
@@ -34,7 +34,7 @@ class TrustElsewhere:
         """Return the waiting entries, with what is trusted of them elsewhere."""
         records = self._roots.records(item.sidecar for item in items)
         # Reading the history of a repository takes time, and mostly nobody needs it.
-        here = find_repository(self._environment.places.app_root) if records else None
+        here = _repository(self._environment) if records else None
         if here is None:
             return items
         made: list[TrustItem] = []
@@ -66,9 +66,14 @@ class TrustElsewhere:
         return TrustedElsewhere(root=place.root, at=record.at, same=True, programs=compared)
 
 
+def _repository(environment: RootEnvironment) -> RepositoryIdentity | None:
+    app_root = environment.places.app_root
+    return find_repository(app_root) or find_worktree(app_root)
+
+
 def place_of(environment: RootEnvironment, registry: Registry) -> Callable[[SidecarEntry], TrustPlace | None]:
     """Return what says where an entry of this root is trusted, with the content of its programs now."""
-    here = find_repository(environment.places.app_root)
+    here = _repository(environment)
 
     def place(entry: SidecarEntry) -> TrustPlace | None:
         if here is None:

@@ -13,7 +13,8 @@ class RepositoryIdentity(Value, frozen=True, kw_only=True):
     """
 
     root_commit: str
-    """The first commit of the history of HEAD, by first parents: 40 or 64 hex digits."""
+    """The first commit of the history of HEAD, by first parents: 40 or 64 hex digits; empty where it cannot
+    be told."""
     remote: str = ""
     """Where `origin`, or the first remote by name, is fetched from: host and path without user, password
     and the ending `.git`, or an absolute path; empty where there is no remote."""
@@ -24,9 +25,13 @@ class RepositoryIdentity(Value, frozen=True, kw_only=True):
     end."""
 
     def is_same(self, other: RepositoryIdentity) -> bool:
-        """Whether both are the same place of one repository: equal first commits, and equal remotes, or one
-        was cloned from the other."""
-        if (self.root_commit, self.folder) != (other.root_commit, other.folder):
+        """Whether both are the same place of one repository: worktrees of it, or clones with equal first
+        commits and equal remotes, or of which one was cloned from the other."""
+        if self.folder != other.folder:
+            return False
+        if self.common == other.common:
+            return True
+        if not self.root_commit or self.root_commit != other.root_commit:
             return False
         return self.remote == other.remote or self.remote == other.common or other.remote == self.common
 

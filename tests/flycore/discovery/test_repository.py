@@ -11,7 +11,7 @@ import pytest
 
 from flycore.discovery import git_history, repository
 from flycore.discovery.git_history import HistoryError, first_commit
-from flycore.discovery.repository import find_repository, normal_address
+from flycore.discovery.repository import find_repository, find_worktree, normal_address
 from kits.programs import needs
 
 GIT = {
@@ -171,6 +171,45 @@ def test_a_history_that_is_not_whole_has_no_first_commit(shop: Path, tmp_path: P
     git(tmp_path / "empty", "init", "-q")
     assert find_repository(tmp_path / "empty") is None
     assert find_repository(tmp_path) is None
+
+
+def test_worktrees_are_the_same_repository_whatever_its_history(shop: Path, tmp_path: Path) -> None:
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{shop}", "shallow")
+    git(tmp_path / "shallow", "worktree", "add", "-q", "-b", "other", str(tmp_path / "tree"))
+    git(tmp_path, "clone", "-q", "--depth=1", f"file://{shop}", "second")
+    here, there, second = (find_worktree(tmp_path / name) for name in ("shallow", "tree", "second"))
+    assert here is not None
+    assert there is not None
+    assert second is not None
+    assert here.is_same(there)
+    assert not here.is_same(second)
+    (tmp_path / "tree" / "deep").mkdir()
+    deep = find_worktree(tmp_path / "tree" / "deep")
+    assert deep is not None
+    assert not here.is_same(deep)
+    forged = tmp_path / "forged"
+    forged.mkdir()
+    (forged / ".git").write_text((tmp_path / "tree" / ".git").read_text())
+    assert find_worktree(forged) is None
+    assert find_worktree(tmp_path) is None
+
+
+def test_a_worktree_with_a_history_of_its_own_is_the_same_repository(shop: Path, tmp_path: Path) -> None:
+    git(shop, "worktree", "add", "-q", "--detach", str(tmp_path / "tree"))
+    git(tmp_path / "tree", "checkout", "-q", "--orphan", "pages")
+    unborn, here = find_worktree(tmp_path / "tree"), find_repository(shop)
+    assert here is not None
+    assert unborn is not None
+    assert here.is_same(unborn)
+    git(tmp_path / "tree", "commit", "-q", "--allow-empty", "-m", "pages")
+    there = find_repository(tmp_path / "tree")
+    assert there is not None
+    assert there.root_commit != here.root_commit
+    assert there.is_same(here)
+    git(shop, "remote", "set-url", "origin", "https://example.org/moved/shop")
+    moved = find_repository(shop)
+    assert moved is not None
+    assert here.is_same(moved)
 
 
 def loose(folder: Path, name: str) -> Path:

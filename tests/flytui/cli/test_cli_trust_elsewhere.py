@@ -87,6 +87,32 @@ def test_a_worktree_is_offered_what_is_trusted_and_asked_once(shop: Desk) -> Non
     assert waiting(tree) == {}
 
 
+@pytest.mark.parametrize("history", ["unborn", "orphan", "shallow"])
+def test_a_worktree_is_offered_what_is_trusted_whatever_its_history(desk: Desk, history: str) -> None:
+    folder = desk.home / "shop"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    write(folder, ENTRIES)
+    if history != "unborn":
+        for text in ("begin", "more"):
+            git(folder, "add", "-A")
+            git(folder, "commit", "-q", "--allow-empty", "-m", text)
+    if history == "shallow":
+        git(desk.home, "clone", "-q", "--depth=1", f"file://{folder}", "copy")
+        folder = desk.home / "copy"
+    shop = replace(desk, root=folder)
+    shop.trust()
+    if history == "unborn":  # trusted before the first commit, as one begins a project
+        git(folder, "add", "-A")
+        git(folder, "commit", "-q", "-m", "begin")
+    tree = worktree(shop)
+    if history == "orphan":
+        git(tree.root, "checkout", "-q", "--orphan", "pages")
+        git(tree.root, "commit", "-q", "-m", "pages")
+    found = waiting(tree)
+    assert {(item["elsewhere"] or {}).get("programs") for item in found.values()} == {"same"}
+
+
 def test_a_clone_says_what_differs(shop: Desk) -> None:
     git(shop.home, "clone", "-q", str(shop.root), "copy")
     copy = replace(shop, root=shop.home / "copy")

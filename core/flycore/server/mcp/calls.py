@@ -35,7 +35,7 @@ from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.progress import report_progress
 from flycore.server.mcp.results import META, OUTPUT_FITS, call_result, text_result, tool_error
 from flycore.server.mcp.sampling import sampling_requests, takes_sampling
-from flycore.server.mcp.tool_list import CurrentTools, ToolList
+from flycore.server.mcp.tool_list import CurrentTools, ToolList, waiting_text
 from flysafe.text import safe_text
 
 DISCONNECTED = "flytui.gone"
@@ -202,7 +202,8 @@ def unknown_tool(tool_list: ToolList, name: str) -> str:
     # Hidden tools are not suggested: the message must not reveal more than tools/list.
     near = nearest(name, [tool.name for tool in tool_list.tools])
     hint = f"did you mean {' or '.join(near)}?" if near else "tools/list shows all tools"
-    return safe_text(f"unknown tool {name[:MAX_NAME_CHARS]}: {hint}")
+    waits = waiting_text(tool_list.catalog)
+    return safe_text(f"unknown tool {name[:MAX_NAME_CHARS]}: {hint}" + (f". {waits}" if waits else ""))
 
 
 def client_name(ctx: Context) -> str:

@@ -20,7 +20,7 @@ from flycore.model.events import EventClass
 from flycore.model.json import JsonObject, digest
 from flycore.rpc.methods import Client
 from flycore.server.mcp.early_answers import LISTS, Lists
-from flycore.server.mcp.names import ALIASES, CODING_ALIASES, Names, names_of_catalog
+from flycore.server.mcp.names import ALIASES, CODING_ALIASES, LIST_ALIAS, Names, names_of_catalog
 from flycore.server.mcp.pages import page_of
 from flycore.server.mcp.schema_compat import listed_input, listed_output_schema, rule_text
 from flycore.server.mcp.upstream_lists import LIST_PAGE_SIZE, PROMPTS, RESOURCES, DoorLists, door_lists
@@ -84,7 +84,13 @@ class ToolList:
 
         The cursor is None for the first page, and after the last one. Raises UnknownCursorError.
         """
-        return page_of(self.tools, cursor, PAGE_SIZE, lambda tool: tool.name)
+        tools, following = page_of(self.tools, cursor, PAGE_SIZE, lambda tool: tool.name)
+        return [self._with_waiting_text(tool) for tool in tools], following
+
+    def _with_waiting_text(self, tool: Tool) -> Tool:
+        # Not in `tools`: the list has not changed for a client when an entry waits that it never saw.
+        waits = waiting_text(self.catalog) if tool.name == LIST_ALIAS else ""
+        return tool.model_copy(update={"description": f"{tool.description} {waits}"}) if waits else tool
 
 
 def tool_list_of(
@@ -92,6 +98,22 @@ def tool_list_of(
 ) -> ToolList:
     """Return the tool list of a catalog; `before` are the names that this server gave out earlier."""
     return ToolList(catalog, names_of_catalog(catalog, before), broken_schemas)
+
+
+def waiting_text(catalog: Catalog) -> str:
+    """Return what an agent is told of entries that wait for trust; empty where none does. Nothing of the
+    entries is in it: nobody has looked at their texts yet."""
+    waiting = sum(
+        any(reason.code is ReasonCode.FOLDER_UNTRUSTED for reason in view.stability.reasons)
+        for view in catalog.sidecars
+    )
+    if not waiting:
+        return ""
+    what = "1 entry waits" if waiting == 1 else f"{waiting} entries wait"
+    return (
+        f"{what} for a person's trust, and tools of theirs are not listed: for these, ask the person to open"
+        " flytui in this folder and press T."
+    )
 
 
 def is_visible(view: CapabilityView) -> bool:
