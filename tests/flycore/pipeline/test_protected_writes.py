@@ -16,7 +16,7 @@ import pytest
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Level, Status
-from kits.kernel import Root, kernel_of, request, tool, until, waiting_ask
+from kits.kernel import Root, kernel_of, permitted_call, request, tool, until, waiting_ask
 from kits.programs import needs
 from kits.sandbox_levels import hold_level
 
@@ -88,8 +88,8 @@ def absolute(root: Root, name: str) -> str:
 
 
 async def does(kernel: Kernel, line: str, name: str = "sh.do", **more: Any) -> ToolResult:
-    """Run the line of a shell as a confined call."""
-    return await kernel.call(request(kernel, name, {"do": line, **more}))
+    """Run the line of a shell as a confined call, which a person approves if asked."""
+    return await permitted_call(kernel, name, {"do": line, **more})
 
 
 def code_of(result: ToolResult) -> str:
