@@ -396,7 +396,7 @@ async def test_an_input_that_names_a_protected_path_is_refused_before_anybody_is
         before = snapshot(root.folder)
         for name in named:
             # No console answers: whoever was asked would wait for ever.
-            result = await does(kernel, "true", out=name)
+            result = await kernel.call(request(kernel, "sh.do", {"do": "true", "out": name}))
             assert (result.status, code_of(result)) == (Status.DENIED, Code.PROTECTED_PATH), (name, result)
             assert result.error is not None
             assert absolute(root, name) in result.error.message
