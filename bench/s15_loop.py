@@ -1,9 +1,10 @@
 """S15: how long one caller can hold the kernel's loop, over the inputs of suite S15.
 
-The kernel is a process of its own. One connection sends every shape at every hostile schema, another one
-pings every 20 ms, also for some seconds before. What a ping takes then is the noise of the machine, and is
-noted beside the figures. The ratios are against the goals: 100 ms for a pause of the loop, 250 ms for a ping,
-and 100 MiB of memory above rest.
+The kernel is a process of its own. One connection sends every shape at every hostile schema, and a small
+value at each of many schemas that refer back to themselves; another one pings every 20 ms, also for some
+seconds before. What a ping takes then is the noise of the machine, and is noted beside the figures. The
+ratios are against the goals: 100 ms for a pause of the loop, 250 ms for a ping, and 100 MiB of memory above
+rest.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def run(size: str) -> list[Row]:
 def _rows(base: Path, *, full: bool) -> list[Row]:
     from kits.kernel import ECHO, Root, kernel_of, tool
     from kits.loop_shapes import SCHEMAS, SHAPES, shape, within_limits
+    from kits.recursive_schemas import recursive_case
 
     root = Root(base)
     root.policy({"tool": "*", "decision": "allow", "because": "bench"})
@@ -52,6 +54,9 @@ def _rows(base: Path, *, full: bool) -> list[Row]:
     names = [f"hostile.s{number}" for number in range(len(SCHEMAS))]
     schemas = zip(names, SCHEMAS.values(), strict=True)
     root.sidecar("hostile", ECHO, *(tool(name, inputSchema=schema) for name, schema in schemas))
+    cases = {f"recursive.s{seed}": recursive_case(seed) for seed in range(600 if full else 60)}
+    of_cases = (tool(name, inputSchema=schema) for name, (schema, _) in cases.items())
+    root.sidecar("recursive", ECHO, *of_cases)
 
     async def trust() -> None:
         async with kernel_of(root):
@@ -64,6 +69,7 @@ def _rows(base: Path, *, full: bool) -> list[Row]:
         for text in (shape(chosen), within_limits(chosen))
         for name in (names if full else [names[number % len(names)]])
     ]
+    inputs += [(json.dumps(value), name) for name, (_, value) in cases.items()]
     command = [sys.executable, "-m", "flytui", "serve", "--root", str(root.folder)]
     with subprocess.Popen(command, env=root.environ, stdout=subprocess.PIPE) as kernel:
         try:

@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, unix_connect
 
 from flycore.kernel.kernel import Kernel
 from flycore.server.unix import serve_unix
-from kits.kernel import Root, kernel_of
+from kits.kernel import PATIENCE, Root, kernel_of
 
 
 @asynccontextmanager
@@ -45,6 +45,31 @@ async def say(connection: ClientConnection, kind: str, payload: Any = None, **mo
     await connection.send(json.dumps(message))
     answer: dict[str, Any] = json.loads(await connection.recv())
     return answer
+
+
+def message(kind: str, payload: object, number: str) -> str:
+    """A message of that id, as text. A payload that is a text is its JSON."""
+    text = payload if isinstance(payload, str) else json.dumps(payload)
+    return f'{{"protocol": "flyflor.ws.v1", "id": "{number}", "type": "{kind}", "at": 0, "payload": {text}}}'
+
+
+async def answer_to(connection: ClientConnection, number: str) -> dict[str, Any]:
+    """The answer to the message of that id."""
+    while True:
+        answer: dict[str, Any] = json.loads(await connection.recv())
+        if answer.get("correlationId") == number and answer["type"] != "tool.progress":
+            return answer
+
+
+async def answered(connection: ClientConnection, name: str, text: str, number: str) -> str:
+    """Call a tool with that text as its input; how the call ended."""
+    await connection.send(message("tool.call", f'{{"tool": "{name}", "input": {text}}}', number))
+    with anyio.fail_after(4 * PATIENCE):
+        answer = await answer_to(connection, number)
+    payload = answer["payload"]
+    if payload.get("status") == "denied":
+        return str(payload["error"])
+    return str(payload.get("status") or payload.get("code"))
 
 
 def frame(opcode: int, payload: bytes) -> bytes:

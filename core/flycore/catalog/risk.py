@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 
-from flycore.catalog.schemas import accepts
+from flycore.catalog.schemas import fits
 from flycore.model.catalog import Capability
 from flycore.model.enums import Risk
 from flycore.model.json import Json, JsonObject
@@ -59,11 +59,17 @@ def template_fields(template: str) -> tuple[str, ...]:
 
 def risk_of(capability: Capability, input: JsonObject) -> Risk:
     """Return the risk of a call: that of the first rule whose schema accepts the input, else the
-    capability's."""
+    capability's. A rule that cannot be checked may apply, but only raises the risk."""
+    possible: list[Risk] = []
     for rule in capability.risk_when:
-        if accepts(rule.when, input):
-            return rule.risk
-    return capability.risk
+        found = fits(rule.when, input)
+        if found is not False:
+            possible.append(rule.risk)
+        if found:
+            break
+    else:
+        possible.append(capability.risk)
+    return max(possible, key=lambda risk: risk.rank)
 
 
 def quoted_value(value: Json) -> str:

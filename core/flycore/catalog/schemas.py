@@ -3,128 +3,30 @@
 Nothing is ever fetched: a `$ref` to a file or an address makes a schema unusable. Patterns run in linear
 time. Validators are built at first use and kept by the schema's digest. The library's messages quote whole
 values; the messages here hold at most a short piece of one.
+
+Whether a value fits is found out before why it does not, which may cost far more. Each of the two is done in
+this process only where the cost of the schema for the value, which is known before, is small; else in a
+process of its own with limits of memory and time.
 """
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import unquote
 
 from flycore.model.base import Value
-from flycore.model.json import Json, JsonObject, canonical_json, digest, escape_key, pointer_keys
+from flycore.model.json import Json, JsonObject, canonical_json, digest, escape_key
 from flycore.model.json_pieces import weight
-from flycore.model.large_values import LARGE_VALUES
+from flycore.model.large_values import LARGE_VALUES, is_large
+from flycore.model.schema_cost import LARGEST_PATTERN, CostlySchemaError, SchemaCost, depth_of
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError, Validator
-
-
-# The cost of a schema. Each line of `$ref` can double the work of the line before it, so a few lines could
-# keep the kernel busy for hours. No real tool has such a schema.
-
-MOST_VISITS = 50_000
-"""Visits of subschemas beyond one visit of each. At this limit a check takes about a second."""
-MOST_PATTERNS = 64
-"""Different patterns in one schema. Compiling one may take milliseconds, in which nothing else runs."""
-LARGEST_PATTERN = 1_048_576
-"""Bytes of a compiled pattern."""
-_ONLY_NAMED = frozenset(("$defs", "definitions"))
-"""Schemas below these keys of the root count only where a reference leads to them."""
-
-
-def visits_of(schema: Json) -> int | None:
-    """Return the visits of subschemas that one part of a value takes at most; None where following every
-    `$ref` within the document visits its parts too many times."""
-    # A reference back to one of its own parents counts once: how often that is followed depends on the value,
-    # not on the schema.
-    costs = _SchemaCosts(schema)
-    try:
-        visits = costs.visits(schema)
-    except RecursionError:
-        return None
-    return visits if visits <= MOST_VISITS + costs.parts else None
-
-
-def patterns(schema: Json) -> frozenset[str]:
-    """Return every text in the schema that may be compiled as a pattern."""
-    found: set[str] = set()
-    waiting = [schema]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            own, named = part.get("pattern"), part.get("patternProperties")
-            found.update((own,) if isinstance(own, str) else ())
-            found.update(named if isinstance(named, dict) else ())
-        waiting.extend(_children(part))
-    return frozenset(found)
-
-
-class _SchemaCosts:
-    """The anchors of one schema document, and the cost of each of its parts."""
-
-    def __init__(self, root: Json) -> None:
-        self._root = root
-        self._anchors: dict[str, Json] = {}
-        self._known: dict[int, int] = {}
-        self.parts = 0
-        waiting = [root]
-        while waiting:
-            part = waiting.pop()
-            self.parts += 1
-            if isinstance(part, dict):
-                names = (part.get("$anchor"), part.get("$dynamicAnchor"))
-                self._anchors.update((name, part) for name in names if isinstance(name, str))
-            waiting.extend(_children(part))
-
-    def visits(self, part: Json) -> int:
-        """Return the number of visits of the part and everything below it; 0 for a part that is being
-        counted."""
-        if not isinstance(part, dict | list):
-            return 1
-        known = self._known.get(id(part))
-        if known is not None:
-            return known
-        self._known[id(part)] = 0
-        used = part
-        if part is self._root and isinstance(part, dict):
-            used = {key: inner for key, inner in part.items() if key not in _ONLY_NAMED}
-        total = 1 + sum(self.visits(inner) for inner in _children(used))
-        if isinstance(part, dict):
-            references = (part.get("$ref"), part.get("$dynamicRef"))
-            total += sum(self.visits(self._target(to)) for to in references if isinstance(to, str))
-        self._known[id(part)] = total
-        return total
-
-    def _target(self, reference: str) -> Json:
-        """Return what a reference within the document points to; None where it points to nothing known."""
-        _, sharp, place = reference.partition("#")
-        place = unquote(place)
-        if not sharp or not place.startswith("/"):
-            return self._anchors.get(place, self._root if reference == "#" else None)
-        at = self._root
-        for name in pointer_keys(place):
-            if isinstance(at, dict):
-                at = at.get(name)
-            elif isinstance(at, list) and name.isascii() and name.isdigit() and int(name) < len(at):
-                at = at[int(name)]
-            else:
-                return None
-        return at
-
-
-def _children(part: Json) -> Iterator[Json]:
-    if isinstance(part, list):
-        yield from part
-    elif isinstance(part, dict):
-        yield from part.values()
-
-
-# Checking values.
 
 
 EXCERPT = 40
@@ -132,13 +34,18 @@ EXCERPT = 40
 MESSAGE = 300
 VIOLATIONS = 100
 """Violations that are listed."""
-MOST_VISITS_HERE = 200_000
+MOST_VISITS_HERE = 400_000
 """Visits of subschemas, over all parts of a value, that a check in this process may take; they take some
-20 milliseconds, in which nothing else runs."""
+5 milliseconds, in which nothing else runs."""
 PLAIN_CHARACTERS = 4_096
 """Characters of a string that cost as much as one visit, where no pattern looks at them."""
-MOST_LISTED_HERE = 5_000
-"""The same for listing violations, of which each takes some microseconds."""
+MOST_EXPLAINED_HERE = 30_000
+"""The same for listing violations, of which each takes some microseconds and has a copy of its part."""
+COPIED_CHARACTERS = 64
+"""Characters of a string that cost as much as one visit, where they are copied."""
+MOST_DEFAULTS = 262_144
+"""Characters and parts that the defaults of a schema may add to one value: an array of small objects has each
+of them as often as it has items."""
 KEPT = 4_096
 """Validators that are kept; beyond, the least recently used is dropped."""
 KEPT_PATTERNS = 512
@@ -153,6 +60,7 @@ MANY_SCHEMAS = frozenset(("allOf", "anyOf", "oneOf", "prefixItems"))
 NAMED_SCHEMAS = frozenset(("properties", "patternProperties", "dependentSchemas", "$defs"))
 """Keywords whose value is an object of schemas by name."""
 _MASK = "\x00"
+_MOST_WITHIN = 2
 _ALTERNATIVES = "fits none, or more than one, of the alternatives"
 
 
@@ -177,22 +85,92 @@ def check_input(schema: JsonObject, value: JsonObject) -> tuple[JsonObject, tupl
         return value, (
             Violation(pointer="", message=f"is not JSON that every program reads: {_why(problem)}"),
         )
+    if faults := _faults(schema):
+        return value, faults
     filled = _fill_object(schema, value)
-    return filled, _check(schema, filled)
+    if is_large(filled):
+        most = weight(value, sys.maxsize, 1) + MOST_DEFAULTS
+        if weight(filled, most, 1) >= most:
+            return value, (Violation(pointer="", message="the defaults of the schema make it too large"),)
+    return filled, check_output(schema, filled)
+
+
+def check_output(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
+    """Return the violations of a value; none where the schema is empty."""
+    if not schema:
+        return ()
+    try:
+        held = _validator(schema)
+        if not _is_costly(held, value):
+            if held.validator.is_valid(value):
+                return ()
+            if not _explanation_is_costly(held, value):
+                return list_violations(held.validator, value)
+        from flycore.catalog.check_process import check_in_process  # it imports this module
+
+        return check_in_process(schema, value)
+    except UnusableSchema:
+        return _faults(schema)
+    except (ValueError, TypeError, RecursionError) as problem:
+        return (Violation(pointer="", message=f"cannot be checked: {type(problem).__name__}"),)
+
+
+def _faults(schema: JsonObject) -> tuple[Violation, ...]:
+    """Return why the schema cannot be used, as a violation of whatever is checked."""
+    about = "the tool's own schema cannot be used"
+    return tuple(Violation(pointer="", message=f"{about}: {why}"[:MESSAGE]) for why in check_schema(schema))
+
+
+def fits(schema: JsonObject, value: Json) -> bool | None:
+    """Return whether the schema accepts the value; None where that cannot be found out: the schema cannot be
+    used, the value is not JSON, or the check takes too much time or memory."""
+    try:
+        held = _validator(schema)
+        if not _is_costly(held, value):
+            return held.validator.is_valid(value)
+        from flycore.catalog.check_process import fits_in_process  # it imports this module
+
+        return fits_in_process(schema, value)
+    except (UnusableSchema, ValueError, TypeError, RecursionError):
+        return None
+
+
+def accepts(schema: JsonObject, value: Json) -> bool:
+    """Return whether it is certain that the schema accepts the value."""
+    return fits(schema, value) is True
 
 
 def needs_process(schema: JsonObject, value: Json) -> bool:
-    """Return whether a check of the value is done in a process of its own, and so must not be made on an
-    event loop."""
+    """Return whether `fits` and `accepts` would start a process, and so must not be called on an event
+    loop."""
     try:
-        return _check_is_costly(_validator(schema), value)
+        return _is_costly(_validator(schema), value)
     except UnusableSchema:
         return False
 
 
-def check_output(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
-    """Return the violations of an output; none where the schema is empty."""
-    return _check(schema, value) if schema else ()
+def check_needs_process(schema: JsonObject, value: Json) -> bool:
+    """Return the same for `check_output`, which lists what is wrong with a value that does not fit. True also
+    for a schema of which no validator was built yet, since building it may take long as well."""
+    if not schema:
+        return False
+    if not _is_built(schema):
+        return True
+    try:
+        held = _validator(schema)
+        if _is_costly(held, value):
+            return True
+        return _explanation_is_costly(held, value) and not held.validator.is_valid(value)
+    except (UnusableSchema, ValueError, TypeError, RecursionError):
+        return False
+
+
+def input_needs_process(schema: JsonObject, value: JsonObject) -> bool:
+    """Return the same for `check_input`."""
+    # Where a check costs little, so does filling in the defaults.
+    if check_needs_process(schema, value):
+        return True
+    return not check_schema(schema) and check_needs_process(schema, _fill_object(schema, value))
 
 
 def check_schema(schema: JsonObject) -> tuple[str, ...]:
@@ -202,17 +180,6 @@ def check_schema(schema: JsonObject) -> tuple[str, ...]:
     except UnusableSchema as problem:
         return (str(problem),)
     return ()
-
-
-def accepts(schema: JsonObject, value: Json) -> bool:
-    """Return whether the schema accepts the value; False for a schema that cannot be used."""
-    try:
-        held = _validator(schema)
-        if _check_is_costly(held, value):
-            return not _check(schema, value)
-        return held.validator.is_valid(value)
-    except (UnusableSchema, ValueError, TypeError, RecursionError):
-        return False
 
 
 def fill_defaults(schema: Json, value: Json) -> Json:
@@ -255,11 +222,10 @@ def _fill_object(schema: JsonObject, value: JsonObject) -> JsonObject:
 
 
 class _HeldValidator(NamedTuple):
-    """A validator, with what one part of a value costs it."""
+    """A validator, with what a check by it costs."""
 
     validator: Validator
-    visits: int
-    patterns: int
+    cost: SchemaCost
 
 
 _validators: OrderedDict[str, _HeldValidator] = OrderedDict()
@@ -270,47 +236,35 @@ _by_object: dict[int, tuple[JsonObject, _HeldValidator]] = {}
 validator, so that its id is not reused. No schema object is ever changed."""
 
 
-def _check_is_costly(held: _HeldValidator, value: Json, most: int = MOST_VISITS_HERE) -> bool:
-    """Return whether a check may take more than `most` visits, or the value is large."""
+def _is_costly(held: _HeldValidator, value: Json) -> bool:
+    """Return whether the value is large, or a check of it may take too long for this process."""
     # A pattern runs over every character, in linear time but up to 100 times slower than the rest.
-    per_characters = max(1, 64 // held.patterns) if held.patterns else PLAIN_CHARACTERS
-    limit = min(LARGE_VALUES, max(1, most // held.visits))
-    return weight(value, limit, per_characters) >= limit
+    characters = max(1, 64 // held.cost.patterns) if held.cost.patterns else PLAIN_CHARACTERS
+    parts = weight(value, LARGE_VALUES, characters)
+    return parts >= LARGE_VALUES or parts * held.cost.visits(depth_of(value)) > MOST_VISITS_HERE
 
 
-def _check(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
-    try:
-        held = _validator(schema)
-        if not _check_is_costly(held, value):
-            if held.validator.is_valid(value):
-                return ()
-            # Listing costs far more than checking: each violation has its path and a copy of its value.
-            if not _check_is_costly(held, value, MOST_LISTED_HERE):
-                return list_violations(schema, value)
-        from flycore.catalog.check_process import check_in_process  # it imports this module
-
-        return check_in_process(schema, value)
-    except UnusableSchema as problem:
-        return (Violation(pointer="", message=f"the tool's own schema cannot be used: {problem}"[:MESSAGE]),)
-    except (ValueError, TypeError, RecursionError) as problem:
-        return (Violation(pointer="", message=f"cannot be checked: {type(problem).__name__}"),)
+def _explanation_is_costly(held: _HeldValidator, value: Json) -> bool:
+    """Return the same for listing the violations of the value, which costs far more than a check."""
+    parts = weight(value, LARGE_VALUES, COPIED_CHARACTERS)
+    return parts >= LARGE_VALUES or parts * held.cost.explanation(depth_of(value)) > MOST_EXPLAINED_HERE
 
 
-def first_violation(schema: JsonObject, value: Json) -> Violation | None:
-    """Return one violation of the value, None where it fits. Raises UnusableSchema, and what the validator
-    raises for a value that is not JSON."""
+def first_violation(validator: Validator, value: Json) -> Violation | None:
+    """Return one violation of the value, None where it fits. Raises what the validator raises for a value
+    that is not JSON. Time and memory are bounded only by whoever calls."""
     import jsonschema_rs
 
     try:
-        _validator(schema).validator.validate(value)
+        validator.validate(value)
     except jsonschema_rs.ValidationError as error:
         return _violation(error)
     return None
 
 
-def list_violations(schema: JsonObject, value: Json) -> tuple[Violation, ...]:
-    """Return the first violations of the value. Raises like `first_violation`."""
-    errors = _validator(schema).validator.iter_errors(value)
+def list_violations(validator: Validator, value: Json) -> tuple[Violation, ...]:
+    """Return the first violations of the value. Raises, and is bounded, like `first_violation`."""
+    errors = validator.iter_errors(value)
     listed = tuple(dict.fromkeys(_violation(error) for error in islice(errors, VIOLATIONS)))
     if next(errors, None) is None:
         return listed
@@ -328,6 +282,15 @@ def _validator(schema: JsonObject) -> _HeldValidator:
     return validator
 
 
+def _is_built(schema: JsonObject) -> bool:
+    if id(schema) in _by_object:
+        return True
+    try:
+        return digest(schema) in _validators
+    except (ValueError, TypeError, RecursionError):
+        return True  # it is found to be unusable at once
+
+
 def _by_digest(schema: JsonObject) -> _HeldValidator:
     try:
         key = digest(schema)
@@ -342,10 +305,8 @@ def _by_digest(schema: JsonObject) -> _HeldValidator:
     # second replaces the first.
     made = _build(schema)
     with _lock:
-        if (
-            made.patterns
-            and sum(held.patterns for held in _validators.values()) + made.patterns > KEPT_PATTERNS
-        ):
+        patterns_held = sum(held.cost.patterns for held in _validators.values())
+        if made.cost.patterns and patterns_held + made.cost.patterns > KEPT_PATTERNS:
             _drop_patterns()
         _validators[key] = made
         if len(_validators) > KEPT:
@@ -355,25 +316,30 @@ def _by_digest(schema: JsonObject) -> _HeldValidator:
 
 def _drop_patterns() -> None:
     """Drop every validator that has patterns."""
-    for key in [key for key, held in _validators.items() if held.patterns]:
+    for key in [key for key, held in _validators.items() if held.cost.patterns]:
         del _validators[key]
     _by_object.clear()
 
 
 def _build(schema: JsonObject) -> _HeldValidator:
-    import jsonschema_rs
-
     if schema.get("$schema", DIALECT) != DIALECT:
         raise UnusableSchema(f"its $schema is not {DIALECT}")
-    visits, count = visits_of(schema), len(patterns(schema))
-    if visits is None:
-        raise UnusableSchema("its references repeat its parts too many times")
-    if count > MOST_PATTERNS:
-        raise UnusableSchema(f"it has more than {MOST_PATTERNS} patterns")
     try:
-        validator = jsonschema_rs.Draft202012Validator(
+        cost = SchemaCost(schema)
+    except CostlySchemaError as problem:
+        raise UnusableSchema(str(problem)) from problem
+    return _HeldValidator(compile_schema(schema, refuse_address), cost)
+
+
+def compile_schema(schema: JsonObject, retrieve: Callable[[str], Json]) -> Validator:
+    """Return the validator of a schema whose cost is known. `retrieve` returns what lies at an address.
+    Raises UnusableSchema."""
+    import jsonschema_rs
+
+    try:
+        return jsonschema_rs.Draft202012Validator(
             schema,
-            retriever=_refuse,
+            retriever=retrieve,
             mask=_MASK,
             pattern_options=jsonschema_rs.RegexOptions(size_limit=LARGEST_PATTERN),
         )
@@ -381,10 +347,10 @@ def _build(schema: JsonObject) -> _HeldValidator:
         raise UnusableSchema(_message(problem)[:MESSAGE]) from problem
     except (ValueError, TypeError, jsonschema_rs.ReferencingError) as problem:
         raise UnusableSchema(str(problem).splitlines()[0][:MESSAGE]) from problem
-    return _HeldValidator(validator, visits, count)
 
 
-def _refuse(address: str) -> Json:
+def refuse_address(address: str) -> Json:
+    """Raise LookupError, since nothing is ever fetched."""
     raise LookupError(f"nothing is fetched for a $ref; write {address[:EXCERPT]} below $defs instead")
 
 
@@ -396,21 +362,25 @@ def _pointer(error: ValidationError) -> str:
     return "".join(f"/{escape_key(step)}" for step in error.instance_path)[:MESSAGE]
 
 
-def _message(error: ValidationError) -> str:
-    """Return the library's sentence, with the value in it replaced by a short piece of it."""
+def _message(error: ValidationError, within: int = 0) -> str:
+    """Return the library's sentence, with the value in it replaced by a short piece of it. `within` is how
+    many alternatives the error lies in."""
     kind = error.kind.name
     if kind == "falseSchema":
         return "is not allowed here together with the other fields"
     if kind in ("anyOf", "oneOf"):
-        ways = [_alternative(errors) for errors in getattr(error.kind, "context", ())]
+        # Each level has as many errors as the one above has alternatives, and a reader is done after two.
+        if within == _MOST_WITHIN:
+            return _ALTERNATIVES
+        ways = [_alternative(errors, within + 1) for errors in getattr(error.kind, "context", ())]
         return "fits none of these: " + "; or ".join(way for way in ways if way) if ways else _ALTERNATIVES
     text = error.message.replace(_MASK, excerpt(error.instance)).strip()
     return text.partition("\n")[0]
 
 
-def _alternative(errors: list[ValidationError]) -> str:
+def _alternative(errors: list[ValidationError], within: int) -> str:
     """Return why one alternative does not fit, by its first two errors."""
-    return " and ".join(f"{_pointer(error)} {_message(error)}".strip() for error in errors[:2])
+    return " and ".join(f"{_pointer(error)} {_message(error, within)}".strip() for error in errors[:2])
 
 
 def excerpt(value: object) -> str:

@@ -16,7 +16,7 @@ from flycore.approval.desktop_control import controls_desktop
 from flycore.audit import events as audit_events
 from flycore.catalog.dialect import canonical_output, program_input
 from flycore.catalog.executable_tools import executable_call
-from flycore.catalog.schemas import check_output, needs_process
+from flycore.catalog.schemas import check_needs_process, check_output
 from flycore.model.approval import NamedPlaces, Preview
 from flycore.model.call import CallRequest
 from flycore.model.catalog import Capability
@@ -289,7 +289,7 @@ async def execute(
     outcome = writes.judged(outcome)
     # An output that could not be checked on the event loop in time is checked in a worker thread.
     schema, output = prepared.target.capability.output_schema, outcome.output
-    aside = is_large(output) or (bool(schema) and needs_process(schema, output))
+    aside = is_large(output) or check_needs_process(schema, output)
     project = str(run.root.places.app_root)
     return await run_aside(aside, _validate_output, prepared, _proved(prepared, outcome, project))
 

@@ -10,7 +10,7 @@ from functools import partial
 import msgspec
 
 from flycore.catalog.dialect import NotCanonicalError, canonical_input, program_input
-from flycore.catalog.schemas import Violation, check_input, check_output, needs_process
+from flycore.catalog.schemas import Violation, check_input, check_output, input_needs_process
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code
 from flycore.model.json import Json, JsonObject, canonical_json
@@ -82,7 +82,7 @@ async def validated(
     capability: Capability, input: JsonObject, masks: Masks, most_bytes: int = DEFAULT_MAX_INPUT_BYTES
 ) -> JsonObject | Rejection:
     """What `validate_input` returns. A check that takes long is made in a worker thread."""
-    aside = is_large(input) or needs_process(capability.input_schema, input)
+    aside = is_large(input) or input_needs_process(capability.input_schema, input)
     return await run_aside(aside, validate_input, capability, input, masks, most_bytes)
 
 

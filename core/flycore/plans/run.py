@@ -139,15 +139,16 @@ class _PlanRun:
         checked = await validated(view.capability, given, self.masks)
         if isinstance(checked, Rejection):
             return checked
-        aside = is_large(checked)
-        self._input, steps = checked, await run_aside(aside, expand, view.capability.name, checked)
+        self._input = checked
+        steps = await run_aside(is_large(checked), expand, view.capability.name, checked)
         capabilities: dict[str, Capability] = {}
         for tool in dict.fromkeys(step.tool for step in steps if step.tool):
             atomic = callable_view(root_state, tool, self._context.judge.blocks)
             if isinstance(atomic, Rejection):
                 return atomic
             capabilities[tool] = atomic.capability
-        if found := await run_aside(aside, step_violations, steps, capabilities):
+        # Whoever made a tool has written its schema, so a small step may take long, too.
+        if found := await run_aside(True, step_violations, steps, capabilities):
             return input_rejection(view.capability, found, self.masks)
         self._steps = steps
         return None

@@ -16,8 +16,8 @@ from flycore.catalog.schemas import (
     NAMED_SCHEMAS,
     ONE_SCHEMA,
     ONE_SCHEMA_OR_BOOLEAN,
-    accepts,
     check_schema,
+    fits,
 )
 from flycore.model.base import Value
 from flycore.model.call import Caller
@@ -129,7 +129,6 @@ PLAIN_KEYWORDS = frozenset(
 )
 """The keywords of `when` whose value holds no schema. `format` and the `content…` keywords are left out on
 purpose: a validator treats them as annotations, but whoever reads the rule takes them for conditions."""
-_ANYTHING: JsonObject = {"type": "object"}
 
 
 class PolicyCall(Value, frozen=True, kw_only=True):
@@ -175,11 +174,8 @@ def match_input(when: JsonObject | None, input: JsonObject | None) -> Match:
         return Match.YES
     if input is None:
         return Match.UNKNOWN
-    if accepts(when, input):
-        return Match.YES
-    # `accepts` is also False where the input itself breaks the validator, for instance by its depth. Such an
-    # input fails the empty schema, too, and then a deny must not fall away.
-    return Match.NO if accepts(_ANYTHING, input) else Match.UNKNOWN
+    # A deny must not fall away because a caller has chosen an input that cannot be checked.
+    return {True: Match.YES, False: Match.NO, None: Match.UNKNOWN}[fits(when, input)]
 
 
 def match_time(expires: float | None, now: float | None) -> Match:

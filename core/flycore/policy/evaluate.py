@@ -24,7 +24,7 @@ from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Decision, Level, Risk, Source
 from flycore.model.json import JsonObject, digest
 from flycore.model.sidecar import SidecarEntry
-from flycore.policy.conditions import Match, PolicyCall
+from flycore.policy.conditions import Match, PolicyCall, matches
 from flycore.policy.default_decision import CallFacts, default_rule
 from flycore.policy.files import (
     PolicyFile,
@@ -111,9 +111,22 @@ def load_policy(
     )
 
 
+MOST_COSTLY_CONDITIONS = 20
+"""Conditions on one input that are checked in processes of their own, one after the other. Whether the input
+meets the further ones is unknown."""
+
+
 def matching_rules(policy: Policy, call: PolicyCall) -> tuple[RuleMatch, ...]:
     """Return every rule that applies to the call, may apply, or applied until it expired."""
-    found = (RuleMatch(rule, rule.match(call)) for rule in policy.rules)
+    found: list[RuleMatch] = []
+    costly = 0
+    for rule in policy.rules:
+        asked, when, given = call, rule.when, call.input
+        applies = matches(rule.tool, call.tool)
+        if applies and when is not None and given is not None and needs_process(when, given):
+            costly += 1
+            asked = call if costly <= MOST_COSTLY_CONDITIONS else msgspec.structs.replace(call, input=None)
+        found.append(RuleMatch(rule, rule.match(asked)))
     return tuple(item for item in found if item.match is not Match.NO)
 
 

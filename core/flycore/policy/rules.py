@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
+from flycore.catalog.schemas import needs_process
 from flycore.model.approval import MatchedRule
 from flycore.model.base import Value
 from flycore.model.call import Caller
@@ -316,6 +317,10 @@ def _example_faults(item: JsonObject, pointer: str) -> Iterator[Fault]:
             call = read_example(example)
             if call is None:
                 yield Fault(f"{place}/{index}", "is not an example call", _EXAMPLE)
+            elif _is_costly_example(item, call):
+                yield Fault(
+                    f"{place}/{index}", "the example is too large to be tried", "write a smaller example"
+                )
             elif _matches_example(item, call) is not expected:
                 word = "does not match" if expected else "matches"
                 yield Fault(
@@ -346,6 +351,12 @@ def caller_named(text: str) -> Caller | None:
     if not text:
         return None
     return Caller(door="socket", program=text.rpartition("/")[2], executable=text if "/" in text else "")
+
+
+def _is_costly_example(item: JsonObject, call: PolicyCall) -> bool:
+    # A file may have a million examples, and each of these would take a process of its own.
+    when = item.get("when")
+    return call.input is not None and isinstance(when, dict) and needs_process(when, call.input)
 
 
 def _matches_example(item: JsonObject, call: PolicyCall) -> bool:

@@ -10,6 +10,7 @@ import msgspec
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import EXEC_KINDS, Kind, Source
 from flycore.model.json import Json, escape_key, pointer_join
+from flycore.model.schema_cost import LARGEST_PATTERN, CostlySchemaError, SchemaCost
 from flycore.model.sidecar import Permissions
 from flycore.registry.loader_environment import loader_of, may_be_passed
 from flycore.registry.mcp_checks import check_executable, check_mcp_server
@@ -295,7 +296,11 @@ def schema_fault(schema: dict[str, Any]) -> str:
     import jsonschema_rs
 
     try:
-        jsonschema_rs.Draft202012Validator(schema, retriever=refuse_retrieval)
+        SchemaCost(schema)
+        options = jsonschema_rs.RegexOptions(size_limit=LARGEST_PATTERN)
+        jsonschema_rs.Draft202012Validator(schema, retriever=refuse_retrieval, pattern_options=options)
+    except CostlySchemaError as problem:
+        return f"cannot be used: {problem}"
     except jsonschema_rs.ValidationError as error:
         if error.kind.name == "$ref":
             return "refers to a schema that is not inside it; nothing is ever fetched"

@@ -21,7 +21,7 @@ from flycore.registry.checks import schema_fault
 from flycore.registry.entry import entry_digest, sorted_json
 from flycore.registry.loader_environment import loader_of, may_be_passed
 from flycore.registry.names import RESERVED_PREFIX, looks_secret
-from flycore.registry.schema import known_keys_at, manifest_validator, manifest_violations
+from flycore.registry.schema import bounded_errors, known_keys_at, manifest_validator, manifest_violations
 from flycore.registry.tool_exec import (
     ExecParts,
     check_approval,
@@ -36,6 +36,8 @@ from flycore.registry.yaml_text import YamlText, read_yaml
 IsReserved = Callable[[str], bool]
 _SAFE_METHODS = ("GET", "HEAD")
 _MOST_PROBLEMS = 100
+_MOST_ROUNDS = 16
+"""Rounds in which the faulty parts of a manifest are removed."""
 
 
 class ManifestFindings(msgspec.Struct):
@@ -99,10 +101,13 @@ def parse_manifest(
 
 def _sound_parts(value: Json) -> dict[str, Any]:
     """Return the value without the parts that do not fit the schema, so that the further checks can report
-    what is wrong with the others. A whole manifest stays as it is."""
+    what is wrong with the others. A whole manifest stays as it is; one with too many faults has no sound
+    part."""
     left: Any = value
-    while isinstance(left, dict):
-        faults = [error for error in manifest_validator().iter_errors(left) if error.instance_path]
+    for _ in range(_MOST_ROUNDS):
+        if not isinstance(left, dict):
+            break
+        faults = [error for error in bounded_errors(manifest_validator(), left) if error.instance_path]
         if not faults:
             return left
         left = json.loads(canonical_json(left))

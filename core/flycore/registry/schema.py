@@ -6,11 +6,14 @@ import json
 import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flycore.model.enums import Source
 from flycore.model.json import JsonObject, pointer_join
+from flycore.model.json_pieces import weight
+from flycore.model.large_values import LARGE_VALUES
 from flycore.registry.loader_environment import refused_pattern
 from flycore.registry.names import BUILTIN_PREFIXES, PLANS, SECRET_NAME_PATTERN, is_builtin
 
@@ -19,6 +22,10 @@ if TYPE_CHECKING:
 
 SCHEMA_FILE = "external.tools.schema.json"
 MANIFEST_SCHEMA_FILE = "tool.schema.json"
+MOST_ERRORS = 100
+"""Violations of one entry or manifest that are reported."""
+_COPIED_CHARACTERS = 1_024
+"""Characters of a string that cost as much as one part more."""
 _SHARED = (
     *("version", "approval", "exampleCalls", "secretTypes", "exec", "httpExec", "commandExec", "pythonExec"),
     *("folder", "format", "timeout", "schema", "path", "name", "tool"),
@@ -171,10 +178,26 @@ def manifest_violations(manifest: object) -> Iterator[tuple[str, str, str]]:
     yield from _violations(manifest_validator(), manifest)
 
 
+def bounded_errors(
+    validator: jsonschema_rs.Draft202012Validator, value: object
+) -> Iterator[jsonschema_rs.ValidationError]:
+    """Yield the errors of the value; of a large value only the first one."""
+    import jsonschema_rs
+
+    # The library makes all errors before it hands over the first, and each of them holds a copy of its part.
+    if weight(value, LARGE_VALUES, _COPIED_CHARACTERS) < LARGE_VALUES:
+        yield from islice(validator.iter_errors(value), MOST_ERRORS)
+        return
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        yield error
+
+
 def _violations(
     validator: jsonschema_rs.Draft202012Validator, value: object
 ) -> Iterator[tuple[str, str, str]]:
-    for error in validator.iter_errors(value):
+    for error in bounded_errors(validator, value):
         pointer = ""
         for token in error.instance_path:
             pointer = pointer_join(pointer, token)

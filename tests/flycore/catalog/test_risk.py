@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.risk import effect_sentence, quoted_value, risk_of
-from flycore.model.catalog import Capability
+from flycore.model.catalog import Capability, RiskRule
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import Risk
 from flycore.model.json import Json, JsonObject
+from kits.recursive_schemas import without_end
 
 BLANK = msgspec.structs.replace(KNOWN["file.hash"], effects={})
 
@@ -112,6 +113,14 @@ def test_short_text_is_shown_whole(text: str) -> None:
 def test_risk_follows_the_input(method: str | None, risk: Risk) -> None:
     asked: JsonObject = {"url": "https://example.org"} | ({"method": method} if method else {})
     assert risk_of(KNOWN["web.request"], asked) is risk
+
+
+@pytest.mark.parametrize(("stated", "risk"), [(Risk.LOW, Risk.MEDIUM), (Risk.CRITICAL, Risk.CRITICAL)])
+def test_a_rule_that_cannot_be_checked_only_raises_the_risk(stated: Risk, risk: Risk) -> None:
+    unknown = RiskRule(when=without_end(), risk=stated)
+    further = RiskRule(when={"required": ["a"]}, risk=Risk.MEDIUM)
+    capability = msgspec.structs.replace(KNOWN["web.request"], risk=Risk.HIGH, risk_when=(unknown, further))
+    assert risk_of(capability, {"a": "x"}) is risk
 
 
 @pytest.mark.parametrize(

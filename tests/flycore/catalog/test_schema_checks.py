@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from referencing import Registry
 
+from flycore.catalog import check_process
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.schemas import (
     accepts,
@@ -19,6 +20,7 @@ from flycore.catalog.schemas import (
     check_output,
     check_schema,
     fill_defaults,
+    input_needs_process,
     needs_process,
 )
 from flycore.model.json import Json, JsonObject
@@ -265,3 +267,63 @@ def test_schemas_with_patterns_are_still_checked_once_many_were_seen() -> None:
         for schema, letter in zip(schemas, "abcdefghijklmnopqrstuvwxyz", strict=True):
             assert check_input(schema, {"p7": f"{letter}7"})[1] == ()
             assert check_input(schema, {"p7": f"-{letter}7"})[1]
+
+
+def test_an_ordinary_call_starts_no_process_whether_it_fits_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(check_process.subprocess, "Popen", start)
+    for name, capability in KNOWN.items():
+        assert check_schema(capability.input_schema) == ()
+        for example in capability.examples:
+            wrong: JsonObject = {key: {"x": [1.5]} for key in list(example)[:2]}
+            faulty: JsonObject = {**example, **wrong, "stranger": 0}
+            for value in (example, faulty, {}):
+                assert not input_needs_process(capability.input_schema, value), (name, value)
+                check_input(capability.input_schema, value)
+
+
+JSON_VALUE: JsonObject = {
+    "type": "object",
+    "properties": {"a": {"$ref": "#/$defs/value"}},
+    "$defs": {
+        "value": {
+            "anyOf": [
+                {"type": ["string", "number", "boolean", "null"]},
+                {"type": "array", "items": {"$ref": "#/$defs/value"}},
+                {"type": "object", "additionalProperties": {"$ref": "#/$defs/value"}},
+            ]
+        }
+    },
+}
+
+
+def test_ordinary_recursion_is_checked_here() -> None:
+    deep: Json = {"x": ["y", 1.5, None]}
+    for _ in range(15):
+        deep = [{"b": deep, "c": "d"}]
+    assert input_needs_process(JSON_VALUE, {"a": deep})  # until its validator is built
+    assert check_schema(JSON_VALUE) == ()
+    assert not input_needs_process(JSON_VALUE, {"a": deep})
+    assert check_input(JSON_VALUE, {"a": deep})[1] == ()
+
+
+def test_a_check_that_may_stay_here_leaves_a_costly_explanation_to_the_process() -> None:
+    schema: JsonObject = {"properties": {"a": {"items": {"required": ["b"]}}}}
+    assert not needs_process(schema, {"a": [{}] * 4_000})
+    assert input_needs_process(schema, {"a": [{}] * 4_000})
+    assert not input_needs_process(schema, {"a": [{"b": 1}] * 1_200})
+    assert len(check_input(schema, {"a": [{}] * 4_000})[1]) == 101
+
+
+def test_defaults_do_not_make_a_small_input_large() -> None:
+    items: JsonObject = {"properties": {"b": {"default": "x" * 50_000}}}
+    schema: JsonObject = {"properties": {"a": {"items": items}}}
+    value: JsonObject = {"a": [{}] * 1_000}
+    assert input_needs_process(schema, value)
+    assert [item.message for item in check_input(schema, value)[1]] == [
+        "the defaults of the schema make it too large"
+    ]
+    filled, found = check_input(schema, {"a": [{}]})
+    assert (filled, found) == ({"a": [{"b": "x" * 50_000}]}, ())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
+import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from flycore.catalog import schemas
+from flycore.catalog import check_process, schemas
 from flycore.model import large_values
 from flycore.model.enums import Code, Status
 from flycore.model.json import JsonObject
@@ -75,7 +77,7 @@ async def test_checks_of_large_inputs_are_made_beside_the_loop(
     root.sidecar("echo", ECHO, tool("echo.do", inputSchema=NUMBERS))
     root.sidecar("other", ECHO)
     checked: list[bool] = []
-    original: Callable[..., Any] = schemas._check
+    original: Callable[..., Any] = schemas.check_output
     answered = anyio.Event()
 
     def slow(schema: JsonObject, value: Any) -> Any:
@@ -85,7 +87,7 @@ async def test_checks_of_large_inputs_are_made_beside_the_loop(
             checked.append(True)
         return original(schema, value)
 
-    monkeypatch.setattr(schemas, "_check", slow)
+    monkeypatch.setattr(schemas, "check_output", slow)
     async with kernel_of(root) as kernel, anyio.create_task_group() as group:
         found: list[Any] = []
 
@@ -98,6 +100,34 @@ async def test_checks_of_large_inputs_are_made_beside_the_loop(
     assert checked
     assert found[0].error.code == Code.INVALID_INPUT
     assert len(found[0].error.details["violations"]) <= 101
+
+
+async def test_no_check_in_a_process_is_waited_for_on_the_loop(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a value that is not large, whether it fits is found out on the loop, but perhaps not why not."""
+    root.policy(ALLOW)
+    answer = json.dumps({"ok": True, "a": ["x"] * 4_000})
+    root.sidecar("echo", ECHO, tool("echo.do", inputSchema=NUMBERS))
+    root.sidecar(
+        "told", f"#!/bin/sh\nread -r request\necho '{answer}'\n", tool("told.do", outputSchema=NUMBERS)
+    )
+    threads: list[int] = []
+    original: Callable[..., Any] = check_process.check_in_process
+
+    def check(schema: JsonObject, value: Any) -> Any:
+        threads.append(threading.get_ident())
+        return original(schema, value)
+
+    monkeypatch.setattr(check_process, "check_in_process", check)
+    async with kernel_of(root) as kernel:
+        failed = await kernel.call(request(kernel, "echo.do", {"a": ["x"] * 4_000}))
+        assert failed.error is not None
+        assert len(failed.error.details["violations"]) == 101
+        warned = await kernel.call(request(kernel, "told.do"))
+        assert len(warned.warnings) > 100
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 async def test_without_descriptors_a_call_names_them_and_its_caller_is_not_paused(root: Root) -> None:

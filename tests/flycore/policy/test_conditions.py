@@ -13,12 +13,14 @@ from typing import Any
 import jsonschema
 import pytest
 
+from flycore.catalog import check_process
 from flycore.model.approval import Verdict
 from flycore.model.call import Caller
 from flycore.model.enums import Decision, Level
 from flycore.policy.evaluate import Policy, evaluate, expired_rules, load_policy
 from flycore.policy.files import SystemFile
 from flycore.registry.published_schemas import published_schema
+from kits.recursive_schemas import DOUBLING, nested, without_end
 
 CODEX = Caller(door="socket", program="codex", executable="/opt/codex/bin/codex", pid=9, started=1)
 NOON = "2030-01-31T12:00:00+00:00"
@@ -135,6 +137,38 @@ def test_what_is_not_known_neither_allows_nor_passes(
     denied = ask(folders.user(rule("allow", "*"), rule("deny", **condition)), **call)
     assert denied.decision is Decision.ASK
     assert "depending on" in denied.rules[1].because
+
+
+def test_a_condition_that_cannot_be_checked_neither_allows_nor_lets_a_deny_fall_away(
+    folders: Folders, ask: Callable[..., Verdict]
+) -> None:
+    costly = {"when": without_end()}
+    given: Any = {"input": {"a": "x"}}
+    assert ask(folders.user(rule("allow", **costly)), **given).rules[0].where == "default"
+    denied = ask(folders.user(rule("allow", "*"), rule("deny", **costly)), **given)
+    assert denied.decision is Decision.ASK
+
+
+def test_costly_conditions_are_checked_only_so_many_times(
+    folders: Folders, ask: Callable[..., Verdict], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[Any] = []
+
+    def check(schema: Any, value: Any) -> bool:
+        checked.append(value)
+        return False
+
+    monkeypatch.setattr(check_process, "fits_in_process", check)
+    policy = folders.user(rule("allow", "*"), *[rule("deny", when=DOUBLING) for _ in range(200)])
+    assert ask(policy, input={"a": nested(40)}).decision is Decision.ASK
+    assert 0 < len(checked) <= 20
+    plain = folders.user(rule("allow", "*"), *[rule("deny", when=DOUBLING) for _ in range(10)])
+    assert ask(plain, input={"a": nested(40)}).decision is Decision.ALLOW
+
+
+def test_an_example_that_costs_a_process_is_a_fault_and_not_tried(folders: Folders) -> None:
+    [fault] = folders.user(rule("deny", when=DOUBLING, match=[{"input": {"a": nested(20)}}])).diagnostics
+    assert (fault.severity, fault.message) == ("error", "the example is too large to be tried")
 
 
 def test_what_a_client_claims_is_matched_by_nothing(folders: Folders, ask: Callable[..., Verdict]) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import resource
 import subprocess
 import sys
@@ -15,11 +14,9 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
-from websockets.asyncio.client import ClientConnection
 
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.builtin_tools import builtin_names
@@ -38,12 +35,13 @@ from flycore.server.tokens import TokenStore
 from kits.kernel import PATIENCE, Root, kernel_of, request, tool, until
 from kits.loop_shapes import LIMIT, SCHEMAS, SHAPES, shape, within_limits
 from kits.mcp_servers import connected, server_of, sidecar
+from kits.recursive_schemas import recursive_case
+from kits.suites import FULL
 from kits.tcp import Listening, client, head, sent
-from kits.unix_socket import plain, served
+from kits.unix_socket import answer_to, answered, message, plain, served
 
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 
-FULL = os.environ.get("FLYTUI_SUITES") == "full"
 SIZES = (1_000, 70_000, LIMIT) if FULL else (LIMIT,)
 ALLOW = {"tool": "*", "decision": "allow", "because": "test"}
 ECHO = "#!/bin/sh\nhead -n 1 > /dev/null\nprintf '{\"ok\": true}\\n'\n"
@@ -85,29 +83,6 @@ async def pinged(root: Root) -> AsyncIterator[None]:
         await until(lambda: count > 2)
         group.cancel_scope.cancel()
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024 < MOST_MIB
-
-
-def message(kind: str, payload: object, number: str) -> str:
-    text = payload if isinstance(payload, str) else json.dumps(payload)
-    return f'{{"protocol": "flyflor.ws.v1", "id": "{number}", "type": "{kind}", "at": 0, "payload": {text}}}'
-
-
-async def answer_to(connection: ClientConnection, number: str) -> dict[str, Any]:
-    while True:
-        answer: dict[str, Any] = json.loads(await connection.recv())
-        if answer.get("correlationId") == number and answer["type"] != "tool.progress":
-            return answer
-
-
-async def answered(connection: ClientConnection, name: str, text: str, number: str) -> str:
-    """Call a tool with that text as its input; how the call ended."""
-    await connection.send(message("tool.call", f'{{"tool": "{name}", "input": {text}}}', number))
-    with anyio.fail_after(4 * PATIENCE):
-        answer = await answer_to(connection, number)
-    payload = answer["payload"]
-    if payload.get("status") == "denied":
-        return str(payload["error"])
-    return str(payload.get("status") or payload.get("code"))
 
 
 def with_schemas(root: Root) -> list[str]:
@@ -438,3 +413,56 @@ async def test_files_of_a_project_are_read_or_refused_while_the_kernel_serves(ro
             await keeps_serving(kernel, change)
         registry.write_text(good)
         await until(lambda: kernel.catalog().capability("echo.do") is not None)
+
+
+BATCH = 100 if FULL else 60
+"""Schemas of one kernel."""
+MOST_GROWTH_MIB = 64
+ANSWERS_BY_NAME = r"""#!/bin/sh
+read -r request
+cat "answers/$(printf '%s' "$request" | sed 's/.*"tool": *"\([^"]*\)".*/\1/')"
+"""
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("first", range(0, 2_000 if FULL else BATCH, BATCH))
+async def test_recursive_schemas_do_not_fill_the_kernel(root: Root, first: int) -> None:
+    """One schema in three is that of an input, of an output, or of a rule's condition."""
+    cases = {f"s{seed}": recursive_case(seed) for seed in range(first, first + BATCH)}
+    names, rules = list(cases), [ALLOW]
+    tools = []
+    (root.folder / "answers").mkdir()
+    for number, (name, (schema, value)) in enumerate(cases.items()):
+        kinds = ("inputSchema", "outputSchema", "")
+        tools.append(tool(f"recursive.{name}", **({kinds[number % 3]: schema} if number % 3 < 2 else {})))
+        (root.folder / "answers" / f"recursive.{name}").write_text(json.dumps({"ok": True, **value}))
+        if number % 3 == 2:
+            rules.append({"tool": f"recursive.{name}", "decision": "deny", "because": "x", "when": schema})
+    root.policy(*rules)
+    root.sidecar("recursive", ANSWERS_BY_NAME, *tools)
+    async with kernel_of(root):
+        pass  # with which the registry counts as accepted
+    command = [sys.executable, "-m", "flytui", "serve", "--root", str(root.folder)]
+    async with await anyio.open_process(command, env=root.environ, stderr=None) as kernel:
+        assert kernel.stdout is not None
+        try:
+            with anyio.fail_after(4 * PATIENCE):
+                while b"socket" not in await kernel.stdout.receive():
+                    pass
+            async with plain(root) as connection:
+                # Whatever is imported at the first calls and checks is no growth.
+                assert await answered(connection, "echo.do", "{}", "first") == "success"
+                await answered(connection, f"recursive.{names[0]}", '{"a": 7}', "second")
+                rest = memory_mib(kernel.pid, "VmRSS")
+                async with pinged(root):
+                    for name, (_, value) in cases.items():
+                        end = await answered(connection, f"recursive.{name}", json.dumps(value), name)
+                        assert end in ("success", "failed") or "'policy'" in end or "'no-approver'" in end
+                assert memory_mib(kernel.pid, "VmHWM") - rest < MOST_GROWTH_MIB
+        finally:
+            kernel.terminate()
+
+
+def memory_mib(pid: int, field: str) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:")) / 1024

@@ -12,13 +12,14 @@ import msgspec
 
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
-from flycore.catalog.schemas import check_output
+from flycore.catalog.schemas import accepts
 from flycore.model.approval import Preview
 from flycore.model.base import Value
 from flycore.model.call import CallRequest
 from flycore.model.enums import Decision, Kind, SealKind, Status
 from flycore.model.errors import AuditUnwritable
 from flycore.model.json import Json, JsonObject
+from flycore.model.large_values import run_aside
 from flycore.pipeline.call import Rejection
 from flycore.pipeline.confine import Confining, confined
 from flycore.pipeline.context import JudgeContext, RunContext
@@ -156,7 +157,8 @@ async def _page_target(
     outcome = writes.judged(outcome)
     if outcome.status is not Status.SUCCESS:
         return _unknown_page(prepared.masks.text(outcome.message))
-    if check_output(snapshot.capability.output_schema, outcome.output):
+    schema, output = snapshot.capability.output_schema, outcome.output
+    if not await run_aside(True, accepts, schema, output):
         return _unknown_page(f"the answer of {SNAPSHOT} does not fit its schema")
     seen = read_page(prepared.masks.json(outcome.output), element="target" in asked)
     return seen if isinstance(seen, PageTarget) else _unknown_page(seen)

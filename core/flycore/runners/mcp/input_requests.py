@@ -17,6 +17,7 @@ import msgspec
 
 from flycore.catalog.schemas import check_schema
 from flycore.model.json import JsonObject, canonical_json
+from flycore.model.large_values import run_aside
 from flycore.runners.mcp.sampling import NO_MESSAGE, HandOn, Sampled, message_of, refusal, sampling_of
 from flycore.runners.one_shot import ProcessJsonJob
 from flycore.runners.output import EventBudget, OnEvent, SidecarEvent
@@ -156,7 +157,8 @@ class InputRequests:
 
         own = _CALL.get()
         calls = tuple(self._running) if own is None else (own,)
-        question = _question(params, calls)
+        # Aside: whether the form is usable depends on the server's own schema.
+        question = await run_aside(True, _question, params, calls)
         asked = await self._wait(question, self._ask_person, calls, WAITS)
         reply = Reply(action=CANCEL, why=asked) if isinstance(asked, str) else asked
         if reply.why:

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from flycore.catalog.schemas import LARGEST_PATTERN
 from flycore.model.json import Json, JsonObject
+from flycore.model.schema_cost import LARGEST_PATTERN
 from flycore.runners.workspace.list_files import NOT_ENTERED, Entry, Walk
 from flycore.runners.workspace.project_files import (
     FOLDER,

@@ -18,7 +18,7 @@ from mcp_types import (
     PaginatedRequestParams,
 )
 
-from flycore.catalog.schemas import needs_process
+from flycore.catalog.schemas import check_needs_process
 from flycore.model.call import Progress, ToolResult
 from flycore.model.diagnostics import nearest
 from flycore.model.enums import Code
@@ -35,7 +35,7 @@ from flycore.server.mcp.person_wait import PersonWait
 from flycore.server.mcp.progress import report_progress
 from flycore.server.mcp.results import META, OUTPUT_FITS, call_result, text_result, tool_error
 from flycore.server.mcp.sampling import sampling_requests, takes_sampling
-from flycore.server.mcp.tool_list import CurrentTools, ToolList, waiting_text
+from flycore.server.mcp.tool_list import CurrentTools, ToolList, output_schema_of, waiting_text
 from flysafe.text import safe_text
 
 DISCONNECTED = "flytui.gone"
@@ -165,8 +165,9 @@ class ToolRequests:
         view = tool_list.catalog.capability(result.tool)
         capability = view.capability if view is not None else None
         # Images are read from disk, and large outputs are checked against the schema in another process.
-        schema = capability.output_schema if capability is not None else {}
-        aside = bool(result.artifacts) or is_large(result.output) or needs_process(schema, result.output)
+        schema = output_schema_of(capability) if capability is not None else None
+        costly = schema is not None and check_needs_process(schema, result.output)
+        aside = bool(result.artifacts) or is_large(result.output) or costly
         answer = await run_aside(aside, call_result, result, capability, self._read_media)
         about: dict[str, Any] = (answer.meta or {}).get(META, {})
         if capability is not None and not about.get(OUTPUT_FITS, True):

@@ -22,7 +22,7 @@ from mcp_types import (
 )
 from pydantic import TypeAdapter, ValidationError
 
-from flycore.catalog.schemas import check_output
+from flycore.catalog.schemas import accepts
 from flycore.model.call import Artifact, ToolResult
 from flycore.model.catalog import Capability
 from flycore.model.enums import Code, Status
@@ -105,7 +105,7 @@ def call_result(result: ToolResult, capability: Capability | None, read_media: R
     schema = output_schema_of(capability) if capability else None
     # Shortening may break a minimum length or a pattern of the schema. Clients reject structured content
     # that does not match, so it is sent only where it does.
-    fits = schema is None or not check_output(schema, output)
+    fits = schema is None or accepts(schema, output)
     # Text of an MCP server stays text. Where its tool has an output schema, clients expect the structure.
     structured = schema is not None or result.structured
     lines = [] if fits else [_TOO_LARGE if cut else _SCHEMA_MISMATCH]

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+from flycore.catalog import check_process
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.schemas import accepts, check_input
 from flycore.model.json import Json, JsonObject
@@ -29,6 +30,7 @@ from flytui.console.forms.values import (
     without_tokens,
 )
 from kits.payloads import PAYLOADS
+from kits.recursive_schemas import DOUBLING, nested
 from kits.suites import examples
 
 PLACE: JsonObject = {
@@ -432,3 +434,17 @@ def test_what_another_field_makes_necessary_is_missed_at_its_own_place() -> None
     assert (
         read_form(field, with_value_at(initial_value(field), ("act",), ChoiceValue(0)), schema).problems == ()
     )
+
+
+def test_what_takes_long_is_not_checked_while_somebody_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started")
+
+    monkeypatch.setattr(check_process.subprocess, "Popen", start)
+    value = {"a": nested(40)}
+    assert read_json(json.dumps(value), DOUBLING) == FormResult(value)
+    assert read_json(json.dumps({"a": [1]}), DOUBLING).problems
+    growing: JsonObject = {"default": [{}] * 50}
+    for _ in range(12):
+        growing = {"default": [{}] * 50, "items": {"properties": {"a": growing}}}
+    assert read_json("{}", {"type": "object", "properties": {"a": growing}}).broken is None

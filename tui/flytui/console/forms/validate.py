@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from flycore.catalog.schemas import Violation, check_input
+from flycore.catalog.schemas import Violation, check_input, check_schema, input_needs_process
 from flycore.model.json import Json, JsonObject, canonical_json, pointer_join, pointer_keys
+from flycore.model.large_values import is_large
 from flytui.console.forms.json_editor import read_object
 from flytui.console.forms.schema_fields import MISSING, FieldKind, Missing, SchemaField
 from flytui.console.forms.values import (
@@ -87,15 +88,21 @@ def read_json(text: str, schema: Json) -> FormResult:
 
 
 def validated(value: JsonObject, schema: Json, known: Sequence[InputProblem] = ()) -> FormResult:
-    """The input as the kernel would run it, and every problem that the kernel would find."""
+    """The input as the kernel would run it, and every problem that the kernel would find. What takes long is
+    not looked for here, while somebody types: the kernel reports it once the input is sent."""
     try:
         canonical_json(value)
     except (ValueError, RecursionError):
         words = "contains a value that JSON does not have, such as half a character or an infinite number"
         return FormResult({}, (*known, InputProblem("", words, broken=True)))
     whole = schema if isinstance(schema, dict) else {} if schema is True else {"not": {}}
-    filled, violations = check_input(whole, value)
+    filled, violations = value, tuple[Violation, ...]()
+    # This also builds its validator, without which no check counts as quick.
+    usable = not check_schema(whole)
     for _ in range(_MAX_DEFAULT_PASSES):
+        if is_large(filled) or (usable and input_needs_process(whole, filled)):
+            violations = ()
+            break
         before, (filled, violations) = filled, check_input(whole, filled)
         if before == filled:
             break
