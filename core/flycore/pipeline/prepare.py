@@ -158,9 +158,7 @@ class Sealed(Value, frozen=True, kw_only=True):
         partial = first_partial(self.seals)
         if partial:
             return f"the seal is partial: {partial}"
-        if self.each_time:
-            return self.each_time
-        return CHANGED if self.changed else ""
+        return self.each_time or (CHANGED if self.changed else "")
 
     def accepted_digest(self, entry: SidecarEntry) -> str:
         """The digest of everything of it that a person accepts; empty where all of it is flytui's own, or
@@ -280,9 +278,8 @@ def _open_folder(root: RootEnvironment, entry: SidecarEntry, input: JsonObject, 
     """A folder that the input lets a program read that may load what it holds; empty where there is none."""
     if all(seal.complete and not seal.copy for seal in sealed.seals):
         return ""  # flytui's own, or one that loads nothing
-    folders = CallFolders(
-        app_root=str(root.places.app_root), cwd=sealed.conditions.cwd, home=root.environ.get("HOME", "")
-    )
+    project, home = str(root.places.app_root), root.environ.get("HOME", "")
+    folders = CallFolders(app_root=project, cwd=sealed.conditions.cwd, home=home)
     return named_folder(entry.permissions.read, input, folders)
 
 
