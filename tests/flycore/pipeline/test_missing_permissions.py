@@ -18,7 +18,7 @@ from flycore.pipeline.observed_calls import ObservedCalls
 from flycore.sandbox import bubblewrap, landlock
 from flycore.sandbox.detection import detection
 from flycore.sandbox.observation import why_not_observed
-from kits.kernel import Root, approver_of, kernel_of, request, until
+from kits.kernel import Root, approver_of, kernel_of, permitted_call, until
 from kits.programs import needs_bubblewrap
 
 pytestmark = pytest.mark.anyio
@@ -85,7 +85,7 @@ def fix_of(kernel: Kernel, name: str) -> Fix | None:
 
 
 async def called(kernel: Kernel, name: str, **more: Any) -> ToolResult:
-    return await kernel.call(request(kernel, name, **more))
+    return await permitted_call(kernel, name, **more)
 
 
 async def test_a_refused_file_is_named_with_the_line_that_grants_it(root: Root, level: Level) -> None:
@@ -162,7 +162,7 @@ async def test_the_catalog_forgets_it_once_a_call_succeeds(root: Root, level: Le
     async with kernel_of(root) as kernel:
         await called(kernel, "it.do")
         await until(lambda: fix_of(kernel, "it.do"))
-        result = await kernel.call(request(kernel, "it.do", {"text": "given"}))
+        result = await permitted_call(kernel, "it.do", {"text": "given"})
         assert result.status is Status.SUCCESS
         await until(lambda: fix_of(kernel, "it.do") is None)
 
