@@ -25,7 +25,9 @@ LEVELS = (Level.NONE, Level.DEGRADED, Level.ENFORCED)
 NOWHERE = "/nonexistent/bwrap"
 _PATCH = """
 import sys
-from flycore.sandbox import bubblewrap, landlock
+from flycore.sandbox import bubblewrap, landlock, seal_parts
+if {by_rule!r}:
+    seal_parts.AT_LEVEL.clear()
 if {level!r} != "enforced":
     bubblewrap.PROGRAM = {nowhere!r}
 if {level!r} == "none":
@@ -60,10 +62,12 @@ class LevelDesk(Desk):
     """A root whose commands have no stronger level than that one."""
 
     level: Level = Level.ENFORCED
+    by_rule: bool = False
+    """Whether a rule allows a program at a level that is not enforced, so that no person has to."""
 
     def argv(self, *words: str) -> list[str]:
         """As that of `Desk`."""
-        code = _PATCH.format(level=self.level.value, nowhere=NOWHERE)
+        code = _PATCH.format(level=self.level.value, nowhere=NOWHERE, by_rule=self.by_rule)
         return [sys.executable, "-c", code, "--root", str(self.root), *words]
 
 

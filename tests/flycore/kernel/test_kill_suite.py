@@ -90,7 +90,7 @@ class Scene:
             *({"tool": f"{name}.do", "decision": "allow", "because": "test"} for name in (*tools, "next"))
         )
         root.settings(sandbox={"minimum": {f"{name}.do": "none" for name in (*tools, "next", "ask")}})
-        self.desk = LevelDesk(root.folder, base, forked=False, level=level)
+        self.desk = LevelDesk(root.folder, base, forked=False, level=level, by_rule=True)
         anyio.run(self._trust)
 
     async def _trust(self) -> None:

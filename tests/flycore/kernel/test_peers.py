@@ -18,7 +18,17 @@ from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.caller import parse_caller_key
 from flycore.model.enums import Choice, Level, RootPermission, Status
 from flycore.model.errors import ProtocolError
-from kits.kernel import ECHO, PATIENCE, Root, approver_of, request, tool, waiting_ask
+from kits.kernel import (
+    ECHO,
+    PATIENCE,
+    Root,
+    approve_if_asked,
+    approver_of,
+    permitted_call,
+    request,
+    tool,
+    waiting_ask,
+)
 from kits.sandbox_levels import hold_level
 from kits.unix_socket import served
 
@@ -71,15 +81,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Root:
     hold_level(Level.NONE, monkeypatch)
     root = Root(tmp_path)
     root.settings(sandbox={"minimum": dict.fromkeys(("ask.run", "runner.do", "looks.do"), "none")})
-    root.sidecar("ask", ECHO, tool("ask.run"))
+    root.sidecar("ask", ECHO, tool("ask.run"), permissions={})
     return root
 
 
 def add_caller(root: Root, name: str, command: str) -> None:
-    """Add the sidecar that runs `command`, and allow it."""
+    """Add the sidecar that runs `command`."""
     environ = " ".join(f"{key}='{value}'" for key, value in root.environ.items())
     root.sidecar(name, CALLER.format(environ=environ, command=command))
-    root.policy({"tool": f"{name}.do", "decision": "allow", "because": "test"})
 
 
 @pytest.mark.anyio
@@ -94,6 +103,7 @@ async def test_a_shell_sidecar_does_not_call_with_the_lease_of_the_terminal(root
         assert (await approver_of(kernel).decide(first.id, first.subject_digest, leased)).accepted
         outer = request(kernel, "runner.do", caller=mine)
         group.start_soon(kernel.call, outer)
+        await approve_if_asked(kernel, outer, lambda: False)
         asked = (await waiting_ask(kernel)).request
         assert asked.caller.program == "sidecar runner"
         assert asked.caller.within == f"call {outer.call_id} of {mine}"
@@ -113,9 +123,8 @@ async def test_a_shell_sidecar_does_not_call_with_the_lease_of_the_terminal(root
 async def test_a_sidecar_is_no_viewer_and_adds_no_token(root: Root) -> None:
     script = VIEWER.format(python=sys.executable, path=str(root.places.socket))
     root.sidecar("looks", script)
-    root.policy({"tool": "looks.do", "decision": "allow", "because": "test"})
     async with served(root) as kernel:
-        result = await kernel.call(request(kernel, "looks.do"))
+        result = await permitted_call(kernel, "looks.do")
     assert result.status is Status.SUCCESS, result.error
     assert result.output == {"answers": ["unauthorized", "unauthorized"]}
 
@@ -128,7 +137,7 @@ async def test_a_sidecar_makes_no_question_about_a_root_within_this_one(root: Ro
     command = f'sh -c \'cd "{inner}" && exec "{sys.executable}" -m flytui call no.such\''
     add_caller(root, "runner", f"env -u FLYTUI_ROOT {command}")
     async with served(root) as kernel:
-        undecided = await kernel.call(request(kernel, "runner.do"))
+        undecided = await permitted_call(kernel, "runner.do")
         assert kernel.questions() == ()
         async with connect_root(root.places) as client:
             assert await client.nested_root(str(inner)) is RootPermission.UNDECIDED
@@ -136,7 +145,7 @@ async def test_a_sidecar_makes_no_question_about_a_root_within_this_one(root: Ro
                 await client.nested_root(str(root.folder))
         [question] = kernel.questions()
         assert (await approver_of(kernel).answer(question.id, "refuse")).accepted
-        refused = await kernel.call(request(kernel, "runner.do"))
+        refused = await permitted_call(kernel, "runner.do")
     assert [found.output["exit"] for found in (undecided, refused)] == [3, 4]
 
 
