@@ -14,7 +14,7 @@ import pytest
 from flycore.model.enums import Level
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.child.spawn import SpawnSpec
-from flycore.sandbox import bubblewrap, landlock
+from flycore.sandbox import bubblewrap, landlock, seal_parts
 from flycore.sandbox.confinement import Confinement, Mount, SystemLayout, read_system_layout
 from flycore.sandbox.detection import detection
 from flycore.sandbox.launch import Launch, degraded_launch, enforced_launch
@@ -46,9 +46,12 @@ def needs_level(level: Level) -> None:
         pytest.skip("NOT TESTED, this kernel has no Landlock")
 
 
-def hold_level(level: Level, patch: pytest.MonkeyPatch) -> None:
-    """Let this process have no stronger level than that one."""
+def hold_level(level: Level, patch: pytest.MonkeyPatch, *, by_rule: bool = False) -> None:
+    """Let this process have no stronger level than that one. With `by_rule` a rule allows a program there,
+    too, so that no person has to."""
     needs_level(level)
+    if by_rule:
+        patch.setattr(seal_parts, "AT_LEVEL", {})
     if level is not Level.ENFORCED:
         patch.setattr(bubblewrap, "PROGRAM", NOWHERE)
     if level is Level.NONE:

@@ -112,7 +112,7 @@ def test_the_search_finds_what_it_looks_for() -> None:
 def level(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Level:
     """Each level that this machine has; the strongest one that there is."""
     wanted: Level = request.param
-    hold_level(wanted, monkeypatch)
+    hold_level(wanted, monkeypatch, by_rule=True)
     return wanted
 
 
