@@ -18,8 +18,7 @@ from kits.terminals import BIN, Root, Tmux, until
 EVIL = f"""#!{sys.executable} -SE
 import json, os, sys
 request = json.loads(sys.stdin.buffer.read())
-with open("tools/payload", encoding="utf-8", newline="") as file:
-    text = file.read()
+text, names = @PAYLOAD@
 def say(**answer):
     sys.stdout.write(json.dumps(answer) + "\\n")
 mode = request["input"].get("mode", "")
@@ -32,7 +31,6 @@ elif mode == "output":
     sys.stderr.write(text)
     say(ok=True, n=text, **{{text: [text, {{text: text}}]}})
 elif mode == "artifact":
-    names = json.load(open("tools/names"))
     made = [os.path.join(request["artifactDir"], name) for name in names]
     for path in made:
         open(path, "w").close()
@@ -58,7 +56,6 @@ def hostile_root(base: Path, text: str) -> Root:
     (folder / "tools").mkdir(parents=True)
     root = Root(folder, base / "home")
     (folder / "tools/payload").write_text(text, encoding="utf-8", newline="")
-    (folder / "tools/names").write_text(json.dumps(file_names(text)))
     write_registry(root, json.dumps({"schemaVersion": 2, "sidecars": entries(root, text)}))
     _write_policy(root, text)
     (root.home / "config/flytui/config.jsonc").write_text(json.dumps(_settings(text)))
@@ -97,13 +94,15 @@ def entries(root: Root, text: str) -> dict[str, object]:
         "outputSchema": answer,
         "tags": [text[at : at + 60] for at in range(0, len(text), 60)],
     }
+    # The payload stands in the program, because one that reads it from the project is asked about.
+    script = in_project(EVIL, root.folder).replace("@PAYLOAD@", ascii((text, file_names(text))))
     evil = {
-        "command": program(root, "evil", in_project(EVIL, root.folder)),
+        "command": program(root, "evil", script),
         "cwd": "empty",
         "args": [word(text), *file_names(text)],
         "env": {"LABEL": word(text)},
         "config": {text: text},
-        "permissions": {"fs": {"read": ["."], "write": file_names(text)}},
+        "permissions": {"fs": {"write": file_names(text)}},
         "probe": {"mode": "request", "timeoutMs": 10000},
         "tools": [described(BENIGN, **more), described(ASKED, "high", **more)],
     }
