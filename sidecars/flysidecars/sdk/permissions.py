@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 
-from flysafe.protected_paths import protection_of
 from flysidecars.sdk.failures import ToolFailed, Unavailable
 
 JsonObject = dict[str, object]
@@ -50,6 +49,9 @@ class Permissions:
         `on_the_way` that it is a missing folder, which may also lie above a declared path."""
         root = os.path.realpath(project)
         relative = os.path.relpath(path, root)
+        # Only a call that writes takes the time to import it.
+        from flysafe.protected_paths import protection_of
+
         found = protection_of(relative)
         if found is not None:
             raise ToolFailed(

@@ -77,7 +77,7 @@ def test_a_rule_that_another_program_writes_waits_and_the_commands_name_it(desk:
         assert "1 looser change of its file waits for you: flytui approvals" in desk.run("status").stdout
         for words in (("approvals",), ("policy", "check")):
             assert "new      allow * · “planted”" in desk.run(*words).stdout.replace("⟨space×6⟩", " " * 6)
-        assert "1 looser change of your policy file" in desk.run("doctor").stdout
+        assert "1 looser change of the policy files" in desk.run("doctor").stdout
 
 
 def test_it_says_what_waits_for_trust_and_where_it_is_decided(desk: Desk) -> None:
