@@ -1,5 +1,5 @@
-"""Step 4 for the paths of an input: a call that names a path which its entry, or which no tool may write is
-refused before a person is asked about it.
+"""Step 4 for the paths of an input: a call is refused before a person is asked if its input names a path that
+its entry does not let it write, or that no tool may write.
 
 Which fields of an input are such paths is known in two ways: a capability says which field leads to the file
 that it makes, and an entry names fields in its `permissions.fs`.
