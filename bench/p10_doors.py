@@ -21,7 +21,7 @@ from common import Row
 from kernels import PATIENCE_S, no_sync, root, running, unconfined
 from p04_staying import PROGRAM
 
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.model.enums import Status
 from flycore.registry.paths import RootPaths
 

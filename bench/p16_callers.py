@@ -20,7 +20,7 @@ from kernels import PATIENCE_S, no_sync, root, running, unconfined
 from p04_staying import PROGRAM
 from p10_doors import FLYTUI, INPUT, TOOL
 
-from flycore.client.remote import RemoteClient, connect_unix
+from flycore.client.client import KernelClient, connect_unix
 from flycore.model.enums import Status
 from flycore.registry.paths import RootPaths
 
@@ -71,7 +71,7 @@ async def _measure(socket: Path, callers: int, calls: int) -> float:
         return (time.perf_counter() - begun) / each
 
 
-async def _call(client: RemoteClient, calls: int) -> None:
+async def _call(client: KernelClient, calls: int) -> None:
     for _ in range(calls):
         result = await client.call(TOOL, INPUT)
         if result.status is not Status.SUCCESS:

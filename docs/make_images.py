@@ -27,7 +27,7 @@ from rich.cells import cell_len
 from textual.pilot import Pilot
 
 from flycore.client.attach import open_own_console
-from flycore.client.connect import open_served_kernel
+from flycore.client.serve import open_served_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, LeaseTerms, Outcome
 from flycore.model.call import Caller, CallRequest

@@ -19,6 +19,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 from _pytest.unraisableexception import gc_collect_iterations_key
 from hypothesis import HealthCheck, settings
 
+from kits.kernels import end_kernels
 from kits.order import spread
 from kits.scratch import IN_MEMORY, PREFIX, SCRATCH, remove_earlier
 from kits.suites import USUAL_EXAMPLES, examples
@@ -230,6 +231,7 @@ def tmp_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     name = re.sub(r"\W", "_", request.node.name)[:LONGEST_NAME]
     folder = tmp_path_factory.mktemp(f"{name}{next(NUMBERS)}", numbered=False)
     yield folder
+    end_kernels(folder)
     if not request.node.stash.get(FAILED, False):
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from flycore.client.connect import connect as connect
+    from flycore.client.client import connect as connect
     from flycore.model.call import Progress as Progress
     from flycore.model.call import ToolResult as ToolResult
     from flycore.model.catalog import Catalog as Catalog
@@ -50,7 +50,7 @@ _HOMES = {
     "RootBusy": "flycore.model.errors",
     "Status": "flycore.model.enums",
     "ToolResult": "flycore.model.call",
-    "connect": "flycore.client.connect",
+    "connect": "flycore.client.client",
 }
 """Every public name, and the module it is imported from at its first use."""
 

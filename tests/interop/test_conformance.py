@@ -18,10 +18,10 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import Caller
 from flycore.server.http import CALLER_STATE_KEY, MCP_PATH
+from flycore.server.local import LocalClient
 from flycore.server.mcp.http import http_app
 from flycore.server.mcp.media import media_reader
 from kits.kernel import Root, kernel_of, tool, until

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 
 from flycore.client.attach import open_attached_console, open_own_console
-from flycore.client.connect import WaitCallback, open_served_kernel
+from flycore.client.serve import WaitCallback, open_served_kernel
 from flycore.kernel.bus import Subscription
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import KernelRole

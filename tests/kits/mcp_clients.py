@@ -11,8 +11,8 @@ from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp_types import CallToolResult
 
-from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
+from flycore.server.local import LocalClient
 from flycore.server.mcp.media import media_reader
 from flycore.server.mcp.server import build_server
 from kits.command import COMMAND

@@ -16,11 +16,11 @@ from mcp.client.client import ConnectMode
 from mcp.client.streamable_http import streamable_http_client
 from websockets.asyncio.client import ClientConnection, connect
 
-from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.caller import parse_caller_key
 from flycore.server.connection_limits import ConnectionLimits
 from flycore.server.http import serve_http
+from flycore.server.local import LocalClient
 from flycore.server.mcp.http import http_app
 from flycore.server.mcp.media import media_reader
 from flycore.server.tcp import serve_tcp

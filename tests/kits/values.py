@@ -157,7 +157,7 @@ def status_of(**more: object) -> KernelStatus:
         "app_root": "/srv/shop",
         "pid": 1,
         "since": 0.0,
-        "role": KernelRole.SERVE,
+        "role": KernelRole.HEADLESS,
         "version": "1",
         "approver": True,
         "clients": 0,

@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import pytest
 
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, LeaseTerms, RuleTerms
 from flycore.model.call import Progress, ToolResult

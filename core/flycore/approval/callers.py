@@ -27,6 +27,8 @@ from flysafe.procfs import (
 )
 
 OWN_COMMAND = "flytui"
+KERNEL_PROGRAM = "flycore.client.kernel_program"
+"""The module that runs a kernel that a command started."""
 _IN_MEMORY_PATH, _IN_MEMORY_NAME = "/memfd:", "memfd:"
 _PANE = re.compile(r"%[0-9]{1,9}")
 _PYTHON = re.compile(r"(?:python|pypy)[0-9.]*t?")
@@ -65,7 +67,7 @@ def distinguish_callers(pid: int, caller: Caller, *, proc: ProcFolder = PROC) ->
 
 
 def is_own_command(name: str, arguments: tuple[str, ...]) -> bool:
-    """Return whether a program of that name and command line is the `flytui` command."""
+    """Return whether a program of that name and command line is the `flytui` command, or its kernel."""
     if name == OWN_COMMAND:
         return True
     if not _PYTHON.fullmatch(name):
@@ -77,7 +79,7 @@ def is_own_command(name: str, arguments: tuple[str, ...]) -> bool:
         if argument in _OPTIONS_WITH_VALUE:
             next(rest, None)
         elif argument == "-m":
-            return next(rest, "") == OWN_COMMAND
+            return next(rest, "") in (OWN_COMMAND, KERNEL_PROGRAM)
         elif argument.startswith("-m"):
             return argument == f"-m{OWN_COMMAND}"
         elif argument.startswith("-c"):

@@ -7,17 +7,26 @@ import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
 
 import flycore
-from flycore.client.remote import RemoteApprover, RemoteClient, connect_handed_over, connect_root
-from flycore.model.call import ToolResult
+from flycore.client.client import KernelClient, OpenLink, keep_client
+from flycore.client.kernel_link import handed_over_link, link_to
+from flycore.kernel.lock import kernel_socket
+from flycore.model.approval import Outcome
 from flycore.model.errors import ConnectionLost, KernelUnreachable, NotPaired, OtherVersion, ProtocolError
 from flycore.model.json import JsonObject
+from flycore.model.status import Status
 from flycore.registry.paths import RootPaths
-from flycore.rpc.methods import Approver, Client, OnProgress
-from flycore.rpc.proxies import ForwardingClient
+from flycore.rpc.method_row import Method
+from flycore.rpc.methods import Approver, Client
+from flycore.rpc.proxies import ApproverProxy
 
 CLIENT_NAME = "flytui console"
+CONNECTION_LOST = "the connection to the kernel was lost before it answered"
 
 MAX_CODE_CHARS = 64
 WindowsAndPids = tuple[tuple[int, ...], tuple[int, ...]]
@@ -26,44 +35,29 @@ ReadCode = Callable[[], Awaitable[str]]
 """Returns the code that the person typed. Called once the code is shown, and again after a wrong one."""
 
 
-class AttachedClient(ForwardingClient):
-    """The client of a console.
+class ConsoleApprover(ApproverProxy):
+    """The approver of a console, which sends each decision over its paired connection.
 
-    The connection of a console can decide and cannot call tools, so each call has a connection of its own.
+    A decision has no effect if the connection is lost, and its outcome says so. The kernel learned the
+    windows and processes of the console with `console.attach`, and releases them when the connection ends.
     """
 
-    def __init__(self, places: RootPaths, inner: RemoteClient) -> None:
-        self._places = places
-        self._inner = inner
+    def __init__(self, client: KernelClient) -> None:
+        self._client = client
 
-    async def reach(self) -> Client:
-        """Return the connection of the console."""
-        return self._inner
+    async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Send the decision and return its outcome."""
+        outcome = await self._outcome(method, arguments)
+        return outcome.accepted if method.result is bool else outcome
 
-    async def call(
-        self,
-        tool: str,
-        input: JsonObject,
-        *,
-        timeout_ms: int | None = None,
-        purpose: str = "",
-        inline_wait_ms: int | None = None,
-        observe: bool = False,
-        samples: bool = False,
-        on_progress: OnProgress | None = None,
-    ) -> ToolResult:
-        """Run a tool over a new connection."""
-        async with connect_root(self._places, name=CLIENT_NAME) as connection:
-            return await connection.call(
-                tool,
-                input,
-                timeout_ms=timeout_ms,
-                purpose=purpose,
-                inline_wait_ms=inline_wait_ms,
-                observe=observe,
-                samples=samples,
-                on_progress=on_progress,
-            )
+    async def _outcome(self, method: Method, arguments: tuple[Any, ...]) -> Outcome:
+        try:
+            payload = await self._client.ask_for(method.message, method.payload_of(arguments))
+        except ConnectionLost:
+            return Outcome(accepted=False, why_not=CONNECTION_LOST)
+        except ProtocolError as error:
+            return Outcome(accepted=False, why_not=error.said or str(error))
+        return msgspec.convert(payload[method.key], Outcome)
 
 
 class Attachment:
@@ -72,13 +66,13 @@ class Attachment:
     `client` reads everything from the start. The decisions of `approver` are refused before the pairing.
     """
 
-    def __init__(self, places: RootPaths, connection: RemoteClient, windows_and_pids: WindowsAndPids) -> None:
-        self._connection = connection
+    def __init__(self, client: KernelClient, kernel: Status, windows_and_pids: WindowsAndPids) -> None:
+        self._client = client
         self._windows, self._pids = windows_and_pids
-        self.kernel = connection.kernel
+        self.kernel = kernel
         """State of the kernel at the time of the connection."""
-        self.client: Client = AttachedClient(places, connection)
-        self.approver: Approver = RemoteApprover(connection)
+        self.client: Client = client
+        self.approver: Approver = ConsoleApprover(client)
 
     async def request_code(self) -> None:
         """Let the consoles that already decide show a new code.
@@ -96,10 +90,8 @@ class Attachment:
         await self._send("console.pair", {"code": code[:MAX_CODE_CHARS]})
 
     async def _send(self, kind: str, payload: JsonObject) -> None:
-        if self._connection.ended.is_set():
-            raise ConnectionLost("the kernel went away")
         try:
-            await self._connection.ask_for(kind, payload)
+            await self._client.ask_for(kind, payload)
         except ProtocolError as error:
             raise NotPaired(error.said) from error
 
@@ -113,9 +105,9 @@ async def attach_console(
     `seat` holds the windows and processes of the console, which no tool may touch after the pairing. Raises
     KernelUnreachable, and OtherVersion where the kernel has another version than this program.
     """
-    async with connect_root(places, viewer=True, name=CLIENT_NAME) as connection:
-        _check_version(connection)
-        yield Attachment(places, connection, windows_and_pids)
+    opening = partial(link_to, kernel_socket(places), viewer=True, name=CLIENT_NAME)
+    async with keep_client(opening, link_for_call=_link_for_call(places)) as client:
+        yield Attachment(client, await _kernel_of(client), windows_and_pids)
 
 
 @asynccontextmanager
@@ -127,9 +119,9 @@ async def open_own_console(
     `handed_over` is the connection from the supervisor, which is closed at the end. Raises KernelUnreachable
     where the kernel ends before it answers, and OtherVersion.
     """
-    async with connect_handed_over(handed_over, places.socket, CLIENT_NAME) as connection:
-        _check_version(connection)
-        attachment = Attachment(places, connection, windows_and_pids)
+    opening = partial(handed_over_link, handed_over, places.socket, CLIENT_NAME)
+    async with keep_client(opening, link_for_call=_link_for_call(places)) as client:
+        attachment = Attachment(client, await _kernel_of(client), windows_and_pids)
         try:
             await attachment.request_code()  # the connection itself is the proof: no code is shown
             await attachment.pair("")
@@ -138,10 +130,17 @@ async def open_own_console(
         yield attachment.client, attachment.approver
 
 
-def _check_version(connection: RemoteClient) -> None:
-    kernel = connection.kernel
+def _link_for_call(places: RootPaths) -> OpenLink:
+    # The lock names the socket at the time of the call.
+    return lambda: link_to(kernel_socket(places), viewer=False, name=CLIENT_NAME)
+
+
+async def _kernel_of(client: KernelClient) -> Status:
+    """Return the state of the kernel. Raises OtherVersion if it has another version than this program."""
+    kernel = (await client.link()).kernel
     if kernel.version != flycore.__version__:
         raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {kernel.version}", kernel.pid)
+    return kernel
 
 
 @asynccontextmanager

@@ -13,8 +13,8 @@ from pathlib import Path
 import anyio
 import msgspec
 
-from flycore.client.remote import connect_root
-from flycore.kernel.lock import LASTING_ROLES, read_holder
+from flycore.client.client import connect_root
+from flycore.kernel.lock import read_holder
 from flycore.model.enums import RootPermission
 from flycore.model.errors import FlyError
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths, find_paths
@@ -31,7 +31,7 @@ def open_outer_root(places: RootPaths, environ: Mapping[str, str]) -> RootPaths 
             continue
         outer = find_paths(str(folder), None, environ, folder)
         holder = read_holder(outer)
-        if holder is None or holder.role not in LASTING_ROLES:
+        if holder is None or holder.on_demand:
             continue
         # A killed kernel leaves its record, and its pid may belong to another process now.
         process = read_process(holder.pid)

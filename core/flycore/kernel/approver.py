@@ -132,10 +132,12 @@ class KernelApprover:
         return _package_outcome(await self._packages.stage(source, scope, self._by))
 
     async def change_package(
-        self, action: PackageAction, package: str, scope: PackageScope, digest: str
+        self, action: PackageAction, package: str, scope: PackageScope, digest: str, agreed: bool = True
     ) -> Outcome:
-        """Apply, roll back or remove a package."""
-        return _package_outcome(await self._packages.change(action, package, scope, digest, self._by))
+        """Apply, roll back or remove a package, and trust its entry if a person agreed."""
+        by = self._by if agreed else f"{self._by}, without a person"
+        done = await self._packages.change(action, package, scope, digest, by, agreed=agreed)
+        return _package_outcome(done)
 
     async def discard_package(self, package: str, scope: PackageScope) -> Outcome:
         """Discard the staged version of a package."""

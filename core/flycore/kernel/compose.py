@@ -33,7 +33,7 @@ from flycore.kernel.crash_recovery import begin_session, record_unfinished, remo
 from flycore.kernel.kept_catalog import KeptCatalogWriter
 from flycore.kernel.kernel import Kernel, KernelParts
 from flycore.kernel.load_state import RootEnvironment, find_environment
-from flycore.kernel.lock import LASTING_ROLES, LockHolder
+from flycore.kernel.lock import LockHolder
 from flycore.kernel.loop_watch import LoopWatch, watch_loop
 from flycore.kernel.mcp_servers import McpServers
 from flycore.kernel.notify import Notifier
@@ -81,16 +81,21 @@ from flysafe.own_process import erase_from_environment, forbid_inspection
 
 @asynccontextmanager
 async def open_kernel(
-    places: RootPaths, holder: LockHolder, environ: Mapping[str, str] | None = None
+    places: RootPaths,
+    holder: LockHolder,
+    environ: Mapping[str, str] | None = None,
+    *,
+    declared: Mapping[str, str] | None = None,
 ) -> AsyncIterator[Kernel]:
-    """Open the kernel of one root and close it when the block ends. The caller holds the root's lock."""
+    """Open the kernel of one root and close it when the block ends. The caller holds the root's lock.
+    `declared` are variables that entries may declare, beside those of this process."""
     # First, and in a process of its own only: tests hand in an environment, and their process may be traced.
     if environ is None:
         forbid_inspection()
         erase_from_environment([name for name in os.environ if looks_secret(name)])
         # Before the launcher is started: a group that limits memory may hold no process.
         claim()
-    variables = dict(os.environ if environ is None else environ)
+    variables = {**(declared or {}), **(os.environ if environ is None else environ)}
     # It starts on another processor while this one reads the root's files.
     prepare_launcher()
     private_folder(places.state_dir)
@@ -123,7 +128,7 @@ async def open_kernel(
             group.start_soon(_ask_about_packages, bus, parts.package_questions)
             # `start` waits until the MCP servers have subscribed: a catalog event before that would be lost.
             await group.start(parts.background.mcp_servers.run, bus)
-            if holder.role in LASTING_ROLES:
+            if not holder.on_demand:
                 group.start_soon(parts.notifier.run)
                 group.start_soon(_kept_catalog(root).run, bus)
             try:
@@ -198,7 +203,7 @@ def _build_parts(
 ) -> KernelParts:
     environment, recorder, refresher = root.environment, root.recorder, root.refresher
     clock, switch = recorder.clock, root.panic_switch
-    consoles = OpenConsoles(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}), holder.role)
+    consoles = OpenConsoles(lambda: recorder.publish(EventClass.APPROVAL, "status.changed", {}), holder)
     desktop_control = DesktopControl(clock, bus.publish)
     permissions = _standing_permissions(root)
     queue = _approval_queue(root, permissions, desktop_control)
@@ -247,7 +252,7 @@ def _build_parts(
         nested_roots=nested_roots,
         packages=packages,
         package_questions=package_questions,
-        pairing=ConsolePairing(approver_deps, recorder, holder.role),
+        pairing=ConsolePairing(approver_deps, recorder, holder),
         session=root.session,
         loop_watch=loop_watch,
         quota_events=root.quota_events,

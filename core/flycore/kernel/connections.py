@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 
 import anyio
 
-from flycore.kernel.lock import LASTING_ROLES
+from flycore.kernel.lock import LockHolder
 from flycore.model.enums import KernelRole
 from flycore.pipeline.targets.window import ProtectedWindows
 
@@ -32,6 +33,8 @@ class Connections:
     def __init__(self, on_change: Callable[[], None]) -> None:
         self._on_change = on_change
         self._connections: set[ConnectionInfo] = set()
+        self._changed = anyio.Event()
+        self._unused_since = time.monotonic()
 
     @contextmanager
     def enter(self) -> Iterator[ConnectionInfo]:
@@ -40,12 +43,28 @@ class Connections:
         # of every console would show an agent for a moment.
         connection = ConnectionInfo(self._on_change)
         self._connections.add(connection)
+        self._note_change()
         try:
             yield connection
         finally:
             self._connections.remove(connection)
+            self._unused_since = time.monotonic()
+            self._note_change()
             if connection.agent:
                 self._on_change()
+
+    def _note_change(self) -> None:
+        # An event cannot be cleared, so a new one replaces it for the next wait.
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def changed(self) -> None:
+        """Wait until a connection begins or ends."""
+        await self._changed.wait()
+
+    def unused_seconds(self) -> float:
+        """Return for how many seconds there has been no connection; 0 while there is one."""
+        return 0.0 if self._connections else time.monotonic() - self._unused_since
 
     @property
     def clients(self) -> int:
@@ -68,12 +87,13 @@ CONSOLE_SETTLES_MS = 10_000
 class OpenConsoles:
     """The consoles that are open on one kernel, with their windows and processes, which no tool may touch.
 
-    `moved` is called whenever a console opens or closes; `role` is the kernel's role.
+    `moved` is called whenever a console opens or closes.
     """
 
-    def __init__(self, moved: Callable[[], None], role: KernelRole) -> None:
+    def __init__(self, moved: Callable[[], None], holder: LockHolder) -> None:
         self._on_change = moved
-        self._role = role
+        self._role = holder.role
+        self._on_demand = holder.on_demand
         self._windows: dict[Hashable, ProtectedWindows] = {}
         self._arrived = anyio.Event()
 
@@ -96,7 +116,7 @@ class OpenConsoles:
 
     def serve_alone(self) -> None:
         """Expect no console beside the kernel any more: calls do not wait for one that starts."""
-        self._role = KernelRole.SERVE
+        self._role = KernelRole.HEADLESS
 
     def __len__(self) -> int:
         return len(self._windows)
@@ -122,9 +142,9 @@ class OpenConsoles:
     async def approver_within(self, milliseconds: int) -> bool:
         """Whether a console can decide, after waiting at most that long for one to open."""
         # The kernel's own console opens a moment after the kernel, so each call waits for it. For another one
-        # the caller must offer the time. A provisional kernel has no consoles.
+        # the caller must offer the time. A kernel on demand never has a console: it gives way to one.
         settles = CONSOLE_SETTLES_MS if self._role == KernelRole.CONSOLE else 0
-        waits_ms = max(milliseconds, settles) if self._role in LASTING_ROLES else 0
+        waits_ms = 0 if self._on_demand else max(milliseconds, settles)
         if not self._windows and waits_ms > 0:
             with anyio.move_on_after(waits_ms / 1000):
                 await self._arrived.wait()

@@ -24,9 +24,8 @@ from flycore.approval.callers import distinguish_callers, identify_peer
 from flycore.audit import events as audit_events
 from flycore.kernel.approver import ApproverDeps, KernelApprover
 from flycore.kernel.bus import Recorder
-from flycore.kernel.lock import LASTING_ROLES
+from flycore.kernel.lock import LockHolder
 from flycore.model.call import Caller
-from flycore.model.enums import KernelRole
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import PAIRING, EventClass
 from flycore.model.json import JsonObject
@@ -109,7 +108,6 @@ class PairingCodes:
         self._open.pop(connection, None)
 
 
-PROVISIONAL_KERNEL = "this kernel runs for one command only: ask it to yield, and open a console"
 NO_CONSOLE_OPEN = "nobody could see the code: no console is open, and flytui serve has no terminal"
 TOO_MANY_CODES = "too many codes were requested: try again in two minutes"
 OWN_CONSOLE = "console"
@@ -124,14 +122,14 @@ _WHY_NOT = {
 class ConsolePairing:
     """The pairing of consoles with one kernel: its own one, and those that attach with a code."""
 
-    def __init__(self, deps: ApproverDeps, recorder: Recorder, role: KernelRole) -> None:
+    def __init__(self, deps: ApproverDeps, recorder: Recorder, holder: LockHolder) -> None:
         self._deps = deps
+        self._on_demand = holder.on_demand
         self.own_pid = 0
         """The process of the console that the kernel's supervisor started; 0 while none is connected."""
         self._own_connection: Hashable = None
         self._recorder = recorder
         self._clock = recorder.clock
-        self._role = role
         self._codes = PairingCodes()
         self._terminals = 0
         self._waiting: dict[Hashable, tuple[Caller, int]] = {}
@@ -164,8 +162,6 @@ class ConsolePairing:
 
     def request_code(self, connection: Hashable, caller: Caller, pid: int) -> str:
         """Show a code for that connection of process `pid` to a person. Return why not, or empty."""
-        if self._role not in LASTING_ROLES:
-            return PROVISIONAL_KERNEL
         if not self.consoles and not self._terminals:
             return NO_CONSOLE_OPEN
         code = self._codes.issue(connection, caller.key, self._clock.monotonic())
@@ -205,6 +201,14 @@ class ConsolePairing:
         self._deps.consoles.open(approver, windows)
         self._record(audit_events.CONSOLE_OPENED, identify_peer(pid, "console"), pid)
         return approver
+
+    def terminal_approver(self, caller: Caller, pid: int) -> KernelApprover | None:
+        """Return the approver of a command at whose terminal a person decides; None if a console has to
+        decide: this is not a kernel on demand, or the caller is a program that a kernel started."""
+        if not self._on_demand or self.consoles or not caller.is_program:
+            return None
+        who = f"a terminal, {distinguish_callers(pid, caller)}"
+        return KernelApprover(self._deps, who, who, refuse=self.refuse)
 
     def disconnected(
         self, connection: Hashable, approver: KernelApprover | None, caller: Caller, pid: int

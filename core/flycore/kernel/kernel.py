@@ -137,8 +137,8 @@ class Kernel:
             await anyio.lowlevel.checkpoint()
 
         on_cancellable = cancel_at_once if self._stopped else on_cancellable
-        # Counted before anything is awaited: a provisional kernel must not end between taking a call and its
-        # first step.
+        # Counted before anything is awaited: a kernel that gives way must not end between taking a call and
+        # its first step.
         self._calls += 1
         try:
             await self._refresher.schemas_ready(request.tool)
@@ -277,6 +277,10 @@ class Kernel:
         if not self._refresher.probe_again(sidecar):
             self._background.mcp_servers.retry(sidecar)
 
+    async def refresh(self, probes: bool) -> None:
+        """Read the files of the root again; with `probes`, wait for the probes that run."""
+        await self._refresher.settle(probes=probes)
+
     async def checks(self) -> tuple[Check, ...]:
         """Run every doctor check but those of a terminal."""
         return await anyio.to_thread.run_sync(
@@ -301,6 +305,7 @@ class Kernel:
             pid=os.getpid(),
             since=self._holder.since,
             role=self._holder.role,
+            on_demand=self._holder.on_demand,
             version=flycore.__version__,
             approver=self.pairing.consoles > 0,
             consoles=self.pairing.consoles,
@@ -358,7 +363,7 @@ class Kernel:
 
     def serve_alone(self) -> None:
         """Go on as the kernel of `flytui serve`, because its console has left and its supervisor leaves."""
-        self._holder = record_role(self._places, self._holder, KernelRole.SERVE)
+        self._holder = record_role(self._places, self._holder, KernelRole.HEADLESS)
         self.pairing.serve_alone()
         self._publish_status_change()
 
@@ -371,10 +376,20 @@ class Kernel:
         return self._connections.enter()
 
     def yield_root(self) -> bool:
-        """Take no more calls, so that a console can have the root. Only a provisional kernel yields."""
-        if self._holder.role == KernelRole.PROVISIONAL:
+        """Take no more calls, so that a console can have the root. Only a kernel on demand yields."""
+        if self._holder.on_demand:
             self.yielded.set()
         return self.has_yielded
+
+    async def wait_until_unused(self) -> None:
+        """Wait until nobody has been connected for as long as the setting `kernel.idleMinutes` says."""
+        while (left := self._idle_seconds_left()) > 0:
+            with anyio.move_on_after(left):
+                await self._connections.changed()
+
+    def _idle_seconds_left(self) -> float:
+        limit = self._refresher.root_state.settings.idle_minutes * 60.0
+        return limit if self._calls else limit - self._connections.unused_seconds()
 
     async def wait_until_idle(self) -> None:
         """Wait until no call is running."""

@@ -16,12 +16,9 @@ from flycore.model.base import Value
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
 from flycore.registry.lock_record import is_socket_path, read_lock_record
-from flycore.registry.paths import CONSOLE_LOCK, KERNEL_LOCK, RootPaths
+from flycore.registry.paths import CONSOLE_LOCK, KERNEL_LOCK, START_LOCK, RootPaths
 from flysafe.atomic import private_folder
 from flysafe.procfs import read_process
-
-LASTING_ROLES = (KernelRole.CONSOLE, KernelRole.SERVE)
-"""The roles that hold the root until a person ends them. Other consoles attach to such a kernel."""
 
 
 class LockHolder(Value, frozen=True, kw_only=True):
@@ -31,10 +28,12 @@ class LockHolder(Value, frozen=True, kw_only=True):
     since: float
     """Unix time, seconds."""
     role: KernelRole
+    on_demand: bool = False
+    """Whether a command started the kernel: it ends when nobody uses it, and gives way to a console."""
     started: int | None = None
     """Start of the process in clock ticks since boot, as /proc tells it; with `pid` it names one process."""
     socket: str = ""
-    """Path of the socket on which the holder serves, or will serve; empty for a command that serves none."""
+    """Path of the socket on which the holder serves, or will serve."""
     app_root: str = ""
     """The root's path. Whoever reads it compares its key with the folder's; empty where the path has bytes
     that are not UTF-8."""
@@ -93,31 +92,25 @@ class RootLock:
 
     @staticmethod
     @contextmanager
-    def acquire(places: RootPaths, role: KernelRole) -> Iterator[LockHolder]:
+    def acquire(places: RootPaths, role: KernelRole, *, on_demand: bool = False) -> Iterator[LockHolder]:
         """Hold the root while the block runs. Raises RootBusy with the holder's pid, start and role, and
-        StateUnwritable where the state folder cannot be written.
+        StateUnwritable if the state folder cannot be written.
 
-        For a provisional kernel the root is also busy while a console waits for it.
+        For a kernel that a command starts, the root is also busy while a console waits for it.
         """
-        try:
-            private_folder(places.state_dir)
-            fd = _open(lock_path(places))
-        except OSError as error:
-            unwritable = state_unwritable(str(places.state_dir), error)
-            if unwritable is None:
-                raise
-            raise unwritable from error
+        fd = open_lock(places)
         try:
             # The reservation is read once the lock is held: a console that reserves later finds this kernel
             # on the root and asks it to yield.
-            if not _try_lock(fd) or (role == KernelRole.PROVISIONAL and _is_reserved(places)):
+            if not _try_lock(fd) or (on_demand and is_reserved(places)):
                 other = read_holder(places) or LockHolder(pid=0, since=0.0, role=KernelRole.UNKNOWN)
-                raise RootBusy(other.pid, other.since, other.role)
+                raise RootBusy(other.pid, other.since, other.role, other.on_demand)
             process = read_process(os.getpid())
             holder = LockHolder(
                 pid=os.getpid(),
                 since=time.time(),
                 role=role,
+                on_demand=on_demand,
                 started=None if process is None else process.started,
                 socket=str(places.socket),
                 app_root=_as_text(places.app_root),
@@ -126,10 +119,38 @@ class RootLock:
             os.pwrite(fd, msgspec.json.encode(holder), 0)
             try:
                 yield holder
-            finally:  # also after a signal: what a command finds here, it tries to reach
+            finally:  # also after a signal: a client tries to reach the holder that it finds here
                 os.ftruncate(fd, 0)
         finally:
             os.close(fd)  # releases the lock; the file stays, as a new one would be another lock
+
+
+def open_lock(places: RootPaths) -> int:
+    """Open the root's lock file and return its descriptor. Raises StateUnwritable if the state folder cannot
+    be written."""
+    try:
+        private_folder(places.state_dir)
+        return _open(lock_path(places))
+    except OSError as error:
+        unwritable = state_unwritable(str(places.state_dir), error)
+        if unwritable is None:
+            raise
+        raise unwritable from error
+
+
+@contextmanager
+def start_turn(places: RootPaths) -> Iterator[bool]:
+    """Give whether it is this process's turn to start a kernel on demand, until the block ends.
+
+    Of many commands that find no kernel, one starts it and the others wait for that one. Raises
+    StateUnwritable.
+    """
+    os.close(open_lock(places))
+    fd = _open(places.state_dir / START_LOCK)
+    try:
+        yield _try_lock(fd)
+    finally:
+        os.close(fd)
 
 
 def record_role(places: RootPaths, holder: LockHolder, role: KernelRole) -> LockHolder:
@@ -147,7 +168,7 @@ def record_role(places: RootPaths, holder: LockHolder, role: KernelRole) -> Lock
 
 @contextmanager
 def reserve_for_console(places: RootPaths) -> Iterator[None]:
-    """Keep provisional kernels away from the root while a console or `flytui serve` waits for it."""
+    """Keep kernels on demand away from the root while a console or `flytui serve` waits for it."""
     private_folder(places.state_dir)
     fd = _open(_reservation_path(places))
     try:
@@ -157,7 +178,8 @@ def reserve_for_console(places: RootPaths) -> Iterator[None]:
         os.close(fd)
 
 
-def _is_reserved(places: RootPaths) -> bool:
+def is_reserved(places: RootPaths) -> bool:
+    """Return whether a console or `flytui serve` waits for the root."""
     fd = _open(_reservation_path(places))
     try:
         return not _try_lock(fd)

@@ -92,9 +92,16 @@ class PackageActions:
         return end.outcome
 
     async def change(
-        self, action: PackageAction, package: str, scope: PackageScope, shown: str, by: str
+        self,
+        action: PackageAction,
+        package: str,
+        scope: PackageScope,
+        shown: str,
+        by: str,
+        *,
+        agreed: bool = True,
     ) -> PackageOutcome:
-        """Apply, roll back or remove a package, with its entry, which is trusted because a person decided it.
+        """Apply, roll back or remove a package, with its entry, which is trusted if a person `agreed`.
 
         `shown` is the digest of the review, for an apply. Running calls of the sidecar are waited for, and
         then ended. A version that does not answer its probe afterwards is `rollback-required`.
@@ -107,11 +114,13 @@ class PackageActions:
         async with self._order:
             # Half a change would leave the sidecar stopped, so a client that leaves does not cut it off.
             with anyio.CancelScope(shield=True):
-                outcome = await self._change(action, view, shown, by)
+                outcome = await self._change(action, view, shown, by, agreed)
         self._publish(outcome)
         return outcome
 
-    async def _change(self, action: PackageAction, view: PackageView, shown: str, by: str) -> PackageOutcome:
+    async def _change(
+        self, action: PackageAction, view: PackageView, shown: str, by: str, agreed: bool
+    ) -> PackageOutcome:
         area = self._area(view.scope)
         begun = await self._edit(
             lambda: actions.announce(area, view.id, action, shown), f"{action.value} begins", by
@@ -119,11 +128,14 @@ class PackageActions:
         if not begun.changed:
             return begun
         await self._end_calls(view.sidecar)
-        done = await self._edit(lambda: _carried_out(area, view.id, action, shown), action.value, by)
+        done = await self._edit(lambda: _carried_out(area, view.id, action, shown), action.value, by, agreed)
         return await self._probed(area, view.id, done, by) if done.changed else done
 
-    async def _edit(self, act: Callable[[], PackageEnd], decision: str, by: str) -> PackageOutcome:
-        """Act in a worker thread, trust the entry that was written, log it, and rebuild the state."""
+    async def _edit(
+        self, act: Callable[[], PackageEnd], decision: str, by: str, agreed: bool = True
+    ) -> PackageOutcome:
+        """Act in a worker thread, trust the entry that was written if a person `agreed`, log it, and rebuild
+        the state."""
         ends: list[PackageEnd] = []
 
         def edit(registry: TrustedRegistry, now: float) -> EditResult:
@@ -132,7 +144,7 @@ class PackageActions:
             registry.read()
             fields = audit_events.package_event(end.outcome, decision, by=by)
             lines: LogLines = ((audit_events.PACKAGE_CHANGED, fields),)
-            if end.entry is not None:
+            if agreed and end.entry is not None:
                 lines += registry.trust_written(end.outcome.sidecar, end.entry, now, by)
             return EditResult(Outcome(accepted=end.outcome.changed, why_not=end.outcome.message), lines)
 

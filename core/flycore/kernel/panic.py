@@ -21,7 +21,7 @@ from flycore.model.enums import QuestionKind
 from flycore.model.errors import AuditUnwritable
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
-from flycore.model.question import Option, Question
+from flycore.model.question import PANIC_QUESTION, Option, Question
 from flycore.pipeline.activity import ActivityLog
 from flycore.registry.paths import PANIC_FILE
 
@@ -32,8 +32,6 @@ MOST_NAME = 400
 """Characters of `PanicRecord.by` that are kept."""
 STOP_SECONDS = 6.0
 """The longest wait for calls to end: TERM, two seconds, KILL, and their lines in the log."""
-QUESTION = "panic"
-"""The id of the question whose answer releases everything."""
 RELEASE = "release"
 
 
@@ -123,7 +121,7 @@ class Panic:
             self._switch.save(stopped)
             fields = audit_events.panic(stopped.by, calls=calls, requests=requests, leases=leases)
             self._recorder.record(audit_events.PANIC, fields, sync=True)
-            payload: JsonObject = {"questionId": QUESTION, "kind": QuestionKind.PANIC.value}
+            payload: JsonObject = {"questionId": PANIC_QUESTION, "kind": QuestionKind.PANIC.value}
             self._recorder.publish(EventClass.APPROVAL, "question.asked", payload)
         # Shielded: the stop must finish, too, if the client that asked for it disconnects meanwhile.
         with anyio.move_on_after(STOP_SECONDS, shield=True):
@@ -148,7 +146,7 @@ class Panic:
         option = Option(id=RELEASE, words="release: accept calls again", recommended=True)
         return (
             Question(
-                id=QUESTION,
+                id=PANIC_QUESTION,
                 kind=QuestionKind.PANIC,
                 title="Everything is stopped",
                 lines=lines,

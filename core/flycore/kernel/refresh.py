@@ -74,6 +74,8 @@ GATHER_SECONDS = 0.05
 """Findings within this time make one new catalog."""
 NONE_LEFT_SECONDS = 1.0
 """When the files are read again that no descriptor was left for."""
+SETTLE_SECONDS = 10.0
+"""How long a command waits for the probes of its kernel."""
 REPROBE_SECONDS = 30.0
 """The time between two looks at which answers no longer hold. The catalog follows within it."""
 
@@ -229,6 +231,8 @@ class StateRefresher:
         self._stamps = loaded.stamps
         self._probes_due: set[str] = set()
         self._probing: set[str] = set()
+        self._probe_ended = anyio.Event()
+        """Is set when a probe ends; there is a new event for the next one."""
         self._group: TaskGroup | None = None
         self._stop = anyio.Event()
         self.waiting_rules = LooserRules()
@@ -429,6 +433,19 @@ class StateRefresher:
                 await anyio.to_thread.run_sync(self._registry.read)
             await self._rebuild()
 
+    async def settle(self, *, probes: bool) -> None:
+        """Read the files again; with `probes`, wait until the probes that are due have ended and executables
+        have said what they offer, for a bounded time."""
+        self.reload()
+        await self.refresh()
+        if not probes:
+            return
+        with anyio.move_on_after(SETTLE_SECONDS):
+            while self._probing or (self._probes_due and not self._panic_active()):
+                await self._probe_ended.wait()
+            await self._schemas.ready("")
+        await self.refresh()
+
     async def flush_mcp_status(self) -> None:
         """Wait until the catalog shows every status that MCP servers have reported so far."""
         async with self._rebuild_lock:
@@ -541,6 +558,9 @@ class StateRefresher:
             return  # without a change, which would ask at once: it is asked with those that are not healthy
         finally:  # also when cancelled: a sidecar that stays marked would never be probed again
             self._probing.discard(sidecar)
+            # An event cannot be cleared, so a new one replaces it for the next wait.
+            self._probe_ended.set()
+            self._probe_ended = anyio.Event()
         self._note_change()
 
     async def _record_first_probe(self, entry: SidecarEntry, finding: ProbeFinding) -> None:

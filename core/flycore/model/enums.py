@@ -341,20 +341,12 @@ class Code(StrEnum):
 
 
 class KernelRole(StrEnum):
-    """The role in which a process holds the lock of an app root. Only the first three run calls; the others
-    are commands that hold it for one write."""
+    """The role of the kernel that owns an app root."""
 
     CONSOLE = "console"
-    SERVE = "serve"
-    PROVISIONAL = "provisional"
-    """A kernel that lives for one command, and gives way to a console."""
-    TRUST = "trust"
-    GRANTS = "grants"
-    TOKEN = "token"  # noqa: S105 - a role's name
-    LOGIN = "login"
-    PANIC = "panic"
-    UNDO = "undo"
-    PACKAGES = "packages"
+    """The kernel beside a console, which decides."""
+    HEADLESS = "headless"
+    """A kernel without a console of its own: `flytui serve`, or one that a command started."""
     UNKNOWN = "unknown"
     """The role is not known, or this version does not have it."""
 

@@ -31,8 +31,10 @@ class FlyError(Exception):
 class RootBusy(FlyError):
     """Another kernel holds the root's lock."""
 
-    def __init__(self, pid: int, since: float, role: KernelRole) -> None:
+    def __init__(self, pid: int, since: float, role: KernelRole, on_demand: bool = False) -> None:
         self.pid, self.since, self.role = pid, since, role
+        self.on_demand = on_demand
+        """Whether a command started the kernel, which gives way to a console."""
         super().__init__(f"the root is held by pid {pid} ({role})")
 
 

@@ -7,6 +7,8 @@ from flycore.model.enums import ProgramAuthor, QuestionKind
 from flycore.model.json import JsonObject
 from flycore.model.repository import TrustedElsewhere
 
+PANIC_QUESTION = "panic"
+"""The id of the question whose answer lets calls run again after everything was stopped."""
 ABOUT_PROGRAMS = (
     QuestionKind.LOOP,
     QuestionKind.NESTED,

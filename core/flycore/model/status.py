@@ -14,7 +14,9 @@ class Status(Value, frozen=True, kw_only=True):
     since: float
     """Unix time, seconds."""
     role: KernelRole
-    """`console`, `serve` or `provisional`."""
+    """`console` or `headless`."""
+    on_demand: bool = False
+    """Whether a command started the kernel: it ends when nobody uses it, and gives way to a console."""
     version: str
     approver: bool
     """Whether a console that can decide is open."""

@@ -13,11 +13,8 @@ from pathlib import Path
 
 from flycore.approval.tickets import load_tickets
 from flycore.kernel.lock import living_holder
-from flycore.model.enums import KernelRole, RequestState
+from flycore.model.enums import RequestState
 from flycore.registry.paths import RootPaths, find_paths, root_key, roots_folder
-
-KERNEL_ROLES = (KernelRole.CONSOLE, KernelRole.SERVE, KernelRole.PROVISIONAL)
-"""The roles in which a process runs calls."""
 
 
 def active_roots(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -42,7 +39,7 @@ def _named_roots(state_dir: Path, environ: Mapping[str, str]) -> Iterator[str]:
     # The lock is found by the state folder alone.
     places = _places(state_dir, environ)
     holder = living_holder(places)
-    if holder is not None and holder.role in KERNEL_ROLES:
+    if holder is not None:
         yield holder.app_root
     now = time.time()
     for ticket in load_tickets(state_dir):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from flycore.model.diagnostics import Diagnostic, Severity
-from flycore.offline.catalog import known_catalog, read_root
 from flycore.server.mcp.client_rules import RULES, ClientFault, client_faults
 from flycore.server.mcp.names import ALIASES
 from flycore.server.mcp.tool_list import tool_list_of
@@ -14,18 +13,12 @@ from flycore.server.mcp.tool_list import tool_list_of
 if TYPE_CHECKING:
     from flycore.model.catalog import Capability, Catalog
     from flycore.model.json import JsonObject
-    from flycore.registry.paths import RootPaths
 
 LISTED_RULE = "client-listing"
 OWN_RULE = "client-schema"
 MAX_PLACES = 3
 """Places that a finding names."""
 _TEXTS = {rule.id: rule.text for rule in RULES}
-
-
-def lint_clients(places: RootPaths, environ: Mapping[str, str] | None = None) -> tuple[Diagnostic, ...]:
-    """Check every tool of the root, those of MCP servers included, and start no process."""
-    return tuple(client_findings(known_catalog(read_root(places, environ))))
 
 
 def client_findings(catalog: Catalog) -> Iterator[Diagnostic]:

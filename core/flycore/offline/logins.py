@@ -8,19 +8,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 from flycore.approval.trust_store import TrustStore
-from flycore.audit.events import LOGIN_CHANGED, login_changed
 from flycore.kernel.effective_entries import effective_files
 from flycore.kernel.load_state import find_environment, read_files
 from flycore.model.enums import Kind
 from flycore.model.login import Login, LoginFailed
 from flycore.model.sidecar import SidecarEntry
-from flycore.offline.root import HeldRoot
 from flycore.registry.mcp_checks import sends_credentials
 from flycore.registry.paths import RootPaths
 from flycore.sandbox.environment import declared_secrets
 from flycore.sandbox.login_store import IN_KEYRING, LoginStore
-
-BY = "flytui upstream, while no kernel ran"
 
 
 class LoginRefused(Exception):
@@ -87,8 +83,3 @@ def kept_logins(places: RootPaths) -> Mapping[str, KeptLogin]:
         )
         for sidecar, login in store.all().items()
     }
-
-
-def record_login(root: HeldRoot, sidecar: str, decision: str) -> None:
-    """Log that the person logged in or out, while no kernel runs. Raises AuditUnwritable."""
-    root.record(LOGIN_CHANGED, login_changed(sidecar, decision, by=BY))

@@ -146,6 +146,8 @@ class Settings(Value, frozen=True, kw_only=True):
     max_permissions: JsonObject | None = None
     """`security.max_permissions`: the most that a tool made by an agent may be permitted; None where it is
     not set."""
+    idle_minutes: int = 10
+    """`kernel.idleMinutes`: how long a kernel that a command started stays after its last client has left."""
     notify_command: tuple[str, ...] = ()
     keys: dict[str, str] = msgspec.field(default_factory=dict)
     theme: str = ""
@@ -244,6 +246,9 @@ class _Reader:
             sandbox_network=self.table(sections["sandbox"], "/sandbox/network", boolean),
             audit_outputs=self.take(sections["audit"], "/audit/outputs", boolean, False),
             max_permissions=self.ceiling(sections["security"]),
+            idle_minutes=self.take(
+                sections["kernel"], "/kernel/idleMinutes", integer(0, 10_080), defaults.idle_minutes
+            ),
             notify_command=self.take(sections["notify"], "/notify/command", argument_list, ()),
             keys=self.table(value, "/keys", text),
             theme=self.take(value, "/theme", text, ""),
@@ -339,4 +344,5 @@ _SECTIONS: dict[str, tuple[str, ...]] = {
     "agents": ("readOnly", "hideDegraded"),
     "security": ("max_permissions",),
     "notify": ("command",),
+    "kernel": ("idleMinutes",),
 }

@@ -151,12 +151,13 @@ class PackageStage(Value, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 class PackageChange(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`package.change`: apply, roll back or remove a package. `digest` is that of the review that was shown,
-    and empty but for an apply."""
+    and empty but for an apply. Only if a person `agreed` is the entry trusted."""
 
     action: PackageAction
     package: str
     scope: PackageScope
     digest: str
+    agreed: bool = True
 
 
 class PackageDiscard(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):

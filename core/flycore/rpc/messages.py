@@ -120,6 +120,12 @@ class CatalogGet(Value, frozen=True, kw_only=True):
     """Only names are wanted, those of tools, of sidecars or of both, for a completion by a shell."""
 
 
+class RootRefresh(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`root.refresh`: read the files of the root again, and with `probes` wait for the probes that run."""
+
+    probes: bool = False
+
+
 class Subscribe(Value, frozen=True, kw_only=True):
     """`event.subscribe` and `event.unsubscribe`. An empty list means every class or every type."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -64,6 +64,9 @@ class Method(msgspec.Struct, frozen=True):
     """The error message for clients that are not viewers, for Who.VIEWER."""
     data: Any = None
     """The `data` of every answer, for a read of Flyflor that flytui has nothing for."""
+    at_terminal: Callable[[msgspec.Struct], bool] | None = None
+    """For a decision that a command may make after a person agreed on its terminal: whether this payload is
+    such a decision. It is accepted only by a kernel that a command started, which has no console."""
     for_agents: str = ""
     """The error message for viewers, where only clients that call tools may send it; else empty."""
     interface: str = ""

@@ -28,7 +28,7 @@ from flycore.model.enums import PackageAction, PackageScope, RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.package import PackageCheck, PackageView
-from flycore.model.question import Block, Question, TrustItem
+from flycore.model.question import PANIC_QUESTION, Block, Question, TrustItem
 from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status
 from flycore.rpc import console_messages as c
@@ -65,8 +65,12 @@ def wire_method(message: str, answer: str, shape: type[msgspec.Struct], **more: 
     return add_row
 
 
-def decision(message: str, payload: type[msgspec.Struct] = m.EmptyPayload) -> Callable[[F], F]:
-    """Decorate a decision, which only a paired console may send.
+def decision(
+    message: str,
+    payload: type[msgspec.Struct] = m.EmptyPayload,
+    at_terminal: Callable[[msgspec.Struct], bool] | None = None,
+) -> Callable[[F], F]:
+    """Decorate a decision, which only a paired console may send, and a command as `at_terminal` says.
 
     The answer says whether the decision was accepted. The answer to a decision about a request also holds
     the request in its new state.
@@ -74,8 +78,23 @@ def decision(message: str, payload: type[msgspec.Struct] = m.EmptyPayload) -> Ca
     asks = message.startswith("ask.")
     answer, shape = ("ask.snapshot", m.AskSnapshot) if asks else ("ack", m.Ack)
     return wire_method(
-        message, answer, shape, key="outcome", payload=payload, who=Who.CONSOLE, kind=Kind.DECISION
+        message,
+        answer,
+        shape,
+        key="outcome",
+        payload=payload,
+        who=Who.CONSOLE,
+        kind=Kind.DECISION,
+        at_terminal=at_terminal,
     )
+
+
+def _always(payload: msgspec.Struct) -> bool:
+    return True
+
+
+def _releases_panic(payload: msgspec.Struct) -> bool:
+    return isinstance(payload, c.QuestionAnswer) and payload.id == PANIC_QUESTION
 
 
 class Client(Protocol):
@@ -247,6 +266,24 @@ class Client(Protocol):
         raise UnimplementedError
 
     @wire_method(
+        "root.refresh",
+        "ack",
+        m.Ack,
+        payload=m.RootRefresh,
+        who=Who.VIEWER,
+        kind=Kind.ACT,
+        agents_see=EVERYTHING,
+        refusal="only a viewer may have the files of the root read again",
+    )
+    async def refresh(self, probes: bool = False) -> None:
+        """Have the files of the root read again, so that the next answers show what they say now.
+
+        With `probes`, wait for the sidecars that are being probed as well, for a bounded time. Only viewers
+        may.
+        """
+        raise UnimplementedError
+
+    @wire_method(
         "doctor.get",
         "doctor.snapshot",
         m.DoctorSnapshot,
@@ -387,7 +424,7 @@ class Approver(Protocol):
         """End a lease. Return False where it was not in force any more."""
         raise UnimplementedError
 
-    @decision("rule.remove", c.RuleRemove)
+    @decision("rule.remove", c.RuleRemove, _always)
     async def remove_rule(self, where: str, digest: str) -> Outcome:
         """Remove a rule from the person's own policy file.
 
@@ -396,7 +433,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("block.remove", c.BlockRemove)
+    @decision("block.remove", c.BlockRemove, _always)
     async def unblock(self, tool: str) -> bool:
         """Allow calls of a blocked tool again. Return False where it was not blocked."""
         raise UnimplementedError
@@ -406,14 +443,14 @@ class Approver(Protocol):
         """Undo the last `revoke`, `remove_rule` or `unblock` of this session."""
         raise UnimplementedError
 
-    @decision("question.answer", c.QuestionAnswer)
+    @decision("question.answer", c.QuestionAnswer, _releases_panic)
     async def answer(
         self, question_id: str, option: str, text: str = "", content: JsonObject | None = None
     ) -> Outcome:
         """Answer a question that is not about one call; `content` has the values for its form."""
         raise UnimplementedError
 
-    @decision("trust.accept", c.TrustAccept)
+    @decision("trust.accept", c.TrustAccept, _always)
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
         """Trust entries, each as (sidecar id, digest shown). An entry that has changed is not trusted."""
         raise UnimplementedError
@@ -427,7 +464,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("sidecar.permit", c.SidecarPermit)
+    @decision("sidecar.permit", c.SidecarPermit, _always)
     async def permit(self, sidecar: str, digest: str) -> Outcome:
         """Add the permissions that a call of the sidecar lacked to its entry, as a fix in the catalog shows.
 
@@ -435,7 +472,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("server.import", c.ServerImport)
+    @decision("server.import", c.ServerImport, _always)
     async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         """Import an MCP server from the file of another client into the project's registry, and trust it.
 
@@ -444,16 +481,18 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("package.stage", c.PackageStage)
+    @decision("package.stage", c.PackageStage, _always)
     async def stage_package(self, source: str, scope: PackageScope) -> Outcome:
         """Stage the version in a folder or an archive of the kernel's machine. What runs does not change."""
         raise UnimplementedError
 
-    @decision("package.change", c.PackageChange)
+    @decision("package.change", c.PackageChange, _always)
     async def change_package(
-        self, action: PackageAction, package: str, scope: PackageScope, digest: str
+        self, action: PackageAction, package: str, scope: PackageScope, digest: str, agreed: bool = True
     ) -> Outcome:
         """Apply, roll back or remove a package, and trust its entry, because the person was shown it.
+
+        Without a person who `agreed`, the entry waits for trust.
 
         `digest` is that of the review, for an apply; another one is refused. Running calls of the sidecar are
         waited for, and then ended. An outcome that was accepted has in `why_not` what the person should know:
@@ -461,7 +500,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("package.discard", c.PackageDiscard)
+    @decision("package.discard", c.PackageDiscard, _always)
     async def discard_package(self, package: str, scope: PackageScope) -> Outcome:
         """Discard the staged version of a package. What is installed stays."""
         raise UnimplementedError

@@ -69,14 +69,21 @@ class ConsoleSession:
         else:
             await self._pair(message, msgspec.convert(message.payload, c.Pair), caller)
 
-    async def decide(self, message: m.Envelope, method: Method) -> None:
-        """Carry out the decision that `method` names. Raises msgspec.ValidationError for a wrong payload."""
-        if self._approver is None:
+    async def decide(self, message: m.Envelope, method: Method, caller: Caller, *, viewer: bool) -> None:
+        """Carry out the decision that `method` names. A viewer that is not paired may decide what a person is
+        asked on a terminal. Raises msgspec.ValidationError for a wrong payload."""
+        approver = self._approver
+        if approver is None and viewer and method.at_terminal is not None:
+            approver = self._kernel.pairing.terminal_approver(caller, self._pid)
+        if approver is None:
             # This comes before the payload is read: a peer that is not paired learns nothing of its shape.
             await self._refuse(message, m.ErrorCode.UNAUTHORIZED, UNPAIRED)
             return
         wanted = msgspec.convert(message.payload, method.payload)
-        done = await getattr(self._approver, method.name)(*method.arguments_in(wanted))
+        if self._approver is None and not (method.at_terminal and method.at_terminal(wanted)):
+            await self._refuse(message, m.ErrorCode.UNAUTHORIZED, UNPAIRED)
+            return
+        done = await getattr(approver, method.name)(*method.arguments_in(wanted))
         outcome = _outcome(done) if method.result is bool else done
         payload = method.answer_of(outcome)
         if method.answer == "ask.snapshot":

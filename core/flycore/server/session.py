@@ -371,7 +371,7 @@ class Session:
         await self._send(method.answer, {"data": method.data}, message)
 
     async def _decide(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
-        await self._console.decide(message, method)
+        await self._console.decide(message, method, self._caller, viewer=self._viewer)
 
     async def _enter(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         await self._console.enter(message, method, self._caller, viewer=self._viewer)

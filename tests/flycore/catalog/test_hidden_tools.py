@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flycore.catalog.document import visible_catalog
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.model.enums import Effective
 from flycore.server.mcp.tool_list import is_visible
 from kits.kernel import ECHO, Root, tool

@@ -13,8 +13,8 @@ import pytest
 
 import flycore
 from flycore.client.attach import open_attached_console
-from flycore.client.connect import connect, open_served_kernel
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect, connect_unix
+from flycore.client.serve import open_served_kernel
 from flycore.kernel.console_pairing import MOST_OF_ONE
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, LeaseTerms
@@ -66,7 +66,7 @@ async def test_a_served_kernel_is_decided_by_the_console_that_comes(root: Root) 
     results: list[ToolResult] = []
 
     async def call() -> None:
-        async with connect(root.places, provisional=False) as agent:
+        async with connect(root.places, start=False) as agent:
             results.append(await agent.call("echo.high", {}))
 
     async with serving(root) as kernel:

@@ -16,8 +16,8 @@ import anyio
 import pytest
 
 from flycore.client.attach import open_attached_console
-from flycore.client.connect import ReconnectingClient, connect
-from flycore.client.remote import connect_unix
+from flycore.client.client import KernelClient, KernelFinder, connect, connect_unix
+from flycore.client.kernel_link import link_to
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock, lock_path, read_holder
 from flycore.model.approval import Answer
@@ -96,7 +96,7 @@ async def say(answer: Answer, client: Any, approver: Any) -> None:
 
 async def test_nobody_is_there(root: Root) -> None:
     with pytest.raises(KernelUnreachable):
-        async with connect(root.places, provisional=False):
+        async with connect(root.places, start=False):
             pass
     with pytest.raises(KernelUnreachable):
         async with connect_unix(root.places.socket):
@@ -297,7 +297,7 @@ HOLDER = """
 import os, sys
 from pathlib import Path
 import anyio
-from flycore.client.connect import open_served_kernel
+from flycore.client.serve import open_served_kernel
 from flycore.registry.paths import find_paths
 from kits.kernel import open_console
 
@@ -332,7 +332,7 @@ async def console_elsewhere(root: Root, first: str = "") -> AsyncIterator[subpro
 
 
 async def test_a_kernel_killed_while_a_call_runs_leaves_its_outcome_unknown(root: Root) -> None:
-    async with console_elsewhere(root) as holder, connect(root.places, provisional=False) as client:
+    async with console_elsewhere(root) as holder, connect(root.places, start=False) as client:
         async with anyio.create_task_group() as group:
 
             async def kill() -> None:
@@ -409,7 +409,10 @@ async def test_progress_comes_in_order_and_names_the_call(root: Root) -> None:
 
 async def test_a_client_that_let_go_says_so(root: Root) -> None:
     async with anyio.create_task_group() as group:
-        client = ReconnectingClient(root.places, group, wait_approver=0.0, provisional=False)
+        finder = KernelFinder(root.places, start=False)
+        client = KernelClient(
+            group, lambda: link_to(root.places.socket, viewer=False, name="test"), finder=finder
+        )
         with pytest.raises(KernelUnreachable):
             await client.status()
 
@@ -457,7 +460,7 @@ async def test_a_kernel_of_another_version_is_spoken_to_where_the_protocol_is_th
     )
     async with console_elsewhere(root, other):
         if goes:
-            async with connect(root.places, provisional=False) as client:
+            async with connect(root.places, start=False) as client:
                 assert (await client.status()).version == version
                 assert (await client.call("echo.free", {})).status is Status.SUCCESS
             with pytest.raises(OtherVersion, match="end the older one"):
@@ -465,7 +468,7 @@ async def test_a_kernel_of_another_version_is_spoken_to_where_the_protocol_is_th
                     pass
         else:
             with pytest.raises(OtherVersion, match=r"v2.*end the older one"):
-                async with connect(root.places, provisional=False):
+                async with connect(root.places, start=False):
                     pass
 
 

@@ -72,7 +72,7 @@ async def test_a_root_may_be_named(root: Root, monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.anyio
 async def test_without_a_kernel_of_its_own_it_says_that_none_is_there(root: Root) -> None:
     with pytest.raises(flycore.KernelUnreachable):
-        async with flycore.connect(root.places, provisional=False):
+        async with flycore.connect(root.places, start=False):
             pass
 
 

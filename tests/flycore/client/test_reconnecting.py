@@ -14,7 +14,8 @@ import anyio
 import pytest
 
 from flycore.client import reconnecting
-from flycore.client.connect import connect, open_served_kernel
+from flycore.client.client import connect
+from flycore.client.serve import open_served_kernel
 from flycore.kernel.lock import read_holder
 from flycore.model.approval import Answer
 from flycore.model.call import ToolResult
@@ -39,7 +40,7 @@ import os, sys
 from pathlib import Path
 from typing import Any
 import anyio
-from flycore.client.connect import open_served_kernel
+from flycore.client.serve import open_served_kernel
 from flycore.registry.paths import find_paths
 
 async def main():
@@ -178,7 +179,7 @@ async def test_a_killed_kernel_s_calls_are_unknown_and_the_rest_goes_on_at_the_n
         assert (await provisional.status()).role == "provisional"
     async with (
         kernel_elsewhere(root) as first,
-        connect(root.places, provisional=False) as door,
+        connect(root.places, start=False) as door,
         door.events() as events,
     ):
         async with anyio.create_task_group() as group:
@@ -205,7 +206,7 @@ async def test_nobody_is_looked_for_longer_than_that(root: Root, monkeypatch: py
     monkeypatch.setattr(reconnecting, "RECONNECT_SECONDS", 0.3)
     async with (
         kernel_elsewhere(root) as holder,
-        connect(root.places, provisional=False) as door,
+        connect(root.places, start=False) as door,
         door.events() as events,
     ):
         holder.kill()

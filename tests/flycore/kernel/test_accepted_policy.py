@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flycore.offline.permissions import read_permissions, remove_rule
+from flycore.offline.root import hold_root
 
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.questions import ACCEPT
 from flycore.model.diagnostics import CheckState
 from flycore.model.enums import Decision, KernelRole, QuestionKind, Status
 from flycore.model.question import Question
-from flycore.offline.permissions import read_permissions, remove_rule
-from flycore.offline.root import hold_root
 from flycore.policy.looser_rules import written_rule_key
 from kits.kernel import ECHO, Root, approver_of, kernel_of, request, tool, until
 

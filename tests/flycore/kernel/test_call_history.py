@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.kernel.call_history import CallHistory
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask

@@ -90,7 +90,7 @@ def test_a_root_whose_state_cannot_be_written_says_what_to_do(
     monkeypatch.setattr(lock, "private_folder", refuse)
     with (
         pytest.raises(StateUnwritable, match=r"state-unwritable: .*XDG_STATE_HOME"),
-        RootLock.acquire(root.places, KernelRole.SERVE),
+        RootLock.acquire(root.places, KernelRole.HEADLESS),
     ):
         pass
 

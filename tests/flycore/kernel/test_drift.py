@@ -9,13 +9,13 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from flycore.offline.catalog import read_root
+from flycore.offline.probed_catalog import probed_catalog
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import Choice, Effective, ProbeState, RequestState, Status
-from flycore.offline.catalog import read_root
-from flycore.offline.probed_catalog import probed_catalog
 from kits.kernel import (
     Root,
     answered_call,

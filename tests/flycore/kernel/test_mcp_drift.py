@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flycore.offline.catalog import known_catalog, read_root
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import Effective, ProbeState, ReasonCode, Status
-from flycore.offline.catalog import known_catalog, read_root
 from kits.kernel import Root, approver_of, kernel_of, request, until
 from kits.mcp_servers import capability, connected, server_of, sidecar
 

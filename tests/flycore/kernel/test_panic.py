@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.panic import QUESTION, RELEASE
 from flycore.kernel.panic_file import PanicRecord, write_panic

@@ -12,7 +12,7 @@ import pytest
 
 from flycore.approval.callers import identify_peer
 from flycore.approval.leases import lease_fault
-from flycore.client.remote import connect_root
+from flycore.client.client import connect_root
 from flycore.kernel.peers import identify_local_peer
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.caller import parse_caller_key
@@ -60,7 +60,7 @@ from flycore.kernel.lock import RootLock
 from flycore.model.enums import KernelRole
 from flycore.registry.paths import find_paths
 folder = Path(sys.argv[1])
-with RootLock.acquire(find_paths(str(folder), None, os.environ, folder), KernelRole.SERVE):
+with RootLock.acquire(find_paths(str(folder), None, os.environ, folder), KernelRole.HEADLESS):
     kept = {"stdin": subprocess.PIPE, "env": {}}
     tool = subprocess.Popen(["/bin/cat"], start_new_session=True, **kept)
     own = subprocess.Popen(["/bin/cat"], **kept)

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from flycore.approval.callers import identify_peer
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.questions import LEAVE, MOST_TEXT, TRUST
 from flycore.model.call import ToolResult

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.model.events import EventClass
 from flycore.rpc.events import EVENTS
 from kits.kernel import ECHO, PATIENCE, Root, tool

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from flycore.offline.catalog import known_catalog, read_root
+from flycore.offline.trust import read_pending_trust
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, RuleTerms
 from flycore.model.catalog import CapabilityView
 from flycore.model.enums import Choice, Decision, Effective, Risk, Source, Status
-from flycore.offline.catalog import known_catalog, read_root
 from flycore.offline.files import set_enabled
-from flycore.offline.trust import read_pending_trust
 from kits.kernel import (
     Root,
     answered_call,

@@ -12,7 +12,6 @@ import anyio
 import msgspec
 import pytest
 
-from flycore.client.local import LocalClient
 from flycore.model.approval import Answer, Ask, LeaseTerms, RuleTerms
 from flycore.model.call import Caller, ToolResult
 from flycore.model.enums import (
@@ -26,6 +25,7 @@ from flycore.model.enums import (
     RequestState,
     Status,
 )
+from flycore.server.local import LocalClient
 from flysafe.procfs import read_process
 from kits.kernel import (
     ECHO,

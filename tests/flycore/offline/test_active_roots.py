@@ -43,7 +43,7 @@ def write_ticket(places: RootPaths, app_root: Path, state: RequestState = Reques
 def test_a_root_is_found_while_a_kernel_holds_it(tmp_path: Path, environ: dict[str, str]) -> None:
     shop, docs = root_at(tmp_path / "shop", environ), root_at(tmp_path / "docs", environ)
     assert active_roots(environ) == ()
-    with RootLock.acquire(shop, KernelRole.SERVE), RootLock.acquire(docs, KernelRole.TRUST):
+    with RootLock.acquire(shop, KernelRole.HEADLESS), RootLock.acquire(docs, KernelRole.TRUST):
         assert active_roots(environ) == (str(shop.app_root),)
     assert active_roots(environ) == ()
 
@@ -58,7 +58,7 @@ def test_a_root_is_found_by_a_ticket_that_waits(tmp_path: Path, environ: dict[st
 def test_a_record_that_names_another_root_leads_nowhere(tmp_path: Path, environ: dict[str, str]) -> None:
     shop, docs = root_at(tmp_path / "shop", environ), root_at(tmp_path / "docs", environ)
     write_ticket(shop, docs.app_root)
-    with RootLock.acquire(shop, KernelRole.SERVE):
+    with RootLock.acquire(shop, KernelRole.HEADLESS):
         record = json.loads(lock_path(shop).read_text())
         assert record["appRoot"] == str(shop.app_root)
         for named in (str(docs.app_root), "relative", "", "/no\x00where", f"{shop.app_root}\u202e"):
@@ -77,6 +77,6 @@ def test_a_path_that_json_cannot_hold_keeps_no_kernel_from_opening(
     tmp_path: Path, environ: dict[str, str]
 ) -> None:
     odd = root_at(Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff")), environ)
-    with RootLock.acquire(odd, KernelRole.SERVE):
+    with RootLock.acquire(odd, KernelRole.HEADLESS):
         assert json.loads(lock_path(odd).read_text())["appRoot"] == ""
         assert active_roots(environ) == ()

@@ -10,19 +10,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from flycore.offline.panic import read_panic, release_everything, stop_everything, stop_next_kernel
+from flycore.offline.permissions import read_permissions, unblock_tool
+from flycore.offline.root import hold_root, take_root
+from flycore.offline.trust import CHANGED, accept_trust, read_pending_trust, revoke_trust
 
 from flycore.audit.events import PANIC, PANIC_RELEASED, TRUST_DECIDED
+from flycore.client.audit_log import last_lines, verify_log
 from flycore.kernel.lock import RootLock
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
 from flycore.offline import root as offline_root
-from flycore.offline.audit_log import last_lines, verify_log
 from flycore.offline.files import read_registry, set_enabled
-from flycore.offline.panic import read_panic, release_everything, stop_everything, stop_next_kernel
-from flycore.offline.permissions import read_permissions, unblock_tool
-from flycore.offline.root import hold_root, take_root
 from flycore.offline.tokens import add_token, make_token, read_tokens, revoke_token
-from flycore.offline.trust import CHANGED, accept_trust, read_pending_trust, revoke_trust
 from flycore.registry.paths import REGISTRY_FILE, RootPaths, find_paths
 
 
@@ -68,7 +68,7 @@ def never() -> None:
     raise AssertionError("nobody has to be asked")
 
 
-@pytest.mark.parametrize("role", [KernelRole.CONSOLE, KernelRole.SERVE])
+@pytest.mark.parametrize("role", [KernelRole.CONSOLE, KernelRole.HEADLESS])
 def test_a_root_that_a_person_keeps_is_busy_at_once(places: RootPaths, role: KernelRole) -> None:
     began = time.monotonic()
     with (

@@ -10,11 +10,10 @@ from typing import Any, get_type_hints
 
 import msgspec
 import pytest
+from flycore.client.reconnecting import ReconnectingClient
 
 from flycore.client.attach import AttachedClient
-from flycore.client.local import LocalClient
-from flycore.client.reconnecting import ReconnectingClient
-from flycore.client.remote import CONNECTION_LOST, RemoteApprover, RemoteClient
+from flycore.client.client import CONNECTION_LOST, ConsoleApprover, KernelClient
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Outcome
@@ -24,12 +23,13 @@ from flycore.model.errors import ConnectionLost, ProtocolError
 from flycore.rpc.flyflor import EMPTY_READS
 from flycore.rpc.method_row import EVERYTHING, NARROWED, Kind, Method, Who
 from flycore.rpc.methods import BY_MESSAGE, METHODS, Approver, Client, methods_of
+from flycore.server.local import LocalClient
 from flycore.server.queries import Queries
 from flycore.server.session import Session
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-CLIENTS = (LocalClient, RemoteClient, AttachedClient, ReconnectingClient)
-APPROVERS = (RemoteApprover, KernelApprover)
+CLIENTS = (LocalClient, KernelClient, AttachedClient, ReconnectingClient)
+APPROVERS = (ConsoleApprover, KernelApprover)
 BY_HAND = ("call", "events")
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "create_tool": ("hello", {"name": "hello"}),
@@ -192,7 +192,7 @@ def same_parameters(method: Method, function: Callable[..., Any]) -> bool:
     return len(there) == len(method.signature.parameters)
 
 
-class Recorder(RemoteClient):
+class Recorder(KernelClient):
     """Remembers what would be sent, and fails as a connection does."""
 
     def __init__(self, error: Exception) -> None:
@@ -227,7 +227,7 @@ async def test_a_decision_sends_what_it_always_sent_and_says_why_it_does_not_cou
         (ProtocolError("x: y", code="x", said="y"), "y"),
     ):
         recorder = Recorder(error)
-        outcome = await getattr(RemoteApprover(recorder), method.name)(*arguments)
+        outcome = await getattr(ConsoleApprover(recorder), method.name)(*arguments)
         assert outcome == (False if method.result is bool else Outcome(accepted=False, why_not=why_not))
         kind, payload = FRAMES[method.name]
         if method.name == "decide":

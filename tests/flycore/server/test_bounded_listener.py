@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.server.bounded_listener import BoundedListener
 from flycore.server.connection_limits import MAX_OPEN, MAX_PER_PROCESS, ProcessLimits
 from kits.descriptors import none_left

@@ -11,9 +11,9 @@ import anyio
 import pytest
 from PIL import Image
 
-from flycore.client.local import LocalClient
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.model.call import Caller
+from flycore.server.local import LocalClient
 from kits.kernel import Root, kernel_of, request, tool
 from kits.unix_socket import served
 from kits.values import pixel

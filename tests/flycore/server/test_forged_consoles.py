@@ -14,7 +14,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection
 
 import flycore
-from flycore.client.connect import open_served_kernel
+from flycore.client.serve import open_served_kernel
 from flycore.kernel.console_pairing import ALPHABET, LENGTH, TRIES
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask

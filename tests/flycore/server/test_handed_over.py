@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from flycore.client.attach import attach_console, open_own_console
-from flycore.client.connect import connect
+from flycore.client.client import connect
 from flycore.model.approval import Answer
 from flycore.model.enums import Choice, Status
 from flycore.server.handed_over import ConsoleListener

@@ -19,7 +19,7 @@ import anyio
 import anyio.abc
 import pytest
 
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.model.enums import Status
 from flycore.server.connection_limits import ConnectionLimits
 from flycore.server.http import MAX_BODY_BYTES

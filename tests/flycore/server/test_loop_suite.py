@@ -20,14 +20,14 @@ import pytest
 
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.builtin_tools import builtin_names
-from flycore.client.connect import SWITCH_SECONDS, open_served_kernel
-from flycore.client.local import LocalClient
+from flycore.client.serve import SWITCH_SECONDS, open_served_kernel
 from flycore.kernel.kernel import Kernel
 from flycore.model.caller import parse_caller_key
 from flycore.model.enums import Code, Status
 from flycore.model.json import check_counts
 from flycore.model.large_values import LARGE_BYTES
 from flycore.server.http import serve_http
+from flycore.server.local import LocalClient
 from flycore.server.mcp.http import http_app
 from flycore.server.mcp.media import media_reader
 from flycore.server.tcp import serve_tcp

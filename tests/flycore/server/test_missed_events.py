@@ -7,7 +7,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from flycore.client.remote import BACKLOG, connect_unix
+from flycore.client.client import BACKLOG, connect_unix
 from flycore.kernel.bus import BACKLOG as KERNEL_BACKLOG
 from flycore.model.events import MISSED, Event, EventClass
 from kits.kernel import PATIENCE, Root

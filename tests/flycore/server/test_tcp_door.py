@@ -11,7 +11,7 @@ import anyio
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.model.errors import ProtocolError
 from flycore.model.events import Event
 from flycore.server.connection_limits import ConnectionLimits

@@ -13,7 +13,7 @@ import anyio.abc
 import pytest
 
 from flycore.approval.callers import identify_peer
-from flycore.client.remote import connect_unix
+from flycore.client.client import connect_unix
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.enums import Choice, Code, Status
 from flycore.rpc.messages import MAX_MESSAGE_BYTES

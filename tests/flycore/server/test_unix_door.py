@@ -15,7 +15,7 @@ import pytest
 from websockets.asyncio.client import unix_connect
 from websockets.exceptions import InvalidStatus
 
-from flycore.client.remote import RemoteClient, connect_unix
+from flycore.client.client import KernelClient, connect_unix
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.errors import KernelUnreachable, ProtocolError
@@ -407,7 +407,7 @@ async def test_a_thousand_broken_and_good_connections(root: Root) -> None:
 
         async def good() -> None:
             async with connect_unix(root.places.socket) as client:
-                assert isinstance(client, RemoteClient)
+                assert isinstance(client, KernelClient)
                 assert (await client.call("echo.free", {})).status in (Status.SUCCESS, Status.DENIED)
 
         async with anyio.create_task_group() as group:

@@ -16,7 +16,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as sync_connect
 
 from flycore.client.attach import open_attached_console
-from flycore.client.connect import connect
+from flycore.client.client import connect
 from flycore.model.errors import NotPaired
 from flycore.registry.paths import RootPaths, find_paths
 from kits.command_line import LONGEST, Desk, until
@@ -157,7 +157,7 @@ async def test_on_a_terminal_its_person_reads_the_code_and_who_asks(desk: Desk) 
             terminal.until("a console has come in")
         terminal.until("a console has left")
         assert f"pid {os.getpid()}" in terminal.shown
-        async with connect(places(desk), provisional=False) as agent:
+        async with connect(places(desk), start=False) as agent:
             assert not (await agent.status()).approver
         terminal.process.send_signal(signal.SIGTERM)
         assert terminal.end() == 143

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from flycore.offline.catalog import known_catalog, read_root
 
 from flycore.model.enums import Effective
-from flycore.offline.catalog import known_catalog, read_root
 from flytui.cli.demo_root import ALLOWED, HIGH, MEDIUM, TOOLS, prepare_demo
 from kits.command_line import REGISTRY, Desk, until
 from kits.console_processes import processes_of

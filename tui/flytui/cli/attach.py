@@ -40,18 +40,17 @@ class ConsolePairing:
 @asynccontextmanager
 async def attach_to_kernel(places: RootPaths, find_windows: FindWindows) -> AsyncIterator[OpenConnection]:
     """Attach to the kernel of that root for the block. Raises KernelUnreachable, also where only a
-    provisional kernel runs, and other FlyErrors where the two versions do not fit."""
+    kernel on demand runs, and other FlyErrors where the two versions do not fit."""
     from anyio import to_thread
 
     from flycore.client.attach import attach_console
     from flycore.model.errors import KernelUnreachable
-    from flycore.offline.root import LASTING_ROLES
     from flytui.console.kernel_connection import AttachedKernel, OpenConnection
 
     async with attach_console(places, await to_thread.run_sync(find_windows)) as attachment:
         kernel = attachment.kernel
-        # A provisional kernel ends as soon as a console wants the root, so it is not worth an attachment.
-        if kernel.role not in LASTING_ROLES:
+        # A kernel on demand ends as soon as a console wants the root, so it is not worth an attachment.
+        if kernel.on_demand:
             raise KernelUnreachable(str(places.socket))
         attached = AttachedKernel(ConsolePairing(attachment), kernel.pid, kernel.since, kernel.role)
         yield OpenConnection(attachment.client, attachment.approver, attached)

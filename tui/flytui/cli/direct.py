@@ -278,7 +278,7 @@ def _tool_result(tool: str, ended: _Outcome) -> Any:
     """The result as a value, for what is not plain."""
     import msgspec
 
-    from flycore.client.remote import outcome_unknown
+    from flycore.client.client import outcome_unknown
     from flycore.model.call import ToolResult
 
     if ended.payload is None:

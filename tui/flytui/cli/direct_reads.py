@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from flytui.cli.direct import OrdinaryWay, Words, open_root, print_all, root_paths
+from flytui.cli.direct import OrdinaryWay, Words, open_root, print_all
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,16 +26,10 @@ if TYPE_CHECKING:
 def show(words: Words) -> int:
     """Run the command and return its exit code. Raises OrdinaryWay."""
     from flycore.client.sync_client import ConnectionEnded, NoDirectKernel
-    from flytui.cli.kernel_query import kernel_may_run
 
     as_json = "--json" in words.options
     if len(words.operands) != (words.command == "why") or (sys.stdout.isatty() and not as_json):
         raise OrdinaryWay
-    places = root_paths(words)
-    if not kernel_may_run(places):
-        from flytui.cli.offline_reads import show_alone
-
-        return show_alone(words, places)
     places, client = open_root(words, viewer=True, notice=False)
     try:
         if words.command == "status":

@@ -241,9 +241,8 @@ class UndoDocument(Document, frozen=True, kw_only=True, tag="flytui.undo/1"):
 
 
 class GrantsDocument(Document, frozen=True, kw_only=True, tag="flytui.grants/1"):
-    """Leases, rules and blocks. Leases end with their kernel, so without a kernel there are none."""
+    """Leases, rules and blocks."""
 
-    running: bool
     leases: tuple[Lease, ...]
     rules: tuple[StandingRule, ...]
     blocks: tuple[Block, ...]
@@ -256,7 +255,8 @@ class StatusDocument(Document, frozen=True, kw_only=True, tag="flytui.status/1")
     app_root: str
     socket: str
     kernel: Status | None
-    waiting_trust: int
+    waiting_trust: int | None
+    """Entries that wait for trust; None if no kernel runs, which would know."""
     panic: bool = False
     """Whether everything is stopped until a person releases it."""
     held_by: int | None = None
@@ -362,10 +362,8 @@ class ToolTestDocument(Document, frozen=True, kw_only=True, tag="flytui.tools-te
 
 
 class ToolsRefreshDocument(Document, frozen=True, kw_only=True, tag="flytui.tools-refresh/1"):
-    """The executables that were asked again, or are being asked by the running kernel."""
+    """The executables that were asked again."""
 
-    running: bool
-    """Whether a kernel runs, which asks them in the background."""
     sidecars: tuple[str, ...]
 
 

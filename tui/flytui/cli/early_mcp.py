@@ -54,7 +54,7 @@ def store_list(places: RootPaths) -> None:
 
     Without it, that one answers once its kernel is open, and some clients begin before, without the tools.
     """
-    from flycore.client.connect import connect
+    from flycore.client.client import connect
     from flycore.model.errors import FlyError
     from flycore.server.mcp.tool_list import StoredLists, tool_list_of
     from flytui.cli.interrupts import run_async

@@ -45,9 +45,9 @@ def follow_activity(places: RootPaths, count: int) -> int:
 
     The exit code is 0 when the kernel ended, and 3 where none runs.
     """
-    from flycore.client.remote import connect_root
+    from flycore.client.audit_log import logged_calls
+    from flycore.client.client import connect_root
     from flycore.model.errors import ConnectionLost, KernelUnreachable
-    from flycore.offline.audit_log import logged_calls
 
     tracker = ChangeTracker()
 

@@ -32,10 +32,10 @@ def import_server(invocation: Invocation, name: str, *, only_print: bool) -> int
     The exit code is 0 when it was written or shown, 3 for an unknown server, 4 where nobody answered yes, and
     5 where it cannot be imported.
     """
-    from flytui.cli.kernel_query import read_catalog
+    from flytui.cli.kernel_query import console_has_root, read_catalog, read_status
 
     places = invocation.places()
-    found = [item for item in read_catalog(places, probe=False).described if _matches_name(item, name)]
+    found = [item for item in read_catalog(places, probes=False).described if _matches_name(item, name)]
     item = next((one for one in found if one.offer is not None), found[0] if found else None)
     if item is None:
         message = f"no file names an MCP server {name}: flytui catalog --all lists them"
@@ -53,6 +53,9 @@ def import_server(invocation: Invocation, name: str, *, only_print: bool) -> int
     if invocation.as_json or not can_ask():
         message = "not imported: run flytui tools import on a terminal, or press m in the console"
         return _print_outcome(invocation, places, name, item, "shown", message, EXIT_NOT_ASKED)
+    if busy := console_has_root(read_status(places)):
+        message = f"{busy}: press m there, or close it first"
+        return _print_outcome(invocation, places, item.id, item, "refused", message, EXIT_NOT_ASKED)
     if not ask_yes_no("Write this, and trust it?"):
         print_error("not imported; nothing was written")
         return EXIT_NOT_ASKED
@@ -66,20 +69,10 @@ def _matches_name(item: Described, name: str) -> bool:
 
 
 def _write(invocation: Invocation, places: RootPaths, item: Described, shown: Import) -> int:
-    """Write the entry that was shown. It is refused where the other client's file changed meanwhile, and
-    while a kernel holds the root."""
-    from flycore.model.enums import KernelRole
-    from flycore.model.errors import RootBusy
-    from flycore.offline.trust import import_server
-    from flytui.cli.kernel_query import hold_root
+    """Write the entry that was shown. It is refused if the other client's file has changed meanwhile."""
+    from flytui.cli.kernel_query import decide
 
-    try:
-        with hold_root(places, KernelRole.TRUST) as root:
-            outcome = import_server(root, item, shown)
-    except RootBusy as busy:
-        where = "a console on it" if busy.role == "serve" else "its console"
-        message = f"pid {busy.pid} ({busy.role}) holds this root: press m in {where}, or close it first"
-        return _print_outcome(invocation, places, item.id, item, "refused", message, EXIT_NOT_ASKED)
+    outcome = decide(places, lambda approver: approver.import_server(item.path, item.key, shown.digest))
     if not outcome.accepted:
         message = f"not imported: {outcome.why_not}"
         return _print_outcome(invocation, places, item.id, item, "refused", message, EXIT_REFUSED)

@@ -71,7 +71,7 @@ class KernelProcess:
     async def _run(self) -> None:
         import anyio
 
-        from flycore.client.connect import open_served_kernel
+        from flycore.client.serve import open_served_kernel
         from flycore.model.enums import KernelRole
 
         def on_wait(pid: int, since: float, role: str) -> None:

@@ -37,8 +37,8 @@ async def open_listeners(
 
 def _mcp_application(kernel: Kernel, places: RootPaths) -> App:
     """The MCP application. A client with a token calls under the name of the token."""
-    from flycore.client.local import LocalClient
     from flycore.model.caller import parse_caller_key
+    from flycore.server.local import LocalClient
     from flycore.server.mcp.http import http_app
     from flycore.server.mcp.media import media_reader
     from flycore.server.mcp.person_wait import PersonWait

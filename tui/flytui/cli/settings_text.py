@@ -26,6 +26,7 @@ POINTERS = {
     "sandbox_network": "/sandbox/network",
     "audit_outputs": "/audit/outputs",
     "max_permissions": "/security/max_permissions",
+    "idle_minutes": "/kernel/idleMinutes",
     "notify_command": "/notify/command",
     "keys": "/keys",
     "theme": "/theme",

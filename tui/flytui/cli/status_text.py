@@ -62,6 +62,7 @@ def status_lines(document: Fields) -> list[str]:
             lines.append("hands    a tool controls the mouse or the keyboard")
     if document["panic"]:
         lines.append("panic    everything is stopped until a person releases it: flytui, then ctrl+o")
-    lines.append(f"trust    {document['waitingTrust']} waiting")
+    if document["waitingTrust"] is not None:
+        lines.append(f"trust    {document['waitingTrust']} waiting")
     lines.append(f"socket   {document['socket']}")
     return lines

@@ -27,7 +27,7 @@ def run_examples(invocation: Invocation, name: str, wait_approver: float) -> int
     from flycore.model.diagnostics import nearest
     from flytui.cli.documents import ToolExamplesDocument
 
-    catalog = read_catalog(invocation.places(), probe=False)
+    catalog = read_catalog(invocation.places(), probes=False)
     view = catalog.capability(name)
     if view is None:
         near = nearest(name, (found.capability.name for found in catalog.capabilities), count=1)

@@ -12,7 +12,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR
 
-from flycore.client.local import LocalClient
+from flycore.server.local import LocalClient
 from kits.kernel import Root, kernel_of
 from kits.mcp_clients import ERAS, client_of
 

@@ -29,12 +29,12 @@ from mcp_types import (
 )
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from flycore.client.local import LocalClient
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Ask
 from flycore.model.call import Caller
 from flycore.model.enums import RequestState
 from flycore.server.http import CALLER_STATE_KEY
+from flycore.server.local import LocalClient
 from flycore.server.mcp.http import MCP_PATH, http_app
 from flycore.server.mcp.media import media_reader
 from kits.kernel import ECHO, Root, approve, approver_of, kernel_of, tool, until, waiting_ask

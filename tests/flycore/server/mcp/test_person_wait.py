@@ -10,9 +10,9 @@ import pytest
 from mcp.client import Client
 from mcp_types import Implementation
 
-from flycore.client.local import LocalClient
 from flycore.model.diagnostics import Diagnostic
 from flycore.registry.settings import Settings, load_settings
+from flycore.server.local import LocalClient
 from flycore.server.mcp import person_wait
 from flycore.server.mcp.media import media_reader
 from flycore.server.mcp.person_wait import LIMITS_FILE, TO_THE_END_MS, PersonWait, wait_ms_of

@@ -9,7 +9,7 @@ import click
 
 from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.kernel_query import query_kernel
+from flytui.cli.kernel_query import ask_running_kernel
 from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def _cancel(places: RootPaths, call: Activity) -> bool:
 
     from flytui.cli.call_text import state_text
 
-    if call.result is None and query_kernel(places, question):
+    if call.result is None and ask_running_kernel(places, question):
         print_error(f"cancelled: {call.tool}, {call.call_id}")
         return True
     ended = f": {state_text(call)}" if call.result is not None else ""
@@ -147,9 +147,9 @@ def _read_calls(places: RootPaths) -> tuple[bool, tuple[Activity, ...]]:
     async def question(client: Client) -> tuple[Activity, ...]:
         return await client.activity()
 
-    from flycore.offline.audit_log import logged_calls
+    from flycore.client.audit_log import logged_calls
 
-    calls = query_kernel(places, question)
+    calls = ask_running_kernel(places, question)
     return (True, calls) if calls is not None else (False, logged_calls(places))
 
 

@@ -8,7 +8,7 @@ import click
 
 from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.kernel_query import query_kernel
+from flytui.cli.kernel_query import ask_running_kernel
 from flytui.cli.output import (
     EXIT_UNKNOWN,
     clock_time,
@@ -97,14 +97,14 @@ def _read_requests(invocation: Invocation) -> tuple[Ask, ...] | None:
     async def question(client: Client) -> tuple[Ask, ...]:
         return await client.asks()
 
-    return query_kernel(invocation.places(), question)
+    return ask_running_kernel(invocation.places(), question)
 
 
 def _read_waiting(invocation: Invocation) -> tuple[tuple[Ask, ...], tuple[Question, ...]] | None:
     async def both(client: Client) -> tuple[tuple[Ask, ...], tuple[Question, ...]]:
         return await client.asks(), await client.questions()
 
-    return query_kernel(invocation.places(), both)
+    return ask_running_kernel(invocation.places(), both)
 
 
 def _row(ask: Ask) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import click
 
 from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.kernel_query import query_kernel
+from flytui.cli.kernel_query import ask_running_kernel
 from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_readable_json
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def audit(invocation: Invocation) -> int:
 @common
 def tail_command(invocation: Invocation, count: int) -> int:
     """Print the last lines of the log, oldest first."""
-    from flycore.offline.audit_log import last_lines
+    from flycore.client.audit_log import last_lines
 
     return _print(invocation, last_lines(invocation.places(), count))
 
@@ -45,7 +45,7 @@ def tail_command(invocation: Invocation, count: int) -> int:
 @common
 def show(invocation: Invocation, requested_id: str) -> int:
     """Print one line by its number, or all lines of a call by its id, as JSON."""
-    from flycore.offline.audit_log import find_lines
+    from flycore.client.audit_log import find_lines
 
     number = (
         int(requested_id)
@@ -72,7 +72,7 @@ def verify_command(invocation: Invocation) -> int:
     Exit 0 if the log is whole, 1 if a line is broken, 3 if only the last line is incomplete, 4 if the
     anchors (copies of line numbers and hashes, kept apart from the log) know of lines that are missing.
     """
-    from flycore.offline.audit_log import verify_log
+    from flycore.client.audit_log import verify_log
 
     places = invocation.places()
     found = verify_log(places)
@@ -98,7 +98,7 @@ def _anchor_problem(places: RootPaths) -> str:
         return (await client.status()).anchor_problem
 
     try:
-        return query_kernel(places, question) or ""
+        return ask_running_kernel(places, question) or ""
     # The check itself reads the files and needs no kernel, so a kernel that does not answer must not fail it.
     except (FlyError, OSError):
         return ""
@@ -123,7 +123,7 @@ def _anchor_problem(places: RootPaths) -> str:
 @common
 def export_command(invocation: Invocation, form: str, since: str, until: str) -> int:
     """Print the log, oldest line first, however long it is."""
-    from flycore.offline.audit_log import Format, exported_lines, exported_values
+    from flycore.client.audit_log import Format, exported_lines, exported_values
     from flytui.cli.commands.metrics import span_of
 
     places, span = invocation.places(), span_of(since, until)
@@ -148,7 +148,7 @@ def _print(invocation: Invocation, lines: tuple[JsonObject, ...]) -> int:
 
         print_json(AuditDocument(lines=lines))
         return 0
-    from flycore.offline.audit_log import as_text
+    from flycore.client.audit_log import as_text
 
     for line in lines:
         print_line(as_text(line))

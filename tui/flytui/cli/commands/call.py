@@ -110,7 +110,7 @@ def call_tool(
     display = progress_display(tool, plain=invocation.plain, for_console=wait_approver > 0)
 
     async def perform() -> None:
-        from flycore.client.connect import connect
+        from flycore.client.client import connect
 
         await check_root(invocation, places)
         async with (

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import msgspec
 
 from flytui.cli.catalog_text import HEADINGS, CatalogFields, catalog_rows, closing_texts, opening_line
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.kernel_query import query_kernel, read_catalog
+from flytui.cli.kernel_query import ask_kernel
 from flytui.cli.output import print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
     from flycore.model.approval import Lease
     from flycore.model.catalog import Catalog
-    from flycore.registry.paths import RootPaths
     from flycore.rpc.methods import Client
     from flytui.text.filter_query import Query
 
@@ -44,16 +43,15 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
     """Prints the catalog; the exit code is always 0. Raises UsageError for a filter that cannot be used."""
     query = _read_query(words)
     places = invocation.places()
-    found = read_catalog(places, probe=not invocation.as_json)
-    shown = matching(found, query, _leased_tools(places, query)) if query.terms else found
+    read = ask_kernel(places, _read, probes=not invocation.as_json)
+    found = read.catalog
+    shown = matching(found, query, frozenset(lease.tool for lease in read.leases))
     if invocation.as_json:
         from flycore.catalog.document import catalog_document
 
         print_json(catalog_document(shown))
         return 0
-    from flycore.offline.status import count_waiting
-
-    if first := opening_line(count_waiting(places), bool(found.sidecars)):
+    if first := opening_line(read.waiting_trust, bool(found.sidecars)):
         print_line(first)
     document: CatalogFields = msgspec.to_builtins(shown)
     rows = list(catalog_rows(document, everything=everything))
@@ -66,6 +64,18 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
     for text in closing_texts(document, everything=everything):
         print_error(text)
     return 0
+
+
+class _Read(NamedTuple):
+    """What a kernel says of its tools."""
+
+    catalog: Catalog
+    leases: tuple[Lease, ...]
+    waiting_trust: int
+
+
+async def _read(client: Client) -> _Read:
+    return _Read(await client.catalog(), await client.leases(), (await client.status()).waiting_trust)
 
 
 def _print_described(invocation: Invocation, shown: Catalog) -> None:
@@ -121,14 +131,3 @@ def _read_query(words: tuple[str, ...]) -> Query:
     if query.problems:
         raise click.UsageError("--filter: " + "; ".join(query.problems))
     return query
-
-
-def _leased_tools(places: RootPaths, query: Query) -> frozenset[str]:
-    """Returns the tools that have a lease, if the query asks for that. Only a running kernel has leases."""
-    if not any(term.key == "policy" for term in query.terms):
-        return frozenset()
-
-    async def question(client: Client) -> tuple[Lease, ...]:
-        return await client.leases()
-
-    return frozenset(lease.tool for lease in query_kernel(places, question) or ())

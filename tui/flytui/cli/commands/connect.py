@@ -21,7 +21,7 @@ from flytui.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from flycore.client.remote import RemoteClient
+    from flycore.client.client import KernelClient
     from flycore.model.status import Status
     from flycore.offline.connect import ConnectPlan
     from flycore.registry.paths import RootPaths
@@ -108,12 +108,12 @@ def connect(
 
 def _served_address(places: RootPaths) -> str:
     """The address at which the running kernel serves MCP over HTTP; empty where none does."""
-    from flytui.cli.kernel_query import query_kernel
+    from flytui.cli.kernel_query import ask_running_kernel
 
-    async def ask(client: RemoteClient) -> Status:
+    async def ask(client: KernelClient) -> Status:
         return await client.status()
 
-    status = query_kernel(places, ask)
+    status = ask_running_kernel(places, ask)
     listening = () if status is None else status.listening
     return next((address for address in listening if address.startswith("http://")), "")
 

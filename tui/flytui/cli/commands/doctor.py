@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.kernel_query import query_kernel, read_catalog
+from flytui.cli.kernel_query import ask_kernel
 from flytui.cli.output import print_json, print_line, print_strict
 from flytui.cli.terminal import find_terminal, terminal_size
 from flytui.supervisor.console_arguments import at_terminal
@@ -65,15 +65,15 @@ def check_lines(check: Check) -> list[str]:
 
 
 def run_checks(places: RootPaths) -> tuple[Check, ...]:
-    """Returns the checks of the running kernel, or without one those made in this process, and the checks of
-    the terminal. Starts nothing except the probes of trusted sidecars."""
+    """Returns the checks of the kernel and those of the terminal."""
+    from flycore.model.diagnostics import Check, CheckState
+    from flycore.model.errors import FlyError
     from flytui.console.doctor.terminal_checks import terminal_checks
 
-    checks = query_kernel(places, _checks)
-    if checks is None:
-        from flycore.offline.catalog import check_root
-
-        checks = check_root(places, read_catalog(places, probe=True))
+    try:
+        checks = ask_kernel(places, _checks, probes=True)
+    except FlyError as error:  # the most important finding: without a kernel nothing else can be checked
+        checks = (Check(name="kernel", state=CheckState.FAIL, message=str(error)),)
     facts = find_terminal(terminal_size(), sys.stdout.encoding, os.environ)
     return (*checks, *terminal_checks(facts))
 

@@ -49,7 +49,7 @@ def set_enabled_and_print(invocation: Invocation, sidecar: str, enabled: bool, r
 
 
 def _waits(places: RootPaths, sidecar: str) -> bool:
-    from flycore.offline.trust import read_pending_trust
+    from flytui.cli.commands.trust import read_pending_trust
 
     return any(item.sidecar == sidecar for item in read_pending_trust(places).items)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.kernel_query import hold_root, query_kernel
+from flytui.cli.kernel_query import ask_kernel, console_has_root, decide
 from flytui.cli.output import (
     EXIT_UNKNOWN,
     ask_yes_no,
@@ -26,6 +26,7 @@ from flytui.cli.output import (
 
 if TYPE_CHECKING:
     from flycore.model.approval import Lease, StandingRule
+    from flycore.model.diagnostics import Diagnostic
     from flycore.model.question import Block
     from flycore.registry.paths import RootPaths
     from flycore.rpc.methods import Client
@@ -34,14 +35,14 @@ EXIT_REFUSED = 4
 SHOWN_DIGEST = 12
 LEAST_DIGEST = 8
 """The fewest characters of a rule's digest that are accepted as its ID."""
+BLOCKS_RULE = "blocks-file"
+GONE = "the tool was no longer blocked, or the list could not be written"
 IN_CONSOLE = "open the screen Grants there (key 4) and press d"
 
 
 class _Permissions(msgspec.Struct, frozen=True):
-    running: bool
-    lasting: bool
-    """Whether a console or `flytui serve` runs, in which a person decides; a kernel of `flytui mcp` or
-    `flytui call` does not count."""
+    at_console: str
+    """Who has to decide instead of this command; empty if nobody has."""
     leases: tuple[Lease, ...]
     rules: tuple[StandingRule, ...]
     blocks: tuple[Block, ...]
@@ -70,8 +71,7 @@ def revoke(invocation: Invocation, requested_id: str) -> int:
     """Remove a rule, or unblock a tool.
 
     You can end a lease only in the console. Removing a block, or a rule that asks or denies, lets more
-    calls through: while a kernel runs, do that in the console; without a kernel, this command asks y/N on
-    the terminal.
+    calls through: while a console is open, do that there; otherwise this command asks y/N on the terminal.
     """
     places = invocation.places()
     code = _revoke(places, requested_id)
@@ -90,10 +90,10 @@ def _revoke(places: RootPaths, requested_id: str) -> int:
         print_error(f"{requested_id} fits {len(rules)} rules: write more of the ID")
         return EXIT_UNKNOWN
     if rules:
-        return _remove_rule(places, rules[0], running=permissions.lasting)
+        return _remove_rule(places, rules[0], at_console=permissions.at_console)
     block = next((block for block in permissions.blocks if block.tool == requested_id), None)
     if block is not None:
-        return _unblock(places, block, running=permissions.lasting)
+        return _unblock(places, block, at_console=permissions.at_console)
     print_error(f"no lease, rule or block has the ID {requested_id}: flytui grants lists them")
     return EXIT_UNKNOWN
 
@@ -116,7 +116,6 @@ def _emit(permissions: _Permissions) -> None:
 
     print_json(
         GrantsDocument(
-            running=permissions.running,
             leases=permissions.leases,
             rules=permissions.rules,
             blocks=permissions.blocks,
@@ -144,7 +143,7 @@ def _rows(permissions: _Permissions) -> list[tuple[str, ...]]:
             "rule",
             f"{rule.decision} {rule.tool}",
             rule.caller or "every caller",
-            str(rule.used) if permissions.running else "–",
+            str(rule.used),
             _time_text(rule.last_used),
             "faulty" if rule.note else _time_text(rule.expires, "never"),
             f"request {rule.from_request}" if rule.from_request else rule.where,
@@ -181,61 +180,51 @@ def _matches_id(rule: StandingRule, requested_id: str) -> bool:
 
 
 def _read_permissions(places: RootPaths) -> _Permissions:
-    """Returns what the running kernel says; without a kernel, what the files say, and then there are no
-    leases."""
-    from flycore.offline.permissions import read_permissions
-    from flycore.offline.root import LASTING_ROLES
+    """Returns what the kernel says, and prints why a list cannot be trusted."""
 
-    async def question(client: Client) -> _Permissions:
-        lasting = (await client.status()).role in LASTING_ROLES
-        return _Permissions(True, lasting, await client.leases(), await client.rules(), await client.blocks())
+    async def question(client: Client) -> tuple[_Permissions, tuple[Diagnostic, ...]]:
+        busy = console_has_root(await client.status())
+        leases, rules, blocks = await client.leases(), await client.rules(), await client.blocks()
+        return _Permissions(busy, leases, rules, blocks), (await client.catalog(True)).diagnostics
 
-    seen = query_kernel(places, question)
-    if seen is not None:
-        return seen
-    kept = read_permissions(places)
-    for finding in kept.diagnostics:
-        print_error(f"{finding.message} → {finding.remedy}")
-    return _Permissions(False, False, (), kept.rules, kept.blocks)
+    permissions, diagnostics = ask_kernel(places, question)
+    for finding in diagnostics:
+        if finding.rule == BLOCKS_RULE:
+            print_error(f"{finding.message} → {finding.remedy}")
+    return permissions
 
 
-def _remove_rule(places: RootPaths, rule: StandingRule, *, running: bool) -> int:
+def _remove_rule(places: RootPaths, rule: StandingRule, *, at_console: str) -> int:
     """Removes the rule from its file and prints the outcome. Returns the exit code."""
-    from flycore.model.enums import KernelRole
-    from flycore.offline.permissions import remove_rule, remove_rule_unlogged
-
     words = f"the rule {rule.decision} {rule.tool} ({rule.where})"
-    if rule.decision != "allow" and not _confirm_loosening(words, running=running):
+    if rule.decision != "allow" and not _confirm_loosening(words, at_console):
         return EXIT_REFUSED
-    # A kernel that runs watches the file and logs the change itself; without one, the change is logged here.
-    if running:
-        outcome = remove_rule_unlogged(places, rule)
+    if at_console:
+        # Fewer calls get through without it. A kernel with a console notices the edit of the file.
+        from flycore.policy.rule_file import remove_rule
+
+        removed = remove_rule(places.policy_file, rule.where, rule.digest)
+        accepted, why_not = removed.rule is not None, removed.why_not
     else:
-        with hold_root(places, KernelRole.GRANTS) as root:
-            outcome = remove_rule(root, rule)
-    print_error(f"removed: {words}" if outcome.accepted else f"not removed: {outcome.why_not}")
-    return 0 if outcome.accepted else EXIT_REFUSED
+        outcome = decide(places, lambda approver: approver.remove_rule(rule.where, rule.digest))
+        accepted, why_not = outcome.accepted, outcome.why_not
+    print_error(f"removed: {words}" if accepted else f"not removed: {why_not}")
+    return 0 if accepted else EXIT_REFUSED
 
 
-def _unblock(places: RootPaths, block: Block, *, running: bool) -> int:
-    from flycore.model.enums import KernelRole
-    from flycore.offline.permissions import unblock_tool
-
-    if not _confirm_loosening(f"the block of {block.tool}", running=running):
+def _unblock(places: RootPaths, block: Block, *, at_console: str) -> int:
+    if not _confirm_loosening(f"the block of {block.tool}", at_console):
         return EXIT_REFUSED
-    with hold_root(places, KernelRole.GRANTS) as root:
-        outcome = unblock_tool(root, block.tool)
-    print_error(f"unblocked: {block.tool}" if outcome.accepted else f"not unblocked: {outcome.why_not}")
-    return 0 if outcome.accepted else EXIT_REFUSED
+    accepted = decide(places, lambda approver: approver.unblock(block.tool))
+    print_error(f"unblocked: {block.tool}" if accepted else f"not unblocked: {GONE}")
+    return 0 if accepted else EXIT_REFUSED
 
 
-def _confirm_loosening(words: str, *, running: bool) -> bool:
-    """Returns whether a person at a terminal agrees that more calls are let through. While a kernel runs,
-    only its console can ask that."""
-    if running:
-        print_error(
-            f"without {words} more calls get through, so you have to decide in the console: {IN_CONSOLE}"
-        )
+def _confirm_loosening(words: str, at_console: str) -> bool:
+    """Returns whether a person at a terminal agrees that more calls are let through. While a console has the
+    root, only it can ask that."""
+    if at_console:
+        print_error(f"without {words} more calls get through, and {at_console}: {IN_CONSOLE}")
         return False
     if not can_ask(err=True):
         print_error(

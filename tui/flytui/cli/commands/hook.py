@@ -129,7 +129,7 @@ async def _ask_kernel(
     the agent then asks the person itself."""
     import anyio
 
-    from flycore.client.connect import connect
+    from flycore.client.client import connect
 
     # The hook must end by itself: the agent runs its tool if it has to end the hook at its own time limit.
     with anyio.move_on_after(seconds_left(wait)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from flycore.model.starter import StarterEntry, StarterOffer
     from flycore.offline.starter import StarterEdit
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
 
 EXIT_NOT_ASKED = 4
 EXIT_REFUSED = 5
@@ -101,12 +101,14 @@ def _checked_names(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str,
 
 def _ask_sidecars(places: RootPaths, wanted: tuple[str, ...]) -> StarterOffer:
     """Ask the bundled sidecars what they find; the offer has the wanted entries alone."""
-    import anyio
     import msgspec
 
-    from flycore.offline.starter import read_offer
+    from flytui.cli.kernel_query import ask_kernel
 
-    offer = anyio.run(partial(read_offer, places, dict(os.environ)))
+    async def question(client: Client) -> StarterOffer:
+        return await client.starter()
+
+    offer = ask_kernel(places, question)
     entries = tuple(entry for entry in offer.entries if entry.id in wanted)
     return msgspec.structs.replace(offer, entries=entries)
 

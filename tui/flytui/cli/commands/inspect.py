@@ -29,7 +29,7 @@ def inspect(invocation: Invocation, name: str) -> int:
     This is its state, schemas, permissions and evidence. You can also name a kit, a skill, a plugin or
     another client's MCP server, by its id or as KIND:ID.
     """
-    catalog = read_catalog(invocation.places(), probe=True)
+    catalog = read_catalog(invocation.places(), probes=True)
     tool = catalog.capability(name)
     sidecar = catalog.sidecar((tool.sidecar or "") if tool else name)
     described = () if tool or sidecar else described_as(catalog, name)
@@ -94,7 +94,7 @@ def _show_described(invocation: Invocation, name: str, described: tuple[Describe
 def _tool_usage(invocation: Invocation, tool: str) -> ToolUsage:
     """Returns what the log says about the tool, with or without a kernel; of its calls, only those that
     ended."""
-    from flycore.offline.audit_log import tool_history
+    from flycore.client.audit_log import tool_history
     from flytui.console.catalog.details import MAX_RECENT_CALLS, usage_of
 
     metrics, calls = tool_history(invocation.places(), tool, MAX_RECENT_CALLS)

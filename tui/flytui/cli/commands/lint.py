@@ -110,9 +110,10 @@ def _checked(
     else:
         places = invocation.places()
     if clients:
-        from flycore.offline.lint_clients import lint_clients
+        from flycore.offline.lint_clients import client_findings
+        from flytui.cli.kernel_query import read_catalog
 
-        return places, LintResult((), lint_clients(places))
+        return places, LintResult((), tuple(client_findings(read_catalog(places, probes=False))))
     if path is not None and path.is_dir():
         return places, lint_root(places, settings_problems)
     if path is None:

@@ -50,7 +50,7 @@ def mcp(
         return print_config(places, client_name)
 
     async def serve() -> bool:
-        from flycore.client.connect import connect
+        from flycore.client.client import connect
         from flycore.server.mcp.media import media_reader
         from flycore.server.mcp.person_wait import PersonWait
         from flycore.server.mcp.stdio import serve_stdio

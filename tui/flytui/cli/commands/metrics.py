@@ -11,9 +11,9 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
+    from flycore.client.audit_log import Projection, TimeRange
     from flycore.model.audit import ApprovalMetrics, ApprovalReport, ToolMetrics
     from flycore.model.status import Status
-    from flycore.offline.audit_log import Projection, TimeRange
     from flycore.rpc.methods import Client
 
 NO_CALL = "the log has no call in that time"
@@ -35,16 +35,16 @@ NO_PROMPT = "nobody was asked in that time"
 @common
 def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: str, until: str) -> int:
     """Print calls, outcomes and times for each tool, from the log."""
-    from flycore.offline.audit_log import read_metrics
+    from flycore.client.audit_log import read_metrics
 
     if prometheus and invocation.as_json:
         raise click.UsageError("--prometheus and --json are two formats: choose one")
     projection = read_metrics(invocation.places(), span_of(since, until))
     if prometheus:
-        from flycore.offline.audit_log import exposition
-        from flytui.cli.kernel_query import query_kernel
+        from flycore.client.audit_log import exposition
+        from flytui.cli.kernel_query import ask_running_kernel
 
-        running = query_kernel(invocation.places(), _status)
+        running = ask_running_kernel(invocation.places(), _status)
         click.echo(exposition(projection.metrics(), projection.approvals(), running), nl=False)
     elif invocation.as_json:
         from flytui.cli.documents import MetricsDocument
@@ -63,7 +63,7 @@ async def _status(client: Client) -> Status:
 
 def span_of(since: str, until: str) -> TimeRange:
     """Returns the time range of the two options. Raises UsageError if one of them is not a time."""
-    from flycore.offline.audit_log import parse_time_range
+    from flycore.client.audit_log import parse_time_range
 
     try:
         return parse_time_range(since, until, datetime.now(UTC))

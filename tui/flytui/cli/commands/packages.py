@@ -22,11 +22,9 @@ from flytui.cli.output import (
 )
 
 if TYPE_CHECKING:
-    from flycore.client.remote import RemoteClient
     from flycore.model.enums import PackageAction, PackageScope
     from flycore.model.package import PackageCheck, PackageOutcome, PackageView
     from flycore.model.status import Status
-    from flycore.offline.packages import PackageDecision
     from flycore.registry.paths import RootPaths
     from flycore.rpc.methods import Client
 
@@ -60,10 +58,8 @@ def list_command(invocation: Invocation) -> int:
 
 
 def _list(invocation: Invocation) -> int:
-    from flycore.offline.packages import read_packages
-
     places = invocation.places()
-    found = read_packages(places)
+    found = _read_packages(places)
     if invocation.as_json:
         return _print_document(places, found)
     if not found:
@@ -206,10 +202,13 @@ def remove(invocation: Invocation, package: str, staged: bool, of_user: bool) ->
 @common
 def verify(invocation: Invocation) -> int:
     """Compare the files of each installed package with those that were installed."""
-    from flycore.offline.packages import read_packages, verify_packages
+    from flytui.cli.kernel_query import ask_kernel
+
+    async def question(client: Client) -> tuple[tuple[PackageView, ...], tuple[PackageCheck, ...]]:
+        return await client.packages(), await client.verify_packages()
 
     places = invocation.places()
-    views, checks = read_packages(places), verify_packages(places)
+    views, checks = ask_kernel(places, question)
     wrong = any(check.problems for check in checks)
     if invocation.as_json:
         _print_document(places, views, checks=checks)
@@ -231,13 +230,10 @@ def _decide(
     needs_person: bool = False,
 ) -> int:
     """Have a change decided where that is possible, and carry it out. Return the exit code."""
-    from flycore.model.errors import AuditUnwritable, RootBusy
-    from flycore.offline.packages import PackageDecision
-    from flycore.offline.root import LASTING_ROLES
-    from flytui.cli.kernel_query import query_kernel
+    from flytui.cli.kernel_query import read_status
 
-    kernel = query_kernel(places, _status)
-    if kernel is not None and kernel.role in LASTING_ROLES:
+    kernel = read_status(places)
+    if not kernel.on_demand:
         return _ask_in_console(invocation, places, view, action, kernel)
     agreed = False
     if not invocation.as_json and can_ask():
@@ -247,36 +243,35 @@ def _decide(
     elif needs_person:
         why = "permissions or risks change, and nobody is here to agree: run it on a terminal"
         return _print_refusal(invocation, places, view, f"not changed: {why}")
+    return _carry_out(invocation, places, view, action, agreed=agreed)
+
+
+def _carry_out(
+    invocation: Invocation, places: RootPaths, view: PackageView, action: PackageAction, *, agreed: bool
+) -> int:
+    from flycore.model.enums import PackageResult, UpgradeState
+    from flycore.model.package import PackageOutcome
+    from flytui.cli.kernel_query import decide
+
     shown = view.review.digest if view.review is not None else ""
-    decision = PackageDecision(action, view.id, view.scope, shown, agreed)
-    try:
-        return _carry_out(invocation, places, decision)
-    except (RootBusy, AuditUnwritable) as error:
-        return _print_refusal(invocation, places, view, f"not changed: {error}")
-
-
-def _carry_out(invocation: Invocation, places: RootPaths, decision: PackageDecision) -> int:
-    from flycore.model.enums import KernelRole, PackageResult, UpgradeState
-    from flycore.offline.packages import change, probe_installed
-    from flytui.cli.interrupts import run_async
-    from flytui.cli.kernel_query import hold_root
-
-    with hold_root(places, KernelRole.PACKAGES) as root:
-        outcome = change(root, decision)
-        if outcome.changed:
-            done = outcome
-
-            async def probe() -> PackageOutcome:
-                return await probe_installed(root, done)
-
-            outcome = run_async(probe)
-    view = _view(places, decision.package, decision.scope)
-    if view is not None and view.next_step:
-        outcome = msgspec.structs.replace(outcome, next_step=view.next_step)
-    elif view is not None and outcome.changed and not view.probed and not decision.agreed:
+    done = decide(
+        places, lambda approver: approver.change_package(action, view.id, view.scope, shown, agreed)
+    )
+    after = _view(places, view.id, view.scope)
+    outcome = PackageOutcome(
+        id=view.id,
+        sidecar=view.sidecar,
+        scope=view.scope,
+        result=PackageResult.COMMITTED if done.accepted else PackageResult.FAILED,
+        state=UpgradeState.IDLE if after is None else after.state,
+        message=done.why_not,
+    )
+    if after is not None and after.next_step:
+        outcome = msgspec.structs.replace(outcome, next_step=after.next_step)
+    elif after is not None and outcome.changed and not after.probed and not agreed:
         outcome = msgspec.structs.replace(outcome, next_step="flytui trust")
     code = 0 if outcome.changed else EXIT_FAILED
-    if outcome.result is PackageResult.UNSYNCED or outcome.state is UpgradeState.ROLLBACK_REQUIRED:
+    if outcome.state is UpgradeState.ROLLBACK_REQUIRED or (outcome.changed and outcome.message):
         code = EXIT_UNWELL
     return _print_outcome(invocation, places, outcome, code)
 
@@ -287,7 +282,7 @@ def _ask_in_console(
     """Put the change before a person in the kernel's console, and wait for the answer."""
     import anyio
 
-    from flycore.client.remote import connect_root
+    from flycore.client.client import connect_root
     from flycore.model.enums import PackageAction, UpgradeState
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flytui.cli.interrupts import run_async
@@ -354,20 +349,23 @@ async def _unprobed(client: Client, view: PackageView) -> bool:
     return now is not None and bool(now.version) and not now.probed and not now.why
 
 
-async def _status(client: Client | RemoteClient) -> Status:
-    return await client.status()
-
-
 def _scope(of_user: bool) -> PackageScope:
     from flycore.model.enums import PackageScope
 
     return PackageScope.USER if of_user else PackageScope.PROJECT
 
 
-def _view(places: RootPaths, package: str, scope: PackageScope) -> PackageView | None:
-    from flycore.offline.packages import read_packages
+def _read_packages(places: RootPaths) -> tuple[PackageView, ...]:
+    from flytui.cli.kernel_query import ask_kernel
 
-    found = read_packages(places)
+    async def question(client: Client) -> tuple[PackageView, ...]:
+        return await client.packages()
+
+    return ask_kernel(places, question)
+
+
+def _view(places: RootPaths, package: str, scope: PackageScope) -> PackageView | None:
+    found = _read_packages(places)
     return next((view for view in found if (view.id, view.scope) == (package, scope)), None)
 
 
@@ -384,9 +382,7 @@ def _print_review(view: PackageView) -> None:
 
 def _print_outcome(invocation: Invocation, places: RootPaths, outcome: PackageOutcome, code: int) -> int:
     if invocation.as_json:
-        from flycore.offline.packages import read_packages
-
-        _print_document(places, read_packages(places), outcome=outcome)
+        _print_document(places, _read_packages(places), outcome=outcome)
         return code
     said = f"{outcome.id}: {outcome.result.value}, {outcome.state.value}"
     said = said if outcome.changed else f"{outcome.id}: {outcome.result.value}, nothing changed"

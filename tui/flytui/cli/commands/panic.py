@@ -1,8 +1,7 @@
-"""`flytui panic`: stops everything on a root, with or without a kernel. Only a person can release it."""
+"""`flytui panic`: stops everything on a root, also if its kernel does not answer. A person releases it."""
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -12,15 +11,14 @@ from flytui.cli.output import ask_yes_no, can_ask, count_of, print_error, print_
 
 if TYPE_CHECKING:
     from flycore.model.errors import RootBusy
+    from flycore.model.question import Question
+    from flycore.model.status import Status
     from flycore.registry.paths import RootPaths
     from flycore.rpc.methods import Client
     from flytui.cli.documents import PanicDocument
 
 EXIT_NOT_RELEASED = 4
 EXIT_NOT_SURE = 7
-SETTLE_SECONDS = 10.0
-"""Seconds in which a kernel that holds the root may not answer yet, because it starts or ends."""
-LOOK_AGAIN_SECONDS = 0.1
 IN_THE_CONSOLE = "release it in the console: ctrl+o"
 IN_A_CONSOLE = "release it in a console attached to flytui serve: flytui, then ctrl+o"
 AT_A_TERMINAL = "release it in a console (flytui, then ctrl+o), or on a terminal with flytui panic --release"
@@ -28,7 +26,7 @@ AT_A_TERMINAL = "release it in a console (flytui, then ctrl+o), or on a terminal
 
 @click.command()
 @click.option(
-    "--release", is_flag=True, help="Accept calls again; asks on the terminal, and needs that no kernel runs."
+    "--release", is_flag=True, help="Accept calls again; asks on the terminal if no console is open."
 )
 @common
 def panic(invocation: Invocation, release: bool) -> int:
@@ -65,23 +63,23 @@ def _print_stop(invocation: Invocation, places: RootPaths) -> int:
 
 
 def _stop_root(places: RootPaths) -> tuple[PanicDocument, int]:
-    """Stops through the kernel that runs; without one, in the file that the next kernel reads. Returns the
-    exit code."""
-    from flycore.model.errors import RootBusy
-    from flytui.cli.kernel_query import query_kernel
+    """Stops through the kernel; if none can answer, in the file that the next kernel reads. Returns the exit
+    code."""
+    from flycore.client.unanswering_kernel import living_holder
+    from flycore.model.errors import FlyError, KernelFailed, RootBusy, StateUnwritable
+    from flytui.cli.kernel_query import ask_kernel
 
-    deadline = time.monotonic() + SETTLE_SECONDS
-    # A kernel holds the root before its socket answers and after the socket closed: try both ways in turn.
-    while True:
-        document = query_kernel(places, _stop_running_kernel)
-        if document is not None:
-            return document, 0
-        try:
-            return _stop_offline(places), 0
-        except RootBusy as busy:
-            if time.monotonic() >= deadline:
-                return _end_unanswering(places, busy)
-        time.sleep(LOOK_AGAIN_SECONDS)
+    try:
+        return ask_kernel(places, _stop_running_kernel), 0
+    except StateUnwritable:
+        raise
+    except KernelFailed as failed:
+        return _stop_next_kernel(places, str(failed)), 0
+    except FlyError as error:
+        holder = living_holder(places)
+        if holder is None:
+            return _stop_next_kernel(places, str(error)), 0
+        return _end_unanswering(places, RootBusy(holder.pid, holder.since, holder.role))
 
 
 async def _stop_running_kernel(client: Client) -> PanicDocument:
@@ -100,34 +98,30 @@ async def _stop_running_kernel(client: Client) -> PanicDocument:
         calls=tuple(EndedCall(call_id=it.call_id, tool=it.tool, caller=str(it.caller)) for it in calls),
         requests=requests,
         leases=leases,
-        message=_release_place(status.role),
+        message=_release_place(status),
     )
 
 
-def _release_place(role: str) -> str:
-    """Returns where a person can release a stop, by the role of the kernel that runs."""
-    return {"console": IN_THE_CONSOLE, "serve": IN_A_CONSOLE}.get(role, AT_A_TERMINAL)
+def _release_place(kernel: Status) -> str:
+    """Returns where a person can release a stop of this kernel."""
+    if kernel.on_demand:
+        return AT_A_TERMINAL
+    return IN_THE_CONSOLE if kernel.role == "console" else IN_A_CONSOLE
 
 
-def _stop_offline(places: RootPaths) -> PanicDocument:
-    """Stops everything in the file. Raises RootBusy while another process holds the root."""
-    from flycore.model.enums import KernelRole
-    from flycore.offline.panic import stop_everything
-    from flycore.offline.root import take_root
+def _stop_next_kernel(places: RootPaths, why: str) -> PanicDocument:
+    """Stops every kernel that starts later, because none can run now."""
+    from flycore.client.unanswering_kernel import stop_next_kernel
     from flytui.cli.documents import PanicDocument
 
-    with take_root(places, KernelRole.PANIC) as root:
-        done = stop_everything(root)
-    if done.unrecorded:
-        print_error(f"everything is stopped, but the log could not be written: {done.unrecorded}")
-    return PanicDocument(
-        app_root=str(places.app_root), kernel=False, already=done.already, message=AT_A_TERMINAL
-    )
+    stop_next_kernel(places)
+    print_error(f"everything is stopped, but no kernel could log it: {why}")
+    return PanicDocument(app_root=str(places.app_root), kernel=False, already=False, message=AT_A_TERMINAL)
 
 
 def _end_unanswering(places: RootPaths, busy: RootBusy) -> tuple[PanicDocument, int]:
     """Ends a process that holds the root and does not answer. Returns the exit code as well."""
-    from flycore.offline.panic import end_kernel
+    from flycore.client.unanswering_kernel import end_kernel
     from flytui.cli.documents import PanicDocument
     from flytui.cli.interrupts import run_async
 
@@ -150,31 +144,26 @@ def _end_unanswering(places: RootPaths, busy: RootBusy) -> tuple[PanicDocument, 
 
 
 def _release(invocation: Invocation, places: RootPaths) -> int:
-    from flycore.model.enums import KernelRole
-    from flycore.model.errors import RootBusy
-    from flycore.offline.panic import read_panic, release_everything
-    from flycore.offline.root import LASTING_ROLES
-    from flytui.cli.kernel_query import hold_root, query_kernel
+    from flycore.model.question import PANIC_QUESTION
+    from flytui.cli.kernel_query import ask_kernel, console_has_root, decide
 
-    async def role(client: Client) -> str:
-        return (await client.status()).role
+    async def read(client: Client) -> tuple[Question | None, Status]:
+        found = (question for question in await client.questions() if question.id == PANIC_QUESTION)
+        return next(found, None), await client.status()
 
-    stopped = read_panic(places)
-    if stopped is None:
+    question, kernel = ask_kernel(places, read)
+    if question is None:
         return _not_released("nothing is stopped here", 0)
-    holder = query_kernel(places, role)
-    if holder is not None and holder in LASTING_ROLES:
-        return _not_released(_release_place(holder))
+    if console_has_root(kernel):
+        return _not_released(_release_place(kernel))
     if invocation.as_json or not can_ask():
         return _not_released("not released: this has to be confirmed on a terminal, or in the console")
-    print_line(f"everything is stopped, by {stopped.by}")
+    for line in (question.title, *question.lines):
+        print_line(line)
     if not ask_yes_no("Release it, so that calls run again?"):
         return _not_released("not released; everything stays stopped")
-    try:
-        with hold_root(places, KernelRole.PANIC) as root:
-            outcome = release_everything(root, stopped)
-    except RootBusy as busy:
-        return _not_released(f"not released: pid {busy.pid} ({busy.role}) holds this root now")
+    release = next(option.id for option in question.options if option.recommended)
+    outcome = decide(places, lambda approver: approver.answer(question.id, release))
     if not outcome.accepted:
         return _not_released(f"not released: {outcome.why_not}")
     print_error("released: calls run again")

@@ -74,12 +74,12 @@ def _print_waiting(invocation: Invocation) -> None:
     from flycore.model.enums import QuestionKind
     from flycore.model.question import Question
     from flycore.rpc.methods import Client
-    from flytui.cli.kernel_query import query_kernel
+    from flytui.cli.kernel_query import ask_kernel
 
     async def ask(client: Client) -> tuple[Question, ...]:
         return await client.questions()
 
-    for question in query_kernel(invocation.places(), ask) or ():
+    for question in ask_kernel(invocation.places(), ask):
         if question.kind is QuestionKind.POLICY:
             print_line("waiting: the running kernel does not count these changes until you accept them")
             for line in question.lines:
@@ -138,8 +138,8 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
 def replay_command(invocation: Invocation, count: int, draft: Path | None) -> int:
     """Show how earlier calls would be decided now, or by a draft."""
     from flycore.catalog.schemas import fill_defaults
+    from flycore.client.audit_log import last_lines
     from flycore.model.approval import Verdict
-    from flycore.offline.audit_log import last_lines
     from flycore.offline.policy import read_offline_policy
     from flycore.policy.replay import PastCall, past_calls, replay
     from flytui.cli.documents import PolicyReplayDocument

@@ -29,7 +29,7 @@ def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
     from flycore.model.enums import Effective
     from flytui.cli.documents import PreflightDocument
 
-    catalog = read_catalog(invocation.places(), probe=True)
+    catalog = read_catalog(invocation.places(), probes=True)
     found = tuple(_check_tool(catalog, tool) for tool in tools)
     ready = all(tool.effective is Effective.AVAILABLE for tool in found)
     if invocation.as_json:

@@ -54,7 +54,7 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
     async def run() -> None:
         import anyio
 
-        from flycore.client.connect import open_served_kernel
+        from flycore.client.serve import open_served_kernel
         from flytui.cli.listeners import open_listeners
 
         async with (

@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.kernel_query import query_kernel
+from flytui.cli.kernel_query import ask_running_kernel
 from flytui.cli.output import print_json, print_line
 from flytui.cli.status_text import status_lines
 
@@ -41,9 +41,9 @@ def status(invocation: Invocation, form: str) -> int:
     from flytui.cli.documents import StatusDocument
 
     places = invocation.places()
-    kernel = query_kernel(places, _question)
+    kernel = ask_running_kernel(places, _question)
     if kernel is not None:
-        from flycore.client.remote import kernel_socket
+        from flycore.client.client import kernel_socket
 
         document = StatusDocument(
             running=True,
@@ -54,24 +54,24 @@ def status(invocation: Invocation, form: str) -> int:
             panic=kernel.panic,
         )
     else:
-        from flycore.offline.status import read_status
+        from flycore.client.unanswering_kernel import living_holder, read_panic
 
-        alone = read_status(places)
+        holder = living_holder(places)
         document = StatusDocument(
             running=False,
             app_root=str(places.app_root),
             socket=str(places.socket),
             kernel=None,
-            waiting_trust=alone.waiting_trust,
-            panic=alone.panic,
-            held_by=alone.held_by,
+            waiting_trust=None,
+            panic=read_panic(places.state_dir) is not None,
+            held_by=holder.pid if holder is not None else None,
         )
     if invocation.as_json:
         print_json(document)
     else:
         print_line("\n".join(status_lines(msgspec.to_builtins(document))))
         # A code is shown to a person only, never to a file or a pipe.
-        if kernel is not None and kernel.role == "serve" and sys.stdout.isatty():
+        if kernel is not None and kernel.role == "headless" and not kernel.on_demand and sys.stdout.isatty():
             from flytui.cli.serve_log import latest_line
 
             if line := latest_line(places):
@@ -85,7 +85,7 @@ def _for_tmux(invocation: Invocation) -> int:
     from flycore.model.errors import FlyError
 
     try:
-        kernel = query_kernel(invocation.places(), _question)
+        kernel = ask_running_kernel(invocation.places(), _question)
     except (FlyError, OSError):
         kernel = None
     click.echo("" if kernel is None else tmux_line(kernel))

@@ -11,10 +11,11 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import EXIT_UNKNOWN, clock_time, print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from flycore.client.remote import RemoteClient
+    from flycore.client.client import KernelClient
     from flycore.model.approval import Outcome
     from flycore.model.json import JsonObject
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
     from flytui.cli.credential_documents import ListedToken
 
 EXIT_REFUSED = 4
@@ -121,28 +122,24 @@ def revoke(invocation: Invocation, name: str) -> int:
 
 
 def _served_address(places: RootPaths) -> str:
-    """Return the WebSocket address of the kernel that runs; empty where there is none."""
-    from flytui.cli.kernel_query import query_kernel
+    """Return the WebSocket address of the kernel that runs; empty if there is none."""
+    from flytui.cli.kernel_query import ask_running_kernel
 
-    async def read_status(client: RemoteClient) -> tuple[str, ...]:
+    async def read_status(client: Client) -> tuple[str, ...]:
         return (await client.status()).listening
 
-    listening = query_kernel(places, read_status) or ()
+    listening = ask_running_kernel(places, read_status) or ()
     return next((address for address in listening if address.startswith("ws://")), "")
 
 
 def change_token(places: RootPaths, name: str, digest: str | None, *, in_url: bool = False) -> Outcome:
-    """Adds the token of that digest for the client, or revokes the client's token if the digest is None.
-    The kernel that runs makes the change; without one it is written to the file, under the root's lock.
-    Raises RootBusy if a kernel holds the root and does not answer."""
+    """Adds the token of that digest for the client, or revokes the client's token if the digest is None."""
     import msgspec
 
     from flycore.model.approval import Outcome
-    from flycore.model.enums import KernelRole
-    from flycore.offline.tokens import add_token, revoke_token
-    from flytui.cli.kernel_query import hold_root, query_kernel
+    from flytui.cli.kernel_query import ask_kernel
 
-    async def request_change(client: RemoteClient) -> Outcome:
+    async def request_change(client: KernelClient) -> Outcome:
         if digest is None:
             answer = await client.ask_for("token.revoke", {"name": name})
         else:
@@ -150,13 +147,7 @@ def change_token(places: RootPaths, name: str, digest: str | None, *, in_url: bo
             answer = await client.ask_for("token.add", wanted)
         return msgspec.convert(answer, Outcome)
 
-    outcome = query_kernel(places, request_change)
-    if outcome is not None:
-        return outcome
-    with hold_root(places, KernelRole.TOKEN) as root:
-        if digest is None:
-            return revoke_token(root, name)
-        return add_token(root, name, digest, in_url=in_url)
+    return ask_kernel(places, request_change)
 
 
 def _list_tokens(invocation: Invocation) -> int:
@@ -193,7 +184,7 @@ def _time_text(moment: float | None) -> str:
 
 
 def _listed_tokens(places: RootPaths) -> tuple[ListedToken, ...]:
-    from flycore.offline.audit_log import logged_calls
+    from flycore.client.audit_log import logged_calls
     from flycore.offline.tokens import read_tokens
     from flytui.cli.credential_documents import ListedToken
 

@@ -10,7 +10,7 @@ import click
 
 from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.kernel_query import query_kernel, read_catalog
+from flytui.cli.kernel_query import ask_kernel, read_catalog
 from flytui.cli.output import count_of, print_json, print_line, print_table
 from flytui.cli.shell_completion import tool_names
 
@@ -100,25 +100,14 @@ def refresh_tools(invocation: Invocation) -> int:
     A description or schema that differs from the one you approved waits for you. Metrics stay.
     """
     places = invocation.places()
-    asked = query_kernel(places, _ask_again)
-    running = asked is not None
-    if asked is None:
-        from flycore.offline.catalog import read_root
-        from flycore.offline.probed_catalog import probed_catalog
-        from flytui.cli.interrupts import run_async
-
-        asked = executables_of(run_async(lambda: probed_catalog(read_root(places), schemas_again=True)))
+    asked = ask_kernel(places, _ask_again)
     if invocation.as_json:
         from flytui.cli.documents import ToolsRefreshDocument
 
-        print_json(ToolsRefreshDocument(running=running, sidecars=asked))
+        print_json(ToolsRefreshDocument(sidecars=asked))
         return 0
     if not asked:
         print_line("no executable is trusted: flytui tools list shows those that wait")
-    elif running:
-        print_line(
-            f"the kernel asks {count_of(len(asked), 'executable')}: flytui tools list shows what they say"
-        )
     else:
         print_line(f"asked {count_of(len(asked), 'executable')}: flytui tools list shows what they say")
     return 0
@@ -144,7 +133,7 @@ def list_visible(invocation: Invocation) -> int:
     from flycore.catalog.document import tool_status, visible_catalog
     from flycore.model.enums import Source
 
-    catalog = read_catalog(invocation.places(), probe=True)
+    catalog = read_catalog(invocation.places(), probes=True)
     shown = {view.capability.name for view in visible_catalog(catalog)}
     views = [
         view

@@ -12,15 +12,44 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import ask_yes_no, can_ask, print_error, print_json, print_line, print_strict
 
 if TYPE_CHECKING:
-    from flycore.client.remote import RemoteClient
-    from flycore.model.errors import RootBusy
+    from flycore.client.client import KernelClient
+    from flycore.model.diagnostics import Diagnostic
     from flycore.model.question import TrustItem
     from flycore.model.status import Status
-    from flycore.offline.trust import PendingTrust
     from flycore.registry.paths import RootPaths
     from flycore.rpc.methods import Client
 
 EXIT_NOT_TRUSTED = 4
+TRUST_RULE = "trust-file"
+CHANGED = "not trusted: the waiting entries have another digest now; run flytui trust again"
+
+
+class PendingTrust(msgspec.Struct, frozen=True):
+    """The entries that wait for trust, as the root's files are now."""
+
+    items: tuple[TrustItem, ...]
+    diagnostics: tuple[Diagnostic, ...]
+    """Why the file of the trusted entries cannot be read."""
+    kernel: Status
+
+    @property
+    def digest(self) -> str:
+        """The digest of all waiting entries together; empty if none waits."""
+        from flycore.offline.trust import set_digest
+
+        return set_digest(self.items) if self.items else ""
+
+
+def read_pending_trust(places: RootPaths) -> PendingTrust:
+    """Returns what waits for trust."""
+    from flytui.cli.kernel_query import ask_kernel
+
+    async def question(client: Client) -> PendingTrust:
+        found = (await client.catalog(True)).diagnostics
+        broken = tuple(one for one in found if one.rule == TRUST_RULE)
+        return PendingTrust(await client.pending_trust(), broken, await client.status())
+
+    return ask_kernel(places, question)
 
 
 @click.command()
@@ -38,27 +67,18 @@ def trust(
 
     flytui starts no program of a registry before you trust it.
     """
-    from flycore.model.errors import RootBusy
-
     if sum((print_digest, digest is not None, revoke)) > 1:
         raise click.UsageError("--print-digest, --digest and --revoke cannot be combined")
     invocation = invocation.narrowed((folder,) if folder is not None else (), None, False, False)
     places = invocation.places()
-    try:
-        if revoke:
-            return _revoke(invocation, places)
-        if digest is not None:
-            return _accept(invocation, places, digest.lower())
-        return _show_and_ask(invocation, places, print_digest)
-    except RootBusy as busy:
-        return _print_busy(busy)
+    if revoke:
+        return _revoke(invocation, places)
+    if digest is not None:
+        return _accept(invocation, places, digest.lower())
+    return _show_and_ask(invocation, places, print_digest)
 
 
 def _show_and_ask(invocation: Invocation, places: RootPaths, print_digest: bool) -> int:
-    from flycore.offline.root import LASTING_ROLES
-    from flycore.offline.trust import read_pending_trust
-    from flytui.cli.kernel_query import query_kernel
-
     pending = read_pending_trust(places)
     if not pending.items:
         return _print_outcome(invocation, places, pending, "nothing-waits", "nothing waits for trust", 0)
@@ -66,9 +86,8 @@ def _show_and_ask(invocation: Invocation, places: RootPaths, print_digest: bool)
         _print_items(pending.items)
     if print_digest:
         return _print_outcome(invocation, places, pending, "shown", "", 0)
-    kernel = query_kernel(places, _status)
-    if kernel is not None and kernel.role in LASTING_ROLES:
-        return _wait_for_console(invocation, places, pending, kernel)
+    if not pending.kernel.on_demand:
+        return _wait_for_console(invocation, places, pending, pending.kernel)
     if invocation.as_json or not can_ask():
         message = (
             "not trusted: run flytui trust on a terminal, or flytui trust --digest with the digest shown"
@@ -124,7 +143,7 @@ def _print_outcome(
         )
     elif outcome == "shown":
         print_line(f"digest {pending.digest}")
-    for finding in pending.store.diagnostics:
+    for finding in pending.diagnostics:
         print_error(f"{finding.message} → {finding.remedy}")
     if message and not (invocation.as_json and code == 0):
         print_error(message)
@@ -132,18 +151,17 @@ def _print_outcome(
 
 
 def _accept(invocation: Invocation, places: RootPaths, shown: str) -> int:
-    """Trusts the waiting entries if they have that digest. Raises RootBusy while a console or `flytui
-    serve` holds the root."""
-    from flycore.model.enums import KernelRole
-    from flycore.offline.trust import CHANGED, accept_trust, read_pending_trust
-    from flytui.cli.kernel_query import hold_root
+    """Trusts the waiting entries if they have that digest and no console has to decide it."""
+    from flytui.cli.kernel_query import console_has_root, decide
 
     pending = read_pending_trust(places)
-    # Compared before the root is taken, so that no running kernel has to let go of it for nothing.
     if pending.digest != shown:
         return _print_outcome(invocation, places, pending, "refused", CHANGED, EXIT_NOT_TRUSTED)
-    with hold_root(places, KernelRole.TRUST) as root:
-        pending, outcome = accept_trust(root, shown)
+    if busy := console_has_root(pending.kernel):
+        message = f"{busy}: press T there to decide, or close it first"
+        return _print_outcome(invocation, places, pending, "refused", message, EXIT_NOT_TRUSTED)
+    pairs = tuple((item.sidecar, item.digest) for item in pending.items)
+    outcome = decide(places, lambda approver: approver.trust(pairs))
     if not outcome.accepted:
         return _print_outcome(invocation, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
     names = ", ".join(item.sidecar for item in pending.items)
@@ -151,20 +169,14 @@ def _accept(invocation: Invocation, places: RootPaths, shown: str) -> int:
 
 
 def _revoke(invocation: Invocation, places: RootPaths) -> int:
-    """Removes all trust from the root, through the kernel that runs, or without one in the file. Raises
-    RootBusy if a kernel holds the root and does not answer."""
+    """Removes all trust from the root, which every kernel does at once: it takes rights away only."""
     from flycore.model.approval import Outcome
-    from flycore.model.enums import KernelRole
-    from flycore.offline.trust import read_pending_trust, revoke_trust
-    from flytui.cli.kernel_query import hold_root, query_kernel
+    from flytui.cli.kernel_query import ask_kernel
 
-    async def request_revoke(client: RemoteClient) -> Outcome:
+    async def request_revoke(client: KernelClient) -> Outcome:
         return msgspec.convert(await client.ask_for("trust.revoke"), Outcome)
 
-    outcome = query_kernel(places, request_revoke)
-    if outcome is None:
-        with hold_root(places, KernelRole.TRUST) as root:
-            outcome = revoke_trust(root)
+    outcome = ask_kernel(places, request_revoke)
     pending = read_pending_trust(places)
     if not outcome.accepted:
         return _print_outcome(invocation, places, pending, "refused", outcome.why_not, EXIT_NOT_TRUSTED)
@@ -173,31 +185,12 @@ def _revoke(invocation: Invocation, places: RootPaths) -> int:
     )
 
 
-async def _status(client: Client) -> Status:
-    return await client.status()
-
-
-def _print_busy(busy: RootBusy) -> int:
-    if busy.role == "console":
-        print_error(
-            f"a console is open on this root (pid {busy.pid}): press T there to decide, or close it first"
-        )
-    elif busy.role == "serve":
-        print_error(
-            f"flytui serve holds this root (pid {busy.pid}): press T in a console attached to it (flytui) "
-            "to decide, or end it first"
-        )
-    else:
-        print_error(f"pid {busy.pid} ({busy.role}) holds this root: try again when it has ended")
-    return EXIT_NOT_TRUSTED
-
-
 def _wait_for_console(
     invocation: Invocation, places: RootPaths, pending: PendingTrust, kernel: Status
 ) -> int:
     """Waits until the entries are decided in the console, or in one attached to `flytui serve`, or until
     it is interrupted. Returns the exit code."""
-    from flycore.client.remote import connect_root
+    from flycore.client.client import connect_root
     from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flytui.cli.interrupts import run_async
 

@@ -10,9 +10,9 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_line
 
 if TYPE_CHECKING:
-    from flycore.client.remote import RemoteClient
     from flycore.model.call import UndoResult
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
 
 EXIT_REFUSED = 4
 
@@ -28,13 +28,13 @@ def undo(invocation: Invocation, call_id: str, check: bool) -> int:
     what the call left. Changes are kept for seven days. The first or last six
     characters of the id are enough; flytui activity shows the ids of calls.
     """
-    from flycore.model.errors import AuditUnwritable, RootBusy
+    from flycore.model.errors import FlyError
     from flytui.cli.documents import UndoDocument
 
     places = invocation.places()
     try:
-        result = _look(places, call_id) if check else _undo(places, call_id)
-    except (AuditUnwritable, RootBusy) as error:
+        result = _undo(places, call_id, look=check)
+    except FlyError as error:
         print_error(f"nothing was undone: {error}")
         return EXIT_REFUSED
     done = "possible" if check else "undone"
@@ -52,24 +52,10 @@ def undo(invocation: Invocation, call_id: str, check: bool) -> int:
     return 0 if result.accepted else EXIT_REFUSED
 
 
-def _undo(places: RootPaths, call_id: str) -> UndoResult:
-    """Undo through the kernel that runs, or without one in the files. Raises AuditUnwritable, and RootBusy
-    where a kernel holds the root and does not answer."""
-    from flycore.model.enums import KernelRole
-    from flycore.offline.undo import undo_change
-    from flytui.cli.kernel_query import hold_root, query_kernel
+def _undo(places: RootPaths, call_id: str, *, look: bool) -> UndoResult:
+    from flytui.cli.kernel_query import ask_kernel
 
-    async def ask(client: RemoteClient) -> UndoResult:
-        return await client.undo_call(call_id, False)
+    async def ask(client: Client) -> UndoResult:
+        return await client.undo_call(call_id, look)
 
-    result = query_kernel(places, ask)
-    if result is not None:
-        return result
-    with hold_root(places, KernelRole.UNDO) as root:
-        return undo_change(root, call_id)
-
-
-def _look(places: RootPaths, call_id: str) -> UndoResult:
-    from flycore.offline.undo import look_at_change
-
-    return look_at_change(places, call_id)
+    return ask_kernel(places, ask)

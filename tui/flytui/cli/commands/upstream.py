@@ -13,11 +13,12 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import EXIT_UNKNOWN, clock_time, print_error, print_json, print_line, print_table
 
 if TYPE_CHECKING:
-    from flycore.client.remote import RemoteClient
+    from flycore.client.client import KernelClient
     from flycore.model.approval import Outcome
     from flycore.model.catalog import SidecarView
     from flycore.offline.logins import KeptLogin
     from flycore.registry.paths import RootPaths
+    from flycore.rpc.methods import Client
     from flytui.cli.documents import ListedUpstream
 
 EXIT_REFUSED = 5
@@ -122,39 +123,28 @@ async def _show_address(address: str, *, open_browser: bool) -> None:
 
 
 def _record(places: RootPaths, sidecar: str, decision: str) -> Outcome:
-    """Have the running kernel log the change; without one, hold the root and log it. Raises RootBusy."""
+    """Have the kernel log the change."""
     import msgspec
 
     from flycore.model.approval import Outcome
-    from flycore.model.enums import KernelRole
-    from flycore.model.errors import AuditUnwritable
-    from flycore.offline.logins import record_login
-    from flytui.cli.kernel_query import hold_root, query_kernel
+    from flytui.cli.kernel_query import ask_kernel
 
-    async def request_change(client: RemoteClient) -> Outcome:
+    async def request_change(client: KernelClient) -> Outcome:
         answer = await client.ask_for("login.change", {"sidecar": sidecar, "decision": decision})
         return msgspec.convert(answer, Outcome)
 
-    outcome = query_kernel(places, request_change)
-    if outcome is not None:
-        return outcome
-    try:
-        with hold_root(places, KernelRole.LOGIN) as root:
-            record_login(root, sidecar, decision)
-    except AuditUnwritable as error:
-        return Outcome(accepted=False, why_not=str(error))
-    return Outcome(accepted=True)
+    return ask_kernel(places, request_change)
 
 
 def _connect_again(places: RootPaths, sidecar: str) -> None:
-    """Have a running kernel connect to the server at once."""
-    from flytui.cli.kernel_query import query_kernel
+    """Have a kernel that runs connect to the server at once."""
+    from flytui.cli.kernel_query import ask_running_kernel
 
-    async def probe(client: RemoteClient) -> bool:
+    async def probe(client: Client) -> bool:
         await client.probe(sidecar)
         return True
 
-    query_kernel(places, probe)
+    ask_running_kernel(places, probe)
 
 
 def _list_servers(invocation: Invocation, only: str | None) -> int:
@@ -206,7 +196,7 @@ def _rows(places: RootPaths) -> tuple[ListedUpstream, ...]:
     except OSError as error:
         print_error(f"the logins cannot be read: {error}")
         logins = {}
-    catalog = read_catalog(places, probe=False)
+    catalog = read_catalog(places, probes=False)
     servers = (view for view in catalog.sidecars if view.entry.kind.value == "mcp")
     return tuple(_row(view, logins.get(view.id)) for view in servers)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @common
 def why(invocation: Invocation, tool: str) -> int:
     """Explain the state of TOOL, with evidence and what to do."""
-    catalog = read_catalog(invocation.places(), probe=True)
+    catalog = read_catalog(invocation.places(), probes=True)
     view = catalog.capability(tool)
     if view is None:
         return _unknown(invocation, catalog, tool)

@@ -1,4 +1,4 @@
-"""The client in the process of the kernel: the same interface without a connection."""
+"""The client of a door in the kernel's own process, such as MCP over HTTP. It has no connection."""
 
 from __future__ import annotations
 

@@ -1,22 +1,19 @@
-"""Connects to the running kernel, or opens a kernel in this process."""
+"""Opens the kernel of a root in this process and serves it on its socket."""
 
 from __future__ import annotations
 
 import gc
-import os
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import anyio
 
-from flycore.client.reconnecting import POLL_SECONDS, ReconnectingClient
-from flycore.client.remote import connect_root
+from flycore.client.client import POLL_SECONDS, connect_root
 from flycore.kernel.compose import open_kernel
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.lock import LASTING_ROLES, LockHolder, RootLock, read_holder, reserve_for_console
+from flycore.kernel.lock import LockHolder, RootLock, read_holder, reserve_for_console
 from flycore.model.enums import KernelRole
 from flycore.model.errors import (
     ConnectionLost,
@@ -26,7 +23,7 @@ from flycore.model.errors import (
     RootBusy,
     single_exception,
 )
-from flycore.registry.paths import RootPaths, find_paths
+from flycore.registry.paths import RootPaths
 from flycore.server.handed_over import ConsoleListener
 from flycore.server.unix import serve_unix
 from flysafe.own_process import raise_descriptor_limit
@@ -44,53 +41,21 @@ The pid is 0 where the holder is not known."""
 
 
 @asynccontextmanager
-async def connect(
-    root: str | os.PathLike[str] | RootPaths | None = None,
-    *,
-    wait_approver: float = 0.0,
-    provisional: bool = True,
-) -> AsyncIterator[ReconnectingClient]:
-    """Give a client of the running kernel, or of a provisional kernel that this process opens.
-
-    A provisional kernel, which needs `provisional`, serves other callers too and ends after the last call.
-    `root` is the app root. None finds it as the command line does: FLYTUI_ROOT, else the nearest folder
-    upwards that has a registry, else the current folder. A call that needs a person waits `wait_approver`
-    seconds for a console to open where none is open. When the kernel ends, the client looks for the next one
-    for half a minute: calls that had started end `outcome-unknown`, other calls are made again, and streams
-    of events go on.
-
-    Raises KernelUnreachable where no kernel runs and `provisional` is false, and RootBusy where the root
-    stays locked and its kernel does not answer.
-    """
-    places = root if isinstance(root, RootPaths) else _find_paths(root)
-    with single_exception():
-        async with anyio.create_task_group() as group:
-            client = ReconnectingClient(places, group, wait_approver=wait_approver, provisional=provisional)
-            await client.find()
-            try:
-                yield client
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await client.release()
-
-
-def _find_paths(root: str | os.PathLike[str] | None) -> RootPaths:
-    return find_paths(None if root is None else os.fspath(root), None, os.environ, Path.cwd())
-
-
-@asynccontextmanager
 async def open_served_kernel(
     places: RootPaths,
     *,
-    on_wait: WaitCallback,
-    role: KernelRole = KernelRole.SERVE,
+    on_wait: WaitCallback = lambda pid, since, role: None,
+    role: KernelRole = KernelRole.HEADLESS,
+    on_demand: bool = False,
+    variables: Mapping[str, str] | None = None,
     consoles: socket.socket | None = None,
 ) -> AsyncIterator[Kernel]:
     """Open the kernel of `flytui serve`; or, with the role CONSOLE, the one beside a console. Consoles come
-    through `consoles`, a connection from its supervisor that this block closes.
+    through `consoles`, a connection from its supervisor that this block closes. `variables` are those of the
+    command that started a kernel on demand, which are not in the environment of this process.
 
-    Waits for the last call of a provisional kernel that holds the root. Raises RootBusy where a console, or
-    `flytui serve`, holds it.
+    Waits for the last call of a kernel on demand that holds the root; such a kernel itself does not wait.
+    Raises RootBusy if another kernel holds the root.
     """
     raise_descriptor_limit()
     with single_exception():
@@ -101,11 +66,14 @@ async def open_served_kernel(
             listener = None
             if consoles is not None:
                 listener = stack.enter_context(ConsoleListener(fileno=consoles.detach()))
-            # While this is reserved no new provisional kernel starts, so that the wait has an end.
-            with reserve_for_console(places):
-                holder = await _take_root(places, role, stack, on_wait)
+            if on_demand:
+                holder = stack.enter_context(RootLock.acquire(places, role, on_demand=True))
+            else:
+                # While this is reserved no kernel on demand starts, so that the wait has an end.
+                with reserve_for_console(places):
+                    holder = await _take_root(places, role, stack, on_wait)
             return_large_blocks()  # each console gets the whole catalog in one message
-            kernel = await stack.enter_async_context(open_kernel(places, holder))
+            kernel = await stack.enter_async_context(open_kernel(places, holder, declared=variables))
             await stack.enter_async_context(serve_unix(kernel, places.socket, listener))
             # Modules and the first state stay: no later collection looks through them, which holds up the
             # event loop for 50 ms each time.
@@ -117,13 +85,13 @@ async def open_served_kernel(
 async def _take_root(
     places: RootPaths, role: KernelRole, stack: AsyncExitStack, on_wait: WaitCallback
 ) -> LockHolder:
-    """Take the lock of the root until `stack` closes, as soon as a provisional kernel released it."""
+    """Take the lock of the root until `stack` closes, as soon as a kernel on demand released it."""
     tries = 0
     while True:
         try:
             return stack.enter_context(RootLock.acquire(places, role))
         except RootBusy as busy:
-            if busy.role in LASTING_ROLES:
+            if busy.role is not KernelRole.UNKNOWN and not busy.on_demand:
                 raise
             # A holder that hangs would take much longer, and the person is told within a second for whom
             # they wait.
