@@ -1,5 +1,5 @@
-"""Trust, as far as a command needs it beside its kernel: the digest of what was shown, and a root that was just
-created."""
+"""Trust, as far as a command needs it beside its kernel: the digest of what was shown, and a root that was
+just created."""
 
 from __future__ import annotations
 
