@@ -19,7 +19,7 @@ from flycore.model.question import Question, TrustItem
 from flycore.model.status import Status
 from flycore.registry.paths import RootPaths
 from flycore.rpc.methods import Client
-from flycore.rpc.proxies import ForwardingClient
+from flycore.rpc.proxies import ClientProxy
 
 MIDDAY = 1_735_732_800.0
 """The time in the pictures, in Unix seconds: 1 January 2025, 12:00 UTC."""
@@ -29,7 +29,7 @@ _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")
 T = TypeVar("T")
 
 
-class NeutralClient(ForwardingClient):
+class NeutralClient(ClientProxy):
     """A console's client that replaces this machine's folders and times in what the kernel returns."""
 
     def __init__(self, inner: Client, folders: dict[str, str]) -> None:
@@ -37,9 +37,41 @@ class NeutralClient(ForwardingClient):
         self.folders = folders
         self.began = time.time()
 
-    async def reach(self) -> Client:
-        """Returns the client of the console."""
-        return self.inner
+    async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Call the same method of the other client."""
+        return await getattr(self.inner, method.name)(*arguments)
+
+    async def call(
+        self,
+        tool: str,
+        input: JsonObject,
+        *,
+        timeout_ms: int | None = None,
+        purpose: str = "",
+        inline_wait_ms: int | None = None,
+        observe: bool = False,
+        samples: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> ToolResult:
+        """Run a tool through the other client."""
+        return await self.inner.call(
+            tool,
+            input,
+            timeout_ms=timeout_ms,
+            purpose=purpose,
+            inline_wait_ms=inline_wait_ms,
+            observe=observe,
+            samples=samples,
+            on_progress=on_progress,
+        )
+
+    @asynccontextmanager
+    async def events(
+        self, classes: frozenset[EventClass] | None = None
+    ) -> AsyncIterator[AsyncIterator[Event]]:
+        """Subscribe through the other client."""
+        async with self.inner.events(classes) as stream:
+            yield stream
 
     def neutral(self, value: T, kind: Any) -> T:
         """Returns the value with the folders of the pictures, as if this run had begun at `MIDDAY`."""

@@ -21,7 +21,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.kernel.lock import RootLock
 from flycore.model.approval import Answer, Ask
 from flycore.model.call import Caller, CallRequest, ToolResult
-from flycore.model.enums import Choice, RequestState
+from flycore.model.enums import Choice, KernelRole, RequestState
 from flycore.pipeline.targets.window import ProtectedWindows
 from flycore.registry.paths import RootPaths, find_paths
 from flysafe.procfs import environment_value, process_table, read_process
@@ -180,8 +180,10 @@ def approver_of(kernel: Kernel) -> KernelApprover:
 
 @asynccontextmanager
 async def kernel_of(root: Root, *, role: str = "console", trusted: bool = True) -> AsyncIterator[Kernel]:
-    """A kernel with a console attached and everything in the registry trusted."""
-    with RootLock.acquire(root.places, role) as holder:
+    """A kernel with a console attached and everything in the registry trusted; with the role `serve` or
+    `on-demand` without a console."""
+    kind = KernelRole.CONSOLE if role == "console" else KernelRole.HEADLESS
+    with RootLock.acquire(root.places, kind, on_demand=role == "on-demand") as holder:
         async with open_kernel(root.places, holder, root.environ) as kernel:
             if role == "console":
                 open_console(kernel)

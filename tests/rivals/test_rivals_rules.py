@@ -89,7 +89,7 @@ async def test_the_default_differs_between_ui_and_kernel(root: Root) -> None:
     (root.folder / "a.txt").write_text("a")
     told = {Decision.ALLOW: "ran", Decision.ASK: Code.NO_APPROVER, Decision.DENY: Code.POLICY}
     seen: set[Decision] = set()
-    async with kernel_of(root, role="provisional") as kernel:
+    async with kernel_of(root, role="on-demand") as kernel:
         for name in ("file.hash", "echo.do", "echo.other", "low.do"):
             view = kernel.catalog().capability(name)
             assert view is not None
@@ -194,7 +194,7 @@ async def test_case_or_underscore_in_a_name_breaks_a_rule_silently(root: Root) -
     """A rule whose name is spelt a little otherwise is taken, matches nothing, and nobody says so."""
     root.sidecar("my", MARK.format(marks=root.base / "marks"), tool("my_tool.do_it"), tool("my-tool.do-it"))
     root.policy({**ALLOW, "tool": "my_tool.*", "decision": "deny"}, {**ALLOW, "tool": "Echo.do"})
-    async with kernel_of(root, role="provisional") as kernel:
+    async with kernel_of(root, role="on-demand") as kernel:
         told = [item for item in kernel.catalog().diagnostics if item.rule == "policy-rule"]
         assert [item.remedy for item in told] == ["did you mean 'echo.do'?"]
         codes = {
@@ -306,7 +306,7 @@ async def test_one_bad_rule_discards_the_policy(root: Root) -> None:
         {"tool": "echo.other", "decision": "deny", "becuase": "typo"},
         {"tool": "*", "decision": "alow", "because": "typo"},
     )
-    async with kernel_of(root, role="provisional") as kernel:
+    async with kernel_of(root, role="on-demand") as kernel:
         assert code_of(await kernel.call(request(kernel, "echo.do"))) == Code.POLICY
         assert code_of(await kernel.call(request(kernel, "echo.other"))) == Code.NO_APPROVER
         told = [item for item in kernel.catalog().diagnostics if item.rule.startswith("policy")]

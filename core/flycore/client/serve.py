@@ -34,17 +34,19 @@ ASK_SECONDS = 0.8
 SWITCH_SECONDS = 0.001
 """How long a worker thread may keep the interpreter while the event loop waits for it; Python's own value is
 five times as much."""
-WaitCallback = Callable[[int, float, str], None]
-"""Called again and again with the pid, the start (Unix time) and the role of the kernel that holds the root.
+WaitCallback = Callable[[int, float, str, str], None]
+"""Called again and again with the pid, the start (Unix time) and the role of the kernel that holds the root,
+and with the names of the tools that it still runs, separated by commas.
 
-The pid is 0 where the holder is not known."""
+The pid is 0 if the holder is not known."""
 
 
 @asynccontextmanager
 async def open_served_kernel(
     places: RootPaths,
     *,
-    on_wait: WaitCallback = lambda pid, since, role: None,
+    on_wait: WaitCallback = lambda pid, since, role, calls: None,
+    end_calls: Callable[[], bool] = lambda: False,
     role: KernelRole = KernelRole.HEADLESS,
     on_demand: bool = False,
     variables: Mapping[str, str] | None = None,
@@ -54,7 +56,8 @@ async def open_served_kernel(
     through `consoles`, a connection from its supervisor that this block closes. `variables` are those of the
     command that started a kernel on demand, which are not in the environment of this process.
 
-    Waits for the last call of a kernel on demand that holds the root; such a kernel itself does not wait.
+    Waits for the last call of a kernel on demand that holds the root, and ends its calls once `end_calls`
+    returns True; such a kernel itself does not wait.
     Raises RootBusy if another kernel holds the root.
     """
     raise_descriptor_limit()
@@ -71,7 +74,7 @@ async def open_served_kernel(
             else:
                 # While this is reserved no kernel on demand starts, so that the wait has an end.
                 with reserve_for_console(places):
-                    holder = await _take_root(places, role, stack, on_wait)
+                    holder = await _take_root(places, role, stack, on_wait, end_calls)
             return_large_blocks()  # each console gets the whole catalog in one message
             kernel = await stack.enter_async_context(open_kernel(places, holder, declared=variables))
             await stack.enter_async_context(serve_unix(kernel, places.socket, listener))
@@ -83,7 +86,11 @@ async def open_served_kernel(
 
 
 async def _take_root(
-    places: RootPaths, role: KernelRole, stack: AsyncExitStack, on_wait: WaitCallback
+    places: RootPaths,
+    role: KernelRole,
+    stack: AsyncExitStack,
+    on_wait: WaitCallback,
+    end_calls: Callable[[], bool],
 ) -> LockHolder:
     """Take the lock of the root until `stack` closes, as soon as a kernel on demand released it."""
     tries = 0
@@ -95,22 +102,28 @@ async def _take_root(
                 raise
             # A holder that hangs would take much longer, and the person is told within a second for whom
             # they wait.
+            calls = ""
             with anyio.move_on_after(ASK_SECONDS):
-                await _ask_to_yield(places)
+                calls = await _ask_to_yield(places, end=end_calls())
             # A holder that has just locked the root has no record yet, so only a second look without one
             # means that the holder is not known.
             if busy.pid or tries:
-                on_wait(busy.pid, busy.since, busy.role)
+                on_wait(busy.pid, busy.since, busy.role, calls)
             tries += 1
             await _wait_for_release(places, 1.0)
 
 
-async def _ask_to_yield(places: RootPaths) -> None:
+async def _ask_to_yield(places: RootPaths, *, end: bool) -> str:
+    """Ask the kernel to give way, and with `end` to end its calls. Return the tools that it still runs."""
     try:
         async with connect_root(places, viewer=True) as client:
             await client.ask_for("kernel.yield")
+            running = [call for call in await client.activity() if call.result is None]
+            for call in running if end else ():
+                await client.cancel(call.call_id)
+            return ", ".join(call.tool for call in running)
     except (KernelUnreachable, ConnectionLost, ProtocolError, OtherVersion):
-        return
+        return ""
 
 
 async def _wait_for_release(places: RootPaths, seconds: float) -> None:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from flycore.model.call import ToolResult
-from flycore.model.events import Event, EventClass
-from flycore.model.json import JsonObject
 from flycore.rpc.method_row import Method
-from flycore.rpc.methods import Approver, Client, OnProgress, methods_of
+from flycore.rpc.methods import Approver, Client, methods_of
 
 
 class ClientProxy(Client):
@@ -46,48 +42,3 @@ for _proxy, _interface, _handwritten in (
     for _method in methods_of(_interface):
         if _method.name not in _handwritten:
             setattr(_proxy, _method.name, _forwarding_method(_method))
-
-
-class ForwardingClient(ClientProxy):
-    """A client that passes each call to another client, which `reach` returns."""
-
-    @abstractmethod
-    async def reach(self) -> Client:
-        """Return the client that answers now. Every method raises what this raises."""
-
-    async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
-        """Call the same method of the other client."""
-        return await getattr(await self.reach(), method.name)(*arguments)
-
-    async def call(
-        self,
-        tool: str,
-        input: JsonObject,
-        *,
-        timeout_ms: int | None = None,
-        purpose: str = "",
-        inline_wait_ms: int | None = None,
-        observe: bool = False,
-        samples: bool = False,
-        on_progress: OnProgress | None = None,
-    ) -> ToolResult:
-        """Run a tool through the other client."""
-        client = await self.reach()
-        return await client.call(
-            tool,
-            input,
-            timeout_ms=timeout_ms,
-            purpose=purpose,
-            inline_wait_ms=inline_wait_ms,
-            observe=observe,
-            samples=samples,
-            on_progress=on_progress,
-        )
-
-    @asynccontextmanager
-    async def events(
-        self, classes: frozenset[EventClass] | None = None
-    ) -> AsyncIterator[AsyncIterator[Event]]:
-        """Subscribe through the other client."""
-        async with (await self.reach()).events(classes) as stream:
-            yield stream

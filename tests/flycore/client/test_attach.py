@@ -53,7 +53,7 @@ async def root(tmp_path: Path) -> Root:
 @asynccontextmanager
 async def serving(root: Root) -> AsyncIterator[Kernel]:
     """The kernel of `flytui serve`, on a terminal where codes are shown."""
-    async with open_served_kernel(root.places, on_wait=lambda pid, since, role: None) as kernel:
+    async with open_served_kernel(root.places, on_wait=lambda *told: None) as kernel:
         with kernel.pairing.on_terminal():
             yield kernel
 
@@ -71,7 +71,7 @@ async def test_a_served_kernel_is_decided_by_the_console_that_comes(root: Root) 
 
     async with serving(root) as kernel:
         status = kernel.status()
-        assert (status.role, status.approver, status.consoles) == ("serve", False, 0)
+        assert (status.role, status.approver, status.consoles) == ("headless", False, 0)
         async with attached(root, kernel) as (client, approver), anyio.create_task_group() as group:
             assert (await client.status()).consoles == 1
             group.start_soon(call)
@@ -286,7 +286,7 @@ async def test_three_wrong_codes_end_it_and_the_person_is_told_each_time(root: R
 
 
 async def test_no_code_is_made_where_nobody_could_see_it(root: Root) -> None:
-    async with open_served_kernel(root.places, on_wait=lambda pid, since, role: None) as kernel:
+    async with open_served_kernel(root.places, on_wait=lambda *told: None) as kernel:
         with codes_of(kernel) as events, pytest.raises(NotPaired, match="nobody could see"):
             async with open_attached_console(root.places, code=nobody):
                 pass
@@ -296,9 +296,9 @@ async def test_no_code_is_made_where_nobody_could_see_it(root: Root) -> None:
         events.close()
 
 
-async def test_a_provisional_kernel_takes_no_console(root: Root) -> None:
+async def test_a_kernel_on_demand_takes_no_console(root: Root) -> None:
     async with connect(root.places) as client:
-        assert (await client.status()).role == "provisional"
+        assert (await client.status()).on_demand
         with pytest.raises(NotPaired, match="yield"):
             async with open_attached_console(root.places, code=nobody):
                 pass
@@ -359,9 +359,9 @@ async def test_a_kernel_that_goes_while_the_code_is_typed(root: Root) -> None:
 async def test_a_second_kernel_for_good_is_told_who_holds_the_root(root: Root) -> None:
     async with serving(root):
         with pytest.raises(RootBusy) as busy:
-            async with open_served_kernel(root.places, on_wait=lambda pid, since, role: None):
+            async with open_served_kernel(root.places, on_wait=lambda *told: None):
                 pass
-        assert (busy.value.pid, busy.value.role) == (os.getpid(), "serve")
+        assert (busy.value.pid, busy.value.role) == (os.getpid(), "headless")
 
 
 async def test_the_code_is_nowhere_but_where_a_person_reads_it(root: Root) -> None:

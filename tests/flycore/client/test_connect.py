@@ -70,11 +70,11 @@ class Waits:
     """What a console that has to wait was told."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[int, str]] = []
+        self.told: list[tuple[int, str, str]] = []
 
-    def __call__(self, pid: int, since: float, role: str) -> None:
+    def __call__(self, pid: int, since: float, role: str, calls: str) -> None:
         assert since > 0 or not pid
-        self.told.append((pid, role))
+        self.told.append((pid, role, calls))
 
 
 @asynccontextmanager
@@ -104,13 +104,28 @@ async def test_nobody_is_there(root: Root) -> None:
     assert read_holder(root.places) is None
 
 
-async def test_a_call_without_a_kernel_starts_one_and_leaves_nothing_behind(root: Root) -> None:
+async def test_a_call_without_a_kernel_starts_one_that_serves_the_next_one(root: Root) -> None:
+    root.settings(kernel={"idleMinutes": 1})
     async with connect(root.places) as client:
-        assert (await client.status()).role == "provisional"
+        first = await client.status()
+        assert (first.role, first.on_demand) == ("headless", True)
+        assert first.pid != os.getpid()
         assert (await client.call("echo.free", {})).status is Status.SUCCESS
         denied = await client.call("echo.ask", {})
         assert denied.error is not None
         assert denied.error.code == Code.NO_APPROVER
+    async with connect(root.places) as client:
+        assert (await client.status()).pid == first.pid
+
+
+async def test_a_kernel_that_nobody_uses_leaves(root: Root) -> None:
+    root.settings(kernel={"idleMinutes": 0})
+    async with connect(root.places) as client:
+        assert (await client.call("echo.free", {})).status is Status.SUCCESS
+        kernel = os.pidfd_open((await client.status()).pid)
+    with anyio.fail_after(PATIENCE):
+        await anyio.wait_readable(kernel)
+    os.close(kernel)
     assert not root.places.socket.exists()
     assert read_holder(root.places) is None
 
@@ -136,13 +151,12 @@ async def test_what_the_body_raises_comes_as_itself(root: Root) -> None:
                     raise ZeroDivisionError
 
 
-async def test_two_callers_at_once_share_one_provisional_kernel(root: Root) -> None:
-    roles: list[tuple[int, str]] = []
+async def test_callers_at_once_share_one_kernel(root: Root) -> None:
+    kernels: set[int] = set()
 
     async def one() -> None:
         async with connect(root.places) as client:
-            status = await client.status()
-            roles.append((status.pid, status.role))
+            kernels.add((await client.status()).pid)
             assert (await client.call("slow.free", {})).status is Status.SUCCESS
 
     async with anyio.create_task_group() as group:
@@ -150,11 +164,11 @@ async def test_two_callers_at_once_share_one_provisional_kernel(root: Root) -> N
             group.start_soon(one)
         await until(lambda: started(root) == 4)
         (root.base / "go").touch()
-    assert set(roles) == {(os.getpid(), "provisional")}
+    assert len(kernels) == 1
     assert started(root) == 4
 
 
-async def test_a_provisional_kernel_serves_another_caller_to_the_end(root: Root) -> None:
+async def test_a_kernel_serves_another_caller_to_the_end(root: Root) -> None:
     """Its own call is over long before; the other's is not cut short."""
     results: list[ToolResult] = []
 
@@ -206,7 +220,7 @@ async def test_a_console_waits_for_the_last_call_and_new_calls_wait_for_the_cons
         (root.base / "go").touch()
         await opened.wait()
     assert [result.status for result in results] == [Status.SUCCESS] * 2
-    assert set(waits.told) == {(os.getpid(), "provisional")}
+    assert {(role, calls) for _, role, calls in waits.told} == {("headless", "slow.free")}
     executed = [line["tool"] for line in root.audit() if line["event"] == "TOOL_STARTED"]
     assert sorted(executed) == ["echo.free", "slow.free"]
 
@@ -234,7 +248,6 @@ async def test_nobody_comes_and_the_call_ends_as_it_did(root: Root) -> None:
         result = await client.call("echo.ask", {})
         assert result.error is not None
         assert result.error.code == Code.NO_APPROVER
-    assert read_holder(root.places) is None
 
 
 async def test_a_second_console_is_told_who_holds_the_root(root: Root) -> None:
@@ -264,7 +277,7 @@ async def test_a_holder_nobody_can_read_is_waited_for_without_spinning(root: Roo
                 looks += 1
         spent = os.times()
     assert looks == 0
-    assert {pid for pid, _ in waits.told} == {0}
+    assert {pid for pid, *_ in waits.told} == {0}
     assert (spent.user + spent.system) - (before.user + before.system) < 0.7
 
 
@@ -355,11 +368,11 @@ async def test_a_kernel_killed_before_it_took_the_call_is_replaced(root: Root) -
         os.kill(holder.pid, signal.SIGKILL)
         holder.wait()
         assert (await client.call("echo.free", {})).status is Status.SUCCESS
-        assert (await client.status()).role == "provisional"
+        assert (await client.status()).on_demand
 
 
 async def test_a_console_that_yields_while_it_dies_does_not_take_the_next_one_along(root: Root) -> None:
-    """The provisional kernel goes away between being found and being asked to yield."""
+    """The kernel on demand goes away between being found and being asked to yield."""
     for _ in range(10):
         async with anyio.create_task_group() as group, connect(root.places) as client:
             opening = anyio.Event()

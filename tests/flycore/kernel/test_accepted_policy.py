@@ -6,15 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flycore.offline.permissions import read_permissions, remove_rule
-from flycore.offline.root import hold_root
 
+from flycore.client.attach import ConsoleApprover
+from flycore.client.client import connect_root
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.questions import ACCEPT
 from flycore.model.diagnostics import CheckState
-from flycore.model.enums import Decision, KernelRole, QuestionKind, Status
+from flycore.model.enums import Decision, QuestionKind, Status
 from flycore.model.question import Question
 from flycore.policy.looser_rules import written_rule_key
+from flycore.server.unix import serve_unix
 from kits.kernel import ECHO, Root, approver_of, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
@@ -74,14 +75,12 @@ async def test_an_allow_that_another_program_writes_counts_only_once_a_person_ac
     assert rule_lines(root) == [("waits", "planted"), ("accepted", "planted")]
 
 
-async def test_a_deny_that_a_command_removed_while_no_kernel_ran_is_in_the_log_once(root: Root) -> None:
+async def test_a_deny_that_a_person_removed_at_a_terminal_is_in_the_log_once(root: Root) -> None:
     root.policy(DENY, MARK)
-    async with kernel_of(root):
-        pass
-    [rule] = [rule for rule in read_permissions(root.places).rules if rule.because == "never"]
-    free = hold_root(root.places, KernelRole.GRANTS, ask_to_yield=lambda: None, on_wait=lambda _: None)
-    with free as held:
-        assert remove_rule(held, rule).accepted
+    async with kernel_of(root, role="on-demand") as kernel, serve_unix(kernel, root.places.socket):
+        async with connect_root(root.places, viewer=True) as client:
+            [rule] = [rule for rule in await client.rules() if rule.because == "never"]
+            assert (await ConsoleApprover(client).remove_rule(rule.where, rule.digest)).accepted
     async with kernel_of(root) as kernel:
         assert decision(kernel, "echo.other") is Decision.ASK
         assert decision(kernel, "mark.do") is Decision.DENY

@@ -9,8 +9,6 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
-from flycore.offline.catalog import read_root
-from flycore.offline.probed_catalog import probed_catalog
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, LeaseTerms
@@ -110,16 +108,16 @@ async def test_the_trusted_value_goes_on_while_the_changed_one_waits(root: Root)
         assert (await kernel.call(request(kernel, "own.do"))).output == {"by": "evil"}
 
 
-async def test_what_was_trusted_holds_in_the_next_kernel_and_without_one(root: Root) -> None:
+async def test_what_was_trusted_holds_in_the_next_kernel(root: Root) -> None:
     root.policy(ALLOW)
     async with kernel_of(root):
         await until(lambda: marks(root) == ["own"])
     root.sidecars["own"] = turned(root)
     root.write()
-    alone = (await probed_catalog(read_root(root.places, root.environ))).sidecar("own")
-    assert alone is not None
-    assert (alone.trusted, alone.changed[1]) == (True, '+ /command: "./tools/bin-evil/run"')
     async with kernel_of(root, trusted=False) as kernel:
+        shown = kernel.catalog().sidecar("own")
+        assert shown is not None
+        assert (shown.trusted, shown.changed[1]) == (True, '+ /command: "./tools/bin-evil/run"')
         assert (await kernel.call(request(kernel, "own.do"))).output == {"by": "own"}
         kernel.probe("own")
         await until(lambda: len(marks(root)) >= 3)

@@ -77,6 +77,6 @@ async def test_a_link_a_folder_and_a_file_too_large_count_as_absent(tmp_path: Pa
 
 async def test_a_kernel_for_one_command_keeps_nothing(tmp_path: Path) -> None:
     root = Root(tmp_path)
-    async with kernel_of(root, role="provisional", trusted=False):
+    async with kernel_of(root, role="on-demand", trusted=False):
         await anyio.lowlevel.checkpoint()
     assert not root.places.kept_catalog_file.exists()

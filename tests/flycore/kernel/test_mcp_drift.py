@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flycore.offline.catalog import known_catalog, read_root
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.enums import Effective, ProbeState, ReasonCode, Status
@@ -126,10 +125,10 @@ async def test_what_was_approved_is_known_to_the_next_kernel(root: Root) -> None
         await connected(kernel, "plain")
         await until(lambda: capability(kernel, "plain.one"))
     offers(root, a_tool("one", "Another now."))
-    alone = known_catalog(read_root(root.places, root.environ)).capability("plain.one")
-    assert alone is not None
-    assert alone.capability.description == "Does it."
     async with kernel_of(root, trusted=False) as kernel:
+        kept = kernel.catalog().capability("plain.one")
+        assert kept is not None
+        assert kept.capability.description == "Does it."
         await until(kernel.pending_trust)
         result = await kernel.call(request(kernel, "plain.one"))
         assert result.status is Status.UNAVAILABLE

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flycore.offline.catalog import known_catalog, read_root
-from flycore.offline.trust import read_pending_trust
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Ask, RuleTerms
@@ -95,8 +93,6 @@ async def test_an_entry_that_may_not_run_replaces_nothing(
         assert own is not None
         assert (own.entry.source, own.entry.problems) == (Source.USER, ())
         assert [item.sidecar for item in kernel.pending_trust()] == ([] if entry else [sidecar])
-    alone = known_catalog(read_root(root.places, root.environ))
-    assert {one.sidecar for one in alone.capabilities if one.capability.name == "notes.do"} == {"notes"}
 
 
 @pytest.mark.parametrize("sidecar", ["notes", "other"])
@@ -133,9 +129,7 @@ async def test_the_users_risk_of_a_tool_may_raise_that_of_one_taken_over_not_low
         ("other", 'takes over "notes.do" from your own entry "notes" ("~/config/flytui/tools/'),
     ],
 )
-async def test_trust_says_what_is_replaced_and_which_rules_match(
-    root: Root, sidecar: str, said: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_trust_says_what_is_replaced_and_which_rules_match(root: Root, sidecar: str, said: str) -> None:
     clone(root, sidecar)
     root.sidecars[sidecar]["tools"].append(tool("notes.more"))
     root.write()
@@ -144,10 +138,6 @@ async def test_trust_says_what_is_replaced_and_which_rules_match(
     assert said in shown
     assert 'policy.jsonc:1" would not count, so that you are asked, for "notes.do"' in shown
     assert 'policy.jsonc:1" allows "notes.more"' in shown
-    for name, value in root.environ.items():
-        monkeypatch.setenv(name, value)
-    (item,) = read_pending_trust(root.places).items
-    assert "\n".join(item.lines) == shown
 
 
 async def test_trust_names_the_rules_for_a_server_whose_tools_are_not_known_yet(root: Root) -> None:

@@ -43,7 +43,7 @@ def write_ticket(places: RootPaths, app_root: Path, state: RequestState = Reques
 def test_a_root_is_found_while_a_kernel_holds_it(tmp_path: Path, environ: dict[str, str]) -> None:
     shop, docs = root_at(tmp_path / "shop", environ), root_at(tmp_path / "docs", environ)
     assert active_roots(environ) == ()
-    with RootLock.acquire(shop, KernelRole.HEADLESS), RootLock.acquire(docs, KernelRole.TRUST):
+    with RootLock.acquire(shop, KernelRole.HEADLESS), RootLock.acquire(docs, KernelRole.UNKNOWN):
         assert active_roots(environ) == (str(shop.app_root),)
     assert active_roots(environ) == ()
 

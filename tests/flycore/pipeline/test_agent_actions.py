@@ -117,7 +117,7 @@ async def test_the_person_s_rules_count_by_name_and_input(root: Root) -> None:
 
 
 async def test_nobody_there_is_no_yes(root: Root) -> None:
-    async with kernel_of(root, role="provisional", trusted=False) as kernel:
+    async with kernel_of(root, role="on-demand", trusted=False) as kernel:
         result = await kernel.call(request(kernel, "agent.shell", SHELL))
     assert result.error is not None
     assert result.error.code == Code.NO_APPROVER

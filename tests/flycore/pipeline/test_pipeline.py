@@ -76,7 +76,7 @@ async def test_a_denial_reaches_the_caller_with_its_reason_and_nothing_runs(root
 
 async def test_without_a_console_nobody_is_asked(root: Root) -> None:
     root.sidecar("echo", MARK)
-    async with kernel_of(root, role="provisional") as kernel:
+    async with kernel_of(root, role="on-demand") as kernel:
         result = await kernel.call(request(kernel, "echo.do"))
     assert result.error is not None
     assert (result.status, result.error.code, result.exit_status) == (Status.DENIED, Code.NO_APPROVER, 4)
@@ -100,7 +100,7 @@ async def test_a_policy_allow_asks_nobody_and_a_deny_ends_before_everything(root
 async def test_a_project_policy_cannot_allow(root: Root) -> None:
     root.sidecar("echo", MARK)
     root.policy({"tool": "*", "decision": "allow", "because": "trust me"}, project=True)
-    async with kernel_of(root, role="provisional") as kernel:
+    async with kernel_of(root, role="on-demand") as kernel:
         result = await kernel.call(request(kernel, "echo.do"))
     assert result.error is not None
     assert result.error.code == Code.NO_APPROVER

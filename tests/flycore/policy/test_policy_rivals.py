@@ -49,7 +49,7 @@ async def test_a_remembered_rule_matches_the_call_it_was_made_for(root: Root) ->
     rule["match"] = [{"tool": "echo.do", "input": given, "caller": "/usr/bin/agent"}]
     path = root.places.config_dir / "policy.jsonc"
     assert append_rule(path, rule).written
-    async with kernel_of(root, role="provisional") as kernel:
+    async with kernel_of(root, role="on-demand") as kernel:
         same = await kernel.call(request(kernel, "echo.do", given))
         other = await kernel.call(request(kernel, "echo.do", {"path": "docs/b.md"}))
         stranger = await kernel.call(request(kernel, "echo.do", given, caller=a_caller("stranger")))
@@ -71,7 +71,7 @@ def test_a_rule_that_would_never_match_its_call_is_not_saved(root: Root, caller:
 async def test_case_or_underscore_breaks_no_rule_silently(root: Root, written: str) -> None:
     """Rival: a rule whose name is spelt a little otherwise is taken, and never matches."""
     root.policy({**RULE, "tool": written, "decision": "deny"})
-    async with kernel_of(root, role="provisional") as kernel:
+    async with kernel_of(root, role="on-demand") as kernel:
         told = [item for item in kernel.catalog().diagnostics if item.rule == "policy-rule"]
     assert [item.remedy for item in told] == ["did you mean 'echo.do'?"]
     assert told[0].position is not None
@@ -97,7 +97,7 @@ async def test_one_bad_rule_does_not_discard_the_policy(root: Root) -> None:
         {"tool": "other.do", "decision": "deny", "becuase": "typo"},
         {"tool": "*", "decision": "alow", "because": "typo"},
     )
-    async with kernel_of(root, role="provisional") as kernel:
+    async with kernel_of(root, role="on-demand") as kernel:
         assert kernel.status().policy_ok
         denied = await kernel.call(request(kernel, "echo.do"))
         asked = await kernel.call(request(kernel, "other.do"))

@@ -10,10 +10,9 @@ from typing import Any, get_type_hints
 
 import msgspec
 import pytest
-from flycore.client.reconnecting import ReconnectingClient
 
-from flycore.client.attach import AttachedClient
-from flycore.client.client import CONNECTION_LOST, ConsoleApprover, KernelClient
+from flycore.client.attach import CONNECTION_LOST, ConsoleApprover
+from flycore.client.client import KernelClient
 from flycore.kernel.approver import KernelApprover
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Answer, Outcome
@@ -28,7 +27,7 @@ from flycore.server.queries import Queries
 from flycore.server.session import Session
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-CLIENTS = (LocalClient, KernelClient, AttachedClient, ReconnectingClient)
+CLIENTS = (LocalClient, KernelClient)
 APPROVERS = (ConsoleApprover, KernelApprover)
 BY_HAND = ("call", "events")
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
@@ -203,7 +202,7 @@ class Recorder(KernelClient):
         self.sent.append((kind, msgspec.json.decode(msgspec.json.encode(payload or {}))))
         raise self._error
 
-    async def _answer(self, kind: str, payload: Any) -> Any:
+    async def _answer(self, kind: str, payload: Any, *, again: bool) -> Any:
         return await self.ask_for(kind, payload)
 
 

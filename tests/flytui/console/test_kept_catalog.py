@@ -40,7 +40,7 @@ def test_rows_are_there_before_the_kernel_and_refused_until_it_has_answered(root
     tmux = Tmux(root)
     try:
         # The kernel waits for as long as a command holds the root.
-        with RootLock.acquire(places(root), KernelRole.TRUST):
+        with RootLock.acquire(places(root), KernelRole.UNKNOWN):
             tmux.open(str(BIN / "flytui"), "--root", str(root.folder))
             tmux.sees(r"◌ as of \w+ ago, not confirmed yet")
             tmux.sees(r"◌ \w+ +file\.hash")
@@ -63,7 +63,7 @@ def test_nothing_old_is_shown_where_files_changed_or_the_file_is_damaged(root: R
         file.write_bytes(file.read_bytes()[:-20])
     tmux = Tmux(root)
     try:
-        with RootLock.acquire(places(root), KernelRole.TRUST):
+        with RootLock.acquire(places(root), KernelRole.UNKNOWN):
             tmux.open(str(BIN / "flytui"), "--root", str(root.folder))
             tmux.sees("waiting until .* leaves this root")
             assert "◌" not in tmux.screen()

@@ -53,7 +53,7 @@ def test_a_kernel_that_is_left_serves_on_and_the_next_console_attaches_by_the_co
         assert f"the kernel goes on as flytui serve, pid {kernel}" in first.shown.replace("\r\n", "")
     try:
         served = desk.document("status")["kernel"]
-        assert (served["pid"], served["role"], served["waiting"]) == (kernel, "serve", 1)
+        assert (served["pid"], served["role"], served["waiting"]) == (kernel, "headless", 1)
         assert not served["approver"]
         assert stat.S_IMODE(log.stat().st_mode) == 0o600
         with console_of(desk) as second:

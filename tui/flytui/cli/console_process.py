@@ -125,6 +125,7 @@ def _root_parts(root: RootLink, place: ConsolePlace) -> RootParts:
         audit_reader=AuditReader.of(paths),
         terminal_programs=find_terminal_programs(paths, os.environ, root.link.lend) if at_home else None,
         leave_kernel=root.leave_kernel if at_home else None,
+        end_calls=root.end_calls if at_home else None,
     )
 
 
@@ -224,6 +225,10 @@ class RootLink:
         """Have the kernel go on as `flytui serve` when this console has left."""
         self.link.report(f"serve {self._place}")
 
+    def end_calls(self) -> None:
+        """Have the calls ended of the kernel that this console waits for."""
+        self.link.report(f"end-calls {self._place}")
+
     @asynccontextmanager
     async def open_kernel(self, on_wait: Callable[[str], None]) -> AsyncIterator[OpenConnection]:
         """Connect to the kernel that the supervisor started, or starts now, as its paired console. `on_wait`
@@ -253,11 +258,11 @@ class RootLink:
 
         while True:
             message = await self.link.next_message(self._place)
-            words = message.text.split(" ")
+            words = message.text.split(" ", 3)
             if message.connection is not None:
                 return socket.socket(fileno=message.connection)
-            if message.kind == "waiting" and len(words) == 3:
-                on_wait(holder_text(int(words[0]), float(words[1]), words[2]))
+            if message.kind == "waiting" and len(words) == 4:
+                on_wait(holder_text(int(words[0]), float(words[1]), words[2], words[3]))
             elif message.kind == "busy" and len(words) == 3:
                 raise RootBusy(int(words[0]), float(words[1]), KernelRole(words[2]))
             elif message.kind == "failed":

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.root_command import explain
 from flytui.cli.serve_log import open_serve_log
-from flytui.supervisor.children import CRASHED, SERVE, KernelEnds
+from flytui.supervisor.children import CRASHED, END_CALLS, SERVE, KernelEnds
 from flytui.supervisor.crash_report import KERNEL_REPORT, report_text, traceback_text, write_report
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class KernelProcess:
     def __init__(self, places: RootPaths, ends: KernelEnds) -> None:
         self._places = places
         self._ends = ends
+        self._ends_calls = False
+        """Whether the person wants the calls ended of the kernel that has the root."""
         self._serves = False
         """Whether the kernel goes on without its supervisor."""
 
@@ -74,21 +76,28 @@ class KernelProcess:
         from flycore.client.serve import open_served_kernel
         from flycore.model.enums import KernelRole
 
-        def on_wait(pid: int, since: float, role: str) -> None:
-            self.report(f"waiting {pid} {since} {role}")
+        def on_wait(pid: int, since: float, role: str, calls: str) -> None:
+            self.report(f"waiting {pid} {since} {role} {calls}")
 
         left_alone = anyio.Event()
         async with anyio.create_task_group() as group:
 
             async def follow() -> None:
-                while await self._order() == SERVE:
-                    left_alone.set()
+                while order := await self._order():
+                    if END_CALLS in order.split():
+                        self._ends_calls = True
+                    if SERVE in order.split():
+                        left_alone.set()
                 if not self._serves:
                     group.cancel_scope.cancel()
 
             group.start_soon(follow)
             opening = open_served_kernel(
-                self._places, on_wait=on_wait, role=KernelRole.CONSOLE, consoles=self._ends.consoles
+                self._places,
+                on_wait=on_wait,
+                end_calls=lambda: self._ends_calls,
+                role=KernelRole.CONSOLE,
+                consoles=self._ends.consoles,
             )
             async with opening as kernel:
                 gc.enable()  # what was imported and built was frozen once the kernel was open

@@ -128,17 +128,13 @@ def clock_time(seconds: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
-def holder_text(pid: int, since: float, role: str) -> str:
-    """Describe the process that holds a root; `pid` is 0 where its lock does not name it."""
+def holder_text(pid: int, since: float, role: str, calls: str = "") -> str:
+    """Describe the process that holds a root, with the `calls` that it runs; `pid` is 0 if its lock does not
+    name it."""
     if not pid:
         return "another process, which the lock of this root does not name"
-    if role == "provisional":
-        from flysafe.procfs import command_line
-
-        # Only these words leave this function, so a process cannot put text of its own here.
-        commands = (word for word in command_line(pid) if word in ("call", "mcp", "hook"))
-        role = f"flytui {next(commands, 'call')}"
-    return f"{role}, pid {pid}, since {clock_time(since)}"
+    kernel = "the kernel that a command started" if role == "headless" else role
+    return f"{kernel}, pid {pid}, since {clock_time(since)}{f', which runs {calls}' if calls else ''}"
 
 
 def print_table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -55,6 +55,8 @@ class RootParts(msgspec.Struct, frozen=True, kw_only=True):
     """The programs for fixes."""
     leave_kernel: Callable[[], None] | None = None
     """Lets the kernel go on as `flytui serve` when the console has left."""
+    end_calls: Callable[[], None] | None = None
+    """Ends the calls of the kernel that the first connection waits for."""
 
 
 class ConsoleParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,6 +142,7 @@ def _states(roots: Sequence[RootParts], parts: ConsoleParts) -> list[ConsoleStat
             find_terminal=parts.find_terminal,
             settings=parts.settings,
             leave_kernel=root.leave_kernel,
+            end_calls=root.end_calls,
             memory=parts.memory,
             stop_job=parts.stop_job,
             on_first_values=parts.on_first_values,

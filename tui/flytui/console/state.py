@@ -324,6 +324,8 @@ class ConsoleState:
     """Called once, when the values of a kernel are there for the first time."""
     leave_kernel: Callable[[], None] | None = None
     """Lets the kernel beside this console go on without it; None where there is no such kernel."""
+    end_calls: Callable[[], None] | None = None
+    """Ends the calls of the kernel that the first connection waits for."""
     memory: ConsoleMemory = field(default_factory=ConsoleMemory)
     """What the console remembers between two starts."""
     stop_job: Callable[[], str] | None = None

@@ -20,6 +20,8 @@ from flysafe.unix_sockets import send_descriptor
 
 CRASHED = 70
 """The exit status of a child that failed by a defect; the same as EX_SOFTWARE in sysexits.h."""
+END_CALLS = "end-calls"
+"""The order to a kernel that waits for the root: to end the calls of the kernel that has it."""
 SERVE = "serve"
 """The order to the kernel to go on as `flytui serve`."""
 MAX_UNREAD_CHARS = 64 * 1024
@@ -127,10 +129,10 @@ class KernelChild(Child):
         with suppress(OSError):
             send_descriptor(self._consoles, str(console).encode("ascii"), connection.fileno())
 
-    def order_to_serve(self) -> None:
-        """Let the kernel go on as `flytui serve`, without its supervisor."""
+    def order(self, word: str) -> None:
+        """Give the kernel the order SERVE or END_CALLS."""
         with suppress(OSError):
-            os.write(self._orders, f"{SERVE}\n".encode("ascii"))
+            os.write(self._orders, f"{word}\n".encode("ascii"))
 
     def ask_to_end(self) -> None:
         """End the orders: the kernel ends its calls, and itself."""

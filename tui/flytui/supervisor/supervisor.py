@@ -25,6 +25,8 @@ from typing import Any, NamedTuple
 from flysafe.control_groups import settle
 from flytui.supervisor.children import (
     CRASHED,
+    END_CALLS,
+    SERVE,
     Child,
     ConsoleChild,
     ConsoleEnds,
@@ -314,6 +316,9 @@ class _Supervisor:
         named = [root for root in self._roots if rest == str(root.place)]
         if kind == "kernel" and named:
             named[0].wanted = True
+        elif kind == "end-calls" and named:
+            if named[0].kernel is not None:
+                named[0].kernel.order(END_CALLS)
         elif kind == "serve" and named:
             named[0].serve_wanted = True
         elif kind == "report":
@@ -348,7 +353,7 @@ class _Supervisor:
         self._leave(status, but=serving)
         for root in serving:
             if root.kernel is not None:
-                root.kernel.order_to_serve()
+                root.kernel.order(SERVE)
                 self._kill_at[root.kernel.pid] = time.monotonic() + SERVES_WITHIN_S
 
     # The kernels.

@@ -46,10 +46,10 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
     places, ports = invocation.places(), _ports(tcp, http, port)
     waits: list[int] = []
 
-    def on_wait(pid: int, since: float, role: str) -> None:
+    def on_wait(pid: int, since: float, role: str, calls: str) -> None:
         if pid not in waits:
             waits.append(pid)
-            print_error(f"waits until the root is free: {holder_text(pid, since, role)}")
+            print_error(f"waits until the root is free: {holder_text(pid, since, role, calls)}")
 
     async def run() -> None:
         import anyio

@@ -130,11 +130,18 @@ class KernelConnection:
     @property
     def can_be_taken(self) -> bool:
         """Whether the person can have a kernel opened here."""
-        return isinstance(self._state.connection, FailedConnection) or (self.gone and not self.restarts)
+        waits = bool(self._state.waiting_for) and self._state.end_calls is not None
+        return (
+            waits or isinstance(self._state.connection, FailedConnection) or (self.gone and not self.restarts)
+        )
 
     def take_root(self) -> None:
-        """Have a kernel opened here, where the previous one has gone or could not be opened."""
-        if isinstance(self._state.connection, FailedConnection):
+        """Have a kernel opened here, where the previous one has gone or could not be opened. End the calls
+        of a kernel that is waited for."""
+        if self._waits_for_calls and self._state.end_calls is not None:
+            self._state.end_calls()
+            self._notifications.show("ends the calls that it runs")
+        elif isinstance(self._state.connection, FailedConnection):
             self.root_wanted.set()
         elif not self.gone:
             self._notifications.show("the root is held; there is nothing to take")

@@ -305,7 +305,8 @@ def _kernel_lines(state: ConsoleState) -> list[StyledLine]:
             return [(*note, take, span(" opens one here", Tone.DIM), span(looks))]
         case OpeningConnection(waiting_for=holder) if holder:
             note = line(span(" … ", Tone.WARN), *_of_root(state), span(f"waiting for {holder}"))
-            return [(*note, span("  its end opens this root", Tone.DIM))]
+            take = span(f"  {state.keys.label('app.take')}", Tone.KEY)
+            return [(*note, take, span(" ends what it runs", Tone.DIM))]
         case FailedConnection(reason=reason):
             take = span(state.keys.label("app.take"), Tone.KEY)
             note = line(span(" ! ", Tone.ALARM), *_of_root(state), span(" not opened  "))

@@ -13,10 +13,9 @@ from typing import Any
 import anyio
 import pytest
 
-from flycore.client import reconnecting
+from flycore.client import client as client_module
 from flycore.client.client import connect
 from flycore.client.serve import open_served_kernel
-from flycore.kernel.lock import read_holder
 from flycore.model.approval import Answer
 from flycore.model.call import ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
@@ -99,22 +98,21 @@ async def next_of(events: AsyncIterator[Event], kind: str) -> Event:
     raise AssertionError(f"the events ended without {kind}")
 
 
-async def test_a_kernel_of_one_s_own_yields_to_a_console_though_no_call_ends(root: Root) -> None:
+async def test_a_kernel_on_demand_yields_to_a_console_though_no_call_ends(root: Root) -> None:
     """An agent's door that idles for hours does not keep the person out, and goes on as their client."""
     async with connect(root.places) as door, door.events() as events:
-        assert (await door.status()).role == "provisional"
+        assert (await door.status()).on_demand
         async with console(root):
             await next_of(events, MISSED)
             assert (await door.status()).role == "console"
             assert (await door.call("echo.free", {})).status is Status.SUCCESS
             await next_of(events, "call.finished")
         assert (await door.call("echo.free", {})).status is Status.SUCCESS
-        assert (await door.status()).role == "provisional"
+        assert (await door.status()).on_demand
         await next_of(events, MISSED)
-    assert read_holder(root.places) is None
 
 
-async def test_a_kernel_of_one_s_own_yields_to_flytui_serve_after_its_last_call(root: Root) -> None:
+async def test_a_kernel_on_demand_yields_to_flytui_serve_after_its_last_call(root: Root) -> None:
     results: list[ToolResult] = []
 
     async def slow() -> None:
@@ -149,7 +147,7 @@ async def test_a_call_that_a_stopping_kernel_has_not_begun_is_not_answered(root:
     async def send(kind: str, payload: object, answers: m.Envelope | None) -> None:
         sent.append(kind)
 
-    async with kernel_of(root, role="provisional", trusted=False) as kernel:
+    async with kernel_of(root, role="on-demand", trusted=False) as kernel:
         calls = ConnectionCalls(kernel, send)
         message = m.Envelope(protocol=m.PROTOCOL, id="r1", type="tool.call", at=0.0)
         async with anyio.create_task_group() as group:
@@ -163,10 +161,10 @@ async def test_a_call_that_a_stopping_kernel_has_not_begun_is_not_answered(root:
 
 async def test_a_read_goes_to_the_next_kernel(root: Root) -> None:
     async with kernel_elsewhere(root) as holder, connect(root.places) as door:
-        assert (await door.status()).role == "serve"
+        assert (await door.status()).role == "headless"
         holder.kill()
         assert (await door.catalog()).capability("echo.free") is not None
-        assert (await door.status()).role == "provisional"
+        assert (await door.status()).on_demand
 
 
 async def test_a_killed_kernel_s_calls_are_unknown_and_the_rest_goes_on_at_the_next(root: Root) -> None:
@@ -175,8 +173,6 @@ async def test_a_killed_kernel_s_calls_are_unknown_and_the_rest_goes_on_at_the_n
     async def slow() -> None:
         results.append(await door.call("slow.free", {}))
 
-    async with connect(root.places) as provisional:
-        assert (await provisional.status()).role == "provisional"
     async with (
         kernel_elsewhere(root) as first,
         connect(root.places, start=False) as door,
@@ -203,7 +199,7 @@ async def test_a_killed_kernel_s_calls_are_unknown_and_the_rest_goes_on_at_the_n
 
 
 async def test_nobody_is_looked_for_longer_than_that(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reconnecting, "RECONNECT_SECONDS", 0.3)
+    monkeypatch.setattr(client_module, "RECONNECT_SECONDS", 0.3)
     async with (
         kernel_elsewhere(root) as holder,
         connect(root.places, start=False) as door,
@@ -223,7 +219,7 @@ async def test_a_ticket_made_over_the_socket_is_found_without_one_and_back(root:
     async with console(root) as (client, approver), connect(root.places) as agent:
         assert (await agent.call(*call, inline_wait_ms=0)).status is Status.PENDING
     async with connect(root.places) as agent:
-        assert (await agent.status()).role == "provisional"
+        assert (await agent.status()).on_demand
         assert (await agent.call(*call, inline_wait_ms=0)).status is Status.PENDING
         (ask,) = await agent.asks()
         assert ask.state is RequestState.WAITING
@@ -232,7 +228,7 @@ async def test_a_ticket_made_over_the_socket_is_found_without_one_and_back(root:
         outcome = await approver.decide(ask.request.id, ask.request.subject_digest, ONCE)
         assert outcome.accepted, outcome.why_not
     async with connect(root.places) as agent:
-        assert (await agent.status()).role == "provisional"
+        assert (await agent.status()).on_demand
         assert (await agent.call(*call, inline_wait_ms=0)).status is Status.SUCCESS
         again = await agent.call(*call, inline_wait_ms=0)
         assert again.error is not None
