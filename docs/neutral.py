@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -11,14 +13,16 @@ import msgspec
 
 from flycore.client.audit_reader import AuditReader, NewLines
 from flycore.model.approval import Ask, Lease
-from flycore.model.call import Activity
+from flycore.model.call import Activity, ToolResult
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
-from flycore.model.json import Json
+from flycore.model.events import Event, EventClass
+from flycore.model.json import Json, JsonObject
 from flycore.model.question import Question, TrustItem
 from flycore.model.status import Status
 from flycore.registry.paths import RootPaths
-from flycore.rpc.methods import Client
+from flycore.rpc.method_row import Method
+from flycore.rpc.methods import Client, OnProgress
 from flycore.rpc.proxies import ClientProxy
 
 MIDDAY = 1_735_732_800.0

@@ -12,6 +12,9 @@ from flycore.kernel.lock import LockHolder
 from flycore.model.enums import KernelRole
 from flycore.pipeline.targets.window import ProtectedWindows
 
+FIRST_CLIENT_SECONDS = 30.0
+"""How long a kernel on demand waits for its first client, whatever `kernel.idleMinutes` says."""
+
 
 class ConnectionInfo:
     """One connection, and whether it is that of an agent: a client that makes calls."""
@@ -34,7 +37,8 @@ class Connections:
         self._on_change = on_change
         self._connections: set[ConnectionInfo] = set()
         self._changed = anyio.Event()
-        self._unused_since = time.monotonic()
+        # A kernel on demand was started for a client, which still has to connect.
+        self._unused_since = time.monotonic() + FIRST_CLIENT_SECONDS
 
     @contextmanager
     def enter(self) -> Iterator[ConnectionInfo]:

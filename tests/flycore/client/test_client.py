@@ -18,7 +18,7 @@ from flycore.client.client import connect
 from flycore.client.serve import open_served_kernel
 from flycore.model.approval import Answer
 from flycore.model.call import ToolResult
-from flycore.model.enums import Choice, Code, RequestState, Status
+from flycore.model.enums import Choice, Code, Status
 from flycore.model.errors import KernelUnreachable
 from flycore.model.events import MISSED, Event
 from flycore.rpc import messages as m
@@ -211,25 +211,3 @@ async def test_nobody_is_looked_for_longer_than_that(root: Root, monkeypatch: py
         with anyio.fail_after(PATIENCE):
             async for event in events:
                 assert event.type != MISSED
-
-
-async def test_a_ticket_made_over_the_socket_is_found_without_one_and_back(root: Root) -> None:
-    """A program is the same caller whether its call goes to a kernel that runs or to one of its own."""
-    call = ("echo.ask", {"n": 1})
-    async with console(root) as (client, approver), connect(root.places) as agent:
-        assert (await agent.call(*call, inline_wait_ms=0)).status is Status.PENDING
-    async with connect(root.places) as agent:
-        assert (await agent.status()).on_demand
-        assert (await agent.call(*call, inline_wait_ms=0)).status is Status.PENDING
-        (ask,) = await agent.asks()
-        assert ask.state is RequestState.WAITING
-    async with console(root) as (client, approver):
-        (ask,) = await client.asks()
-        outcome = await approver.decide(ask.request.id, ask.request.subject_digest, ONCE)
-        assert outcome.accepted, outcome.why_not
-    async with connect(root.places) as agent:
-        assert (await agent.status()).on_demand
-        assert (await agent.call(*call, inline_wait_ms=0)).status is Status.SUCCESS
-        again = await agent.call(*call, inline_wait_ms=0)
-        assert again.error is not None
-        assert again.error.code == Code.NO_APPROVER

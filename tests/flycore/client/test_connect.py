@@ -25,7 +25,7 @@ from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Choice, Code, KernelRole, Phase, RequestState, Status
 from flycore.model.errors import ConnectionLost, KernelUnreachable, OtherVersion, RootBusy, UnsafeSocket
 from kits.attach import open_console_kernel
-from kits.kernel import ECHO, Root, kernel_of, request, tool, until
+from kits.kernel import ECHO, PATIENCE, Root, kernel_of, request, tool, until
 
 pytestmark = pytest.mark.anyio
 
@@ -139,16 +139,10 @@ async def test_with_a_console_calls_go_there(root: Root) -> None:
 
 
 async def test_what_the_body_raises_comes_as_itself(root: Root) -> None:
-    with pytest.raises(ZeroDivisionError):
-        async with connect(root.places):
-            raise ZeroDivisionError
-    async with kernel_of(root) as kernel:
-        from flycore.server.unix import serve_unix
-
-        async with serve_unix(kernel, root.places.socket):
-            with pytest.raises(ZeroDivisionError):
-                async with connect_unix(root.places.socket):
-                    raise ZeroDivisionError
+    for opening in (connect(root.places), connect_unix(root.places.socket)):
+        with pytest.raises(ZeroDivisionError):
+            async with opening:
+                raise ZeroDivisionError
 
 
 async def test_callers_at_once_share_one_kernel(root: Root) -> None:

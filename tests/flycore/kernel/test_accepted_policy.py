@@ -77,10 +77,13 @@ async def test_an_allow_that_another_program_writes_counts_only_once_a_person_ac
 
 async def test_a_deny_that_a_person_removed_at_a_terminal_is_in_the_log_once(root: Root) -> None:
     root.policy(DENY, MARK)
-    async with kernel_of(root, role="on-demand") as kernel, serve_unix(kernel, root.places.socket):
-        async with connect_root(root.places, viewer=True) as client:
-            [rule] = [rule for rule in await client.rules() if rule.because == "never"]
-            assert (await ConsoleApprover(client).remove_rule(rule.where, rule.digest)).accepted
+    async with (
+        kernel_of(root, role="on-demand") as kernel,
+        serve_unix(kernel, root.places.socket),
+        connect_root(root.places, viewer=True) as client,
+    ):
+        [rule] = [rule for rule in await client.rules() if rule.because == "never"]
+        assert (await ConsoleApprover(client).remove_rule(rule.where, rule.digest)).accepted
     async with kernel_of(root) as kernel:
         assert decision(kernel, "echo.other") is Decision.ASK
         assert decision(kernel, "mark.do") is Decision.DENY

@@ -41,9 +41,9 @@ def write_ticket(places: RootPaths, app_root: Path, state: RequestState = Reques
 
 
 def test_a_root_is_found_while_a_kernel_holds_it(tmp_path: Path, environ: dict[str, str]) -> None:
-    shop, docs = root_at(tmp_path / "shop", environ), root_at(tmp_path / "docs", environ)
+    shop = root_at(tmp_path / "shop", environ)
     assert active_roots(environ) == ()
-    with RootLock.acquire(shop, KernelRole.HEADLESS), RootLock.acquire(docs, KernelRole.UNKNOWN):
+    with RootLock.acquire(shop, KernelRole.HEADLESS):
         assert active_roots(environ) == (str(shop.app_root),)
     assert active_roots(environ) == ()
 

@@ -72,6 +72,7 @@ FRAMES = {
     "panic": ("panic", {}),
     "pending_trust": ("trust.list", {}),
     "probe": ("sidecar.probe", {"sidecar": "echo"}),
+    "refresh": ("root.refresh", {"probes": False}),
     "checks": ("doctor.get", {}),
     "starter": ("starter.get", {}),
     "plan_starter": ("starter.plan.get", {"sidecars": ["mock.echo"]}),
@@ -98,7 +99,7 @@ FRAMES = {
     "stage_package": ("package.stage", {"source": "/srv/greet.zip", "scope": "project"}),
     "change_package": (
         "package.change",
-        {"action": "rollback", "package": "greet", "scope": "project", "digest": "d1"},
+        {"action": "rollback", "package": "greet", "scope": "project", "digest": "d1", "agreed": True},
     ),
     "discard_package": ("package.discard", {"package": "greet", "scope": "user"}),
     "write_starter": ("starter.write", {"sidecars": ["mock.echo"], "digest": "d1"}),

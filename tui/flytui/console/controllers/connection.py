@@ -138,7 +138,7 @@ class KernelConnection:
     def take_root(self) -> None:
         """Have a kernel opened here, where the previous one has gone or could not be opened. End the calls
         of a kernel that is waited for."""
-        if self._waits_for_calls and self._state.end_calls is not None:
+        if self._state.waiting_for and self._state.end_calls is not None:
             self._state.end_calls()
             self._notifications.show("ends the calls that it runs")
         elif isinstance(self._state.connection, FailedConnection):
