@@ -56,6 +56,9 @@ from flycore.plans.run import is_plan, run_plan
 from flycore.registry.starter import plan_starter
 from flycore.sandbox.levels import sandbox_in_words
 
+LOOK_AGAIN_SECONDS = 1.0
+"""The least pause between two looks whether a kernel on demand is still used."""
+
 
 class KernelParts(msgspec.Struct, frozen=True, kw_only=True):
     """The parts of a kernel, built in `compose.py`."""
@@ -383,13 +386,14 @@ class Kernel:
 
     async def wait_until_unused(self) -> None:
         """Wait until nobody has been connected for as long as the setting `kernel.idleMinutes` says."""
-        while (left := self._idle_seconds_left()) > 0:
-            with anyio.move_on_after(left):
+        while True:
+            left = (
+                self._refresher.root_state.settings.idle_minutes * 60.0 - self._connections.unused_seconds()
+            )
+            if left <= 0 and not self._connections.clients and not self._calls:
+                return
+            with anyio.move_on_after(max(left, LOOK_AGAIN_SECONDS)):
                 await self._connections.changed()
-
-    def _idle_seconds_left(self) -> float:
-        limit = self._refresher.root_state.settings.idle_minutes * 60.0
-        return limit if self._calls else limit - self._connections.unused_seconds()
 
     async def wait_until_idle(self) -> None:
         """Wait until no call is running."""

@@ -1,5 +1,5 @@
-"""Packages as a command stages and discards them. What runs does not change by it, so that no kernel is needed: one
-that runs notices it, and asks a person."""
+"""Packages as a command stages and discards them. What runs does not change by it, so that no kernel is
+needed: one that runs notices it, and asks a person."""
 
 from __future__ import annotations
 
