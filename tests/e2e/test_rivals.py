@@ -81,11 +81,11 @@ def test_a_console_waits_for_a_call_and_then_takes_over(root: Root) -> None:
     slow = replace(root, forked=False).start("call", "slow.wait", "{}", "--json")
     until("the call runs", beside(root, "started").exists)
     held = holder(root)
-    assert (held["pid"], held["role"]) == (slow.pid, "provisional")
+    assert (held["role"], held["onDemand"]) == ("headless", True)
     tmux = Tmux(root)
     try:
         open_console(root, tmux)
-        tmux.sees(rf"waiting for flytui call, pid {slow.pid}\b")
+        tmux.sees(rf"waiting for the kernel that a command started, pid {held['pid']}\b.*slow\.wait")
         assert slow.poll() is None
         beside(root, "go").touch()
         out, err = slow.communicate(timeout=60)

@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,28 @@ class Scene:
         async with kernel_of(self.root):
             pass
 
+    def kernel(self) -> int:
+        """The process of the kernel that a command has started."""
+        found: list[int] = []
+
+        def held() -> bool:
+            holder = read_holder(self.root.places)
+            found[:] = [holder.pid] if holder is not None and holder.on_demand else []
+            return bool(found)
+
+        until("the kernel", held)
+        return found[0]
+
+    def kill_kernel(self, command: subprocess.Popen[bytes]) -> None:
+        """Kill the kernel of a command, and then the command, which would look for the next kernel."""
+        command.send_signal(signal.SIGSTOP)
+        holder = read_holder(self.root.places)
+        if holder is not None:
+            with suppress(ProcessLookupError):
+                os.kill(holder.pid, signal.SIGKILL)
+        command.kill()
+        command.communicate(timeout=60)
+
     def lines(self, event: str) -> list[dict[str, Any]]:
         """Whole lines of the log with that event, as far as they are written."""
         found = []
@@ -175,7 +197,7 @@ at_levels = pytest.mark.parametrize("scene", LEVELS if FULL else (Level.NONE,), 
 
 
 def call_directly(scene: Scene, name: str) -> subprocess.Popen[bytes]:
-    """`flytui call` without a kernel: it is the kernel."""
+    """`flytui call` without a kernel: it starts one."""
     return scene.desk.start("call", name, "{}", "--json")
 
 
@@ -230,17 +252,16 @@ MORE_BLOWS = [
 @at_levels
 @pytest.mark.parametrize(("door", "phase", "name", "survivors"), [*BLOWS, *(MORE_BLOWS if FULL else ())])
 @pytest.mark.parametrize("number", range(ROUNDS))
-def test_a_provisional_kernel_is_killed(
+def test_a_kernel_on_demand_is_killed(
     scene: Scene, door: str, phase: str, name: str, survivors: int, number: int
 ) -> None:
     process = DOORS[door](scene, name)
     family: list[Process] = []
     try:
         until(phase, lambda: scene.reached(phase))
-        family = family_of(process.pid, survivors)
+        family = family_of(scene.kernel(), survivors)
     finally:
-        process.kill()
-        process.communicate(timeout=60)
+        scene.kill_kernel(process)
     scene.assert_ended(family)
     scene.assert_settled()
 
@@ -254,13 +275,12 @@ def test_a_kernel_is_killed_together_with_its_launcher(
     process = call_directly(scene, "tree.do")
     try:
         until(phase, lambda: scene.reached(phase))
-        family_of(process.pid, survivors)
+        family_of(scene.kernel(), survivors)
         # Stopped, so that it does not start another one.
-        process.send_signal(signal.SIGSTOP)
-        os.kill(launcher_of(process.pid), signal.SIGKILL)
+        os.kill(scene.kernel(), signal.SIGSTOP)
+        os.kill(launcher_of(scene.kernel()), signal.SIGKILL)
     finally:
-        process.kill()
-        process.communicate(timeout=60)
+        scene.kill_kernel(process)
     # A process namespace ends with the process that made it, so that the next kernel finds nobody. One that
     # is being set up may stay, and the next kernel finds it by its environment.
     scene.assert_settled(0 if scene.level is Level.ENFORCED else survivors)
@@ -276,14 +296,13 @@ def test_a_launcher_is_killed_and_the_next_one_knows_its_children(
     family: list[Process] = []
     try:
         until("running", lambda: scene.reached("running"))
-        family = family_of(process.pid, 4)
-        old = launcher_of(process.pid)
+        family = family_of(scene.kernel(), 4)
+        old = launcher_of(scene.kernel())
         os.kill(old, signal.SIGKILL)
-        until("another launcher", lambda: launcher_of(process.pid) not in (0, old))
+        until("another launcher", lambda: launcher_of(scene.kernel()) not in (0, old))
         assert all(map(still_runs, family))
     finally:
-        process.kill()
-        process.communicate(timeout=60)
+        scene.kill_kernel(process)
     scene.assert_ended(family)
     scene.assert_settled()
 
@@ -294,13 +313,12 @@ def test_a_launcher_is_killed_and_its_kernel_still_ends_trees(scene: Scene, numb
     process = call_directly(scene, "tree.do")
     try:
         until("running", lambda: scene.reached("running"))
-        family = family_of(process.pid, 4)
-        os.kill(launcher_of(process.pid), signal.SIGKILL)
+        family = family_of(scene.kernel(), 4)
+        os.kill(launcher_of(scene.kernel()), signal.SIGKILL)
         os.kill(family[0].pid, signal.SIGKILL)
         result = json.loads(process.communicate(timeout=60)[0])
     finally:
-        process.kill()
-        process.wait(60)
+        scene.kill_kernel(process)
     assert result["status"] == "failed"
     assert not any(map(still_runs, family))
     assert scene.desk.survivors() == []
@@ -321,14 +339,13 @@ def test_a_confined_call_leaves_nobody(scene: Scene, victim: str, number: int) -
     try:
         until("running", (out / "running").exists)
         # bwrap, its first process, the sidecar, and what that started.
-        family = family_of(process.pid, 6)
+        family = family_of(scene.kernel(), 6)
         if victim == "launcher":
-            os.kill(launcher_of(process.pid), signal.SIGKILL)
-        os.kill(process.pid if victim == "kernel" else family[0].pid, signal.SIGKILL)
+            os.kill(launcher_of(scene.kernel()), signal.SIGKILL)
+        os.kill(scene.kernel() if victim == "kernel" else family[0].pid, signal.SIGKILL)
         written = process.communicate(timeout=60)[0]
     finally:
-        process.kill()
-        process.wait(60)
+        scene.kill_kernel(process)
     scene.assert_ended(family)
     if victim != "kernel":
         assert json.loads(written)["status"] != "success"
