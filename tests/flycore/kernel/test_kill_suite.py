@@ -446,11 +446,10 @@ def test_a_sidecar_is_killed_and_its_family_goes_at_once(scene: Scene, name: str
     process = call_directly(scene, name)
     try:
         until("running", lambda: scene.reached("running"))
-        os.kill(family_of(process.pid, 4)[0].pid, signal.SIGKILL)
+        os.kill(family_of(scene.kernel(), 4)[0].pid, signal.SIGKILL)
         result = json.loads(process.communicate(timeout=60)[0])
     finally:
-        process.kill()
-        process.wait(60)
+        scene.kill_kernel(process)
     assert result["status"] == "failed"
     assert scene.desk.survivors() == []
     scene.assert_settled()
