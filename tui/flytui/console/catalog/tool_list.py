@@ -70,10 +70,12 @@ def note_lines(
         if kept:
             notes.append(kept_note(kept, summary))
         if waiting_for or not kept:
-            wait = (
-                f"waiting until {waiting_for} leaves this root…" if waiting_for else "reading the registry…"
-            )
-            notes.append(line(span(f" {wait}", Tone.DIM)))
+            if waiting_for:
+                take = span(f"  {keys.label('app.take')}", Tone.KEY)
+                note = line(span(f" waiting until {waiting_for} leaves this root…", Tone.DIM))
+                notes += wrapped([(*note, take, span(" ends what it runs", Tone.DIM))], width, 1)
+            else:
+                notes.append(line(span(" reading the registry…", Tone.DIM)))
     elif not catalog.sidecars:
         first = (text.replace(_KEY_MARK, keys.label("catalog.init")) for text in _FIRST_REGISTRY)
         notes += wrapped([line(span(f" {text}")) for text in first], width, 1)
