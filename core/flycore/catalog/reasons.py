@@ -478,6 +478,9 @@ _STATE_REMEDIES = {
     errno.EROFS: "mount that file system for writing, or set XDG_STATE_HOME to a folder that can be written",
     errno.ENOSPC: "make room there, or set XDG_STATE_HOME to a folder on another disk",
     errno.EDQUOT: "make room in your quota, or set XDG_STATE_HOME to a folder on another disk",
+    errno.EACCES: "take it over (`chown`), or set XDG_STATE_HOME to a folder of your own",
+    errno.ENOLCK: "its file system has no locks: set XDG_STATE_HOME to a folder on a local disk",
+    errno.EOPNOTSUPP: "its file system has no locks: set XDG_STATE_HOME to a folder on a local disk",
     errno.EMFILE: "close programs, or raise the limit of descriptors (`ulimit -n`)",
 }
 

@@ -102,7 +102,7 @@ class RootLock:
         try:
             # The reservation is read once the lock is held: a console that reserves later finds this kernel
             # on the root and asks it to yield.
-            if not _try_lock(fd) or (on_demand and is_reserved(places)):
+            if not _lock_root(places, fd) or (on_demand and is_reserved(places)):
                 other = read_holder(places) or LockHolder(pid=0, since=0.0, role=KernelRole.UNKNOWN)
                 raise RootBusy(other.pid, other.since, other.role, other.on_demand)
             process = read_process(os.getpid())
@@ -123,6 +123,18 @@ class RootLock:
                 os.ftruncate(fd, 0)
         finally:
             os.close(fd)  # releases the lock; the file stays, as a new one would be another lock
+
+
+def _lock_root(places: RootPaths, fd: int) -> bool:
+    """Lock the root until the descriptor is closed; False if another process has it. Raises StateUnwritable if
+    its file system has no locks."""
+    try:
+        return _try_lock(fd)
+    except OSError as error:
+        unwritable = state_unwritable(str(places.state_dir), error)
+        if unwritable is None:
+            raise
+        raise unwritable from error
 
 
 def open_lock(places: RootPaths) -> int:
