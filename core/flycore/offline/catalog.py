@@ -81,7 +81,7 @@ class RootReading(msgspec.Struct, frozen=True):
 def read_root(places: RootPaths, environ: Mapping[str, str] | None = None) -> RootReading:
     """Read the files of a root. `environ` is by default that of this process."""
     environment = find_environment(places, dict(os.environ if environ is None else environ))
-    trust = TrustStore.load(places.trust_file)
+    trust = TrustStore(places.trust_file)
     files = read_files(environment, None)
     effective = effective_files(environment, files, trust)
     schemas = SchemaCache(places)
@@ -124,8 +124,8 @@ def _build_catalog(
     statuses: Mapping[str, McpStatus],
 ) -> Catalog:
     places = environment.places
-    blocks = ToolBlockStore.load(places.blocks_file)
-    definitions = ToolDefinitionStore.load(places.definitions_file)
+    blocks = ToolBlockStore(places.blocks_file)
+    definitions = ToolDefinitionStore(places.definitions_file)
     registry = effective.files.registry
     offers = {
         entry.id: definitions.offer(entry, None)

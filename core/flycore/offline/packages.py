@@ -119,7 +119,7 @@ async def probe_installed(root: HeldRoot, done: PackageOutcome) -> PackageOutcom
     if view is None or view.probed or not view.version:
         return done
     environment = find_environment(places, dict(os.environ))
-    trust = TrustStore.load(places.trust_file)
+    trust = TrustStore(places.trust_file)
     effective = effective_files(environment, read_files(environment, None), trust)
     entry = effective.files.registry.entry(view.sidecar)
     program = effective.files.programs.get(view.sidecar)

@@ -32,7 +32,7 @@ class KeptPermissions(msgspec.Struct, frozen=True):
 
 def read_permissions(places: RootPaths) -> KeptPermissions:
     """Read the person's own rules and the blocked tools."""
-    blocks = ToolBlockStore.load(places.blocks_file)
+    blocks = ToolBlockStore(places.blocks_file)
     rules = read_rules(places.policy_file)
     return KeptPermissions(rules, blocks.all(), blocks.diagnostics)
 
@@ -63,7 +63,7 @@ def _outcome(removed: RemoveResult) -> Outcome:
 
 def unblock_tool(root: HeldRoot, tool: str) -> Outcome:
     """Let the tool be called again. Raises AuditUnwritable; then it stays blocked."""
-    blocks = ToolBlockStore.load(root.places.blocks_file)
+    blocks = ToolBlockStore(root.places.blocks_file)
     root.record(BLOCK_CHANGED, block_changed(tool, "unblocked", by=BY))
     accepted = blocks.unblock(tool) is not None
     return Outcome(accepted=accepted, why_not="" if accepted else GONE)

@@ -37,4 +37,4 @@ def read_status(places: RootPaths) -> RootStatus:
 def count_waiting(places: RootPaths) -> int:
     """Return how many entries of the root wait for trust, as its files are now."""
     files = read_files(find_environment(places, dict(os.environ)), None)
-    return sum(map(TrustStore.load(places.trust_file).waits, files.registry.entries))
+    return sum(map(TrustStore(places.trust_file).waits, files.registry.entries))

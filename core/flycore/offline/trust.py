@@ -45,7 +45,7 @@ def read_pending_trust(places: RootPaths) -> PendingTrust:
     """Read the registry and the trust store. Starts no process and writes nothing."""
     environment = find_environment(places, dict(os.environ))
     files = read_files(environment, None)
-    store = TrustStore.load(places.trust_file)
+    store = TrustStore(places.trust_file)
     items = store.pending(files.registry, lambda entry: summarize_entry(entry, files))
     items = TrustElsewhere(environment).add_to(items, files.registry)
     return PendingTrust(files.registry, store, with_facts(items, files, environment.bundled))
@@ -102,4 +102,4 @@ def trust_new_root(places: RootPaths, environ: Mapping[str, str]) -> Outcome:
     registry = load_registry(places, known=frozenset(KNOWN), environ=environ)
     pairs = tuple((entry.id, entry.digest) for entry in registry.entries)
     here = place_of(find_environment(places, environ), registry)
-    return TrustStore.load(places.trust_file).accept(pairs, registry, time.time(), here)
+    return TrustStore(places.trust_file).accept(pairs, registry, time.time(), here)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flycore.approval.tool_blocks import ToolBlockStore
 from kits.command_line import Desk, until
 
 RULES: dict[str, Any] = {
@@ -24,7 +25,7 @@ def standing(desk: Desk) -> Desk:
     """Two rules and a block, and no kernel."""
     desk.allow(RULES)
     desk.trust()
-    (state(desk) / "blocks.json").write_text('[{"tool": "file.hash", "since": 1, "reason": "too slow"}]')
+    assert ToolBlockStore(state(desk) / "blocks.json").block("file.hash", 1.0, "too slow") == ""
     return desk
 
 
