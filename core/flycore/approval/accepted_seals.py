@@ -13,8 +13,7 @@ from threading import Lock
 
 import msgspec
 
-from flycore.approval.state_file import read_state, write_state
-from flycore.model.json import Json
+from flycore.store.json_store import Store
 
 MAX_BYTES = 4_194_304
 
@@ -32,23 +31,13 @@ class AcceptedSeals:
     """The accepted programs of one app root, by sidecar. May be used from several threads."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = path
         self._lock = Lock()
-        self._accepted: Mapping[str, AcceptedSeal] = {}
+        self._store = Store[Mapping[str, AcceptedSeal]](path, dict[str, AcceptedSeal], {}, MAX_BYTES)
+        self._accepted = self._store.value
         self.refused: dict[str, AcceptedSeal] = {}
         """Programs that were not started because they changed, and wait for a person's trust; by sidecar."""
-        self.why_unread = ""
+        self.why_unread = self._store.why_unread
         """Why the file cannot be relied on; then every program counts as changed until it is accepted."""
-        if path is not None:
-            self._read(path)
-
-    def _read(self, path: Path) -> None:
-        try:
-            self._accepted = msgspec.json.decode(read_state(path, MAX_BYTES), type=dict[str, AcceptedSeal])
-        except FileNotFoundError:
-            return
-        except (OSError, msgspec.DecodeError, UnicodeError) as error:
-            self.why_unread = str(error)
 
     def changed(self, sidecar: str, entry: str, programs: str) -> bool:
         """Return whether other programs than these were accepted for that value of the entry.
@@ -77,12 +66,6 @@ class AcceptedSeals:
             if self._accepted.get(sidecar) == record:
                 return
             self._accepted = {**self._accepted, sidecar: record}
-            document: Json = {key: msgspec.to_builtins(item) for key, item in self._accepted.items()}
-            if self._path is None:
-                return
-            try:
-                write_state(self._path, document, MAX_BYTES)
-            except OSError:
-                # What is in memory holds until flytui ends. The next one asks, if the program differs from
-                # what the file has.
-                return
+            # If it cannot be written, what is in memory holds until flytui ends. The next one asks, if the
+            # program differs from what the file has.
+            self._store.replace(self._accepted)

@@ -11,9 +11,6 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
-from flycore.approval.state_file import read_state, write_state
 from flycore.model.approval import Outcome
 from flycore.model.base import Value
 from flycore.model.call import Caller
@@ -21,6 +18,7 @@ from flycore.model.clock import Clock
 from flycore.model.enums import QuestionKind, RootPermission
 from flycore.model.question import Option, Question
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE
+from flycore.store.json_store import Store
 
 MAX_BYTES = 1_048_576
 MAX_ROOTS = 200
@@ -54,12 +52,14 @@ class NestedRoots:
     def __init__(
         self, path: Path, app_root: Path, clock: Clock, on_question: Callable[[Question], None]
     ) -> None:
-        self._path = path
+        # Without a file that can be relied on, each root is asked about again.
+        self._store = Store(path, _File, _File(roots=()), MAX_BYTES)
         self._app_root = app_root
         self._clock = clock
         self._on_question = on_question
         self._questions: dict[str, Question] = {}
-        self._decisions = {decision.root: decision for decision in _read(path)}
+        kept = (item for item in self._store.value.roots if item.permission is not RootPermission.UNDECIDED)
+        self._decisions = {item.root: item for item in tuple(kept)[-MAX_ROOTS:]}
 
     def permission(self, root: str, caller: Caller) -> RootPermission:
         """Return the answer for that root. Where there is none, ask a person, if the caller may make such a
@@ -81,10 +81,8 @@ class NestedRoots:
         """Remember a person's answer. Where it cannot be written, it has no effect and the question stays."""
         decision = _Decision(root=question.about, permission=_PERMISSIONS[option], at=self._clock.now())
         decisions = [*(self._decisions | {question.about: decision}).values()][-MAX_ROOTS:]
-        try:
-            write_state(self._path, msgspec.to_builtins(_File(roots=tuple(decisions))), MAX_BYTES)
-        except OSError as error:
-            return Outcome(accepted=False, why_not=f"it could not be written: {error.strerror or error}")
+        if why := self._store.replace(_File(roots=tuple(decisions))):
+            return Outcome(accepted=False, why_not=f"it could not be written: {why}")
         self._decisions = {item.root: item for item in decisions}
         del self._questions[question.about]
         return Outcome(accepted=True)
@@ -99,16 +97,6 @@ def is_nested_root(root: str, app_root: Path) -> bool:
         return False
     registries = (REGISTRY_FILE, LEGACY_REGISTRY_FILE)
     return plain and app_root in path.parents and any(os.path.lexists(path / name) for name in registries)
-
-
-def _read(path: Path) -> tuple[_Decision, ...]:
-    # Without a file that can be relied on, each root is asked about again.
-    try:
-        found = msgspec.json.decode(read_state(path, MAX_BYTES), type=_File)
-    except (OSError, msgspec.DecodeError, UnicodeError):
-        return ()
-    decided = (item for item in found.roots if item.permission is not RootPermission.UNDECIDED)
-    return tuple(decided)[-MAX_ROOTS:]
 
 
 def _question(root: str, app_root: Path, caller: Caller, now: float) -> Question:

@@ -17,8 +17,7 @@ from flycore.model.clock import Clock
 from flycore.model.enums import RequestState
 from flycore.model.json import JsonObject
 from flycore.registry.paths import TICKETS_FILE
-from flysafe.atomic import write_atomic
-from flysafe.beneath import read_beneath
+from flycore.store.json_store import Store
 
 PICK_UP_SECONDS = 600.0
 """How long an answer is kept."""
@@ -142,18 +141,21 @@ class _StoredTicket(Value, frozen=True, kw_only=True):
 
 
 def load_tickets(state_dir: Path) -> tuple[Ticket, ...]:
-    """Return the tickets that an earlier kernel wrote. A line that cannot be read, or whose request does not
+    """Return the tickets that an earlier kernel wrote. One that cannot be read, or whose request does not
     match its digest, is left out: its caller's next call is a new request."""
-    try:
-        data = read_beneath(state_dir, TICKETS_FILE, MAX_FILE_BYTES)
-    except OSError:
-        return ()
-    return tuple(ticket for line in data.splitlines() if (ticket := _read_ticket(line)) is not None)
+    stored = _store(state_dir).value
+    return tuple(ticket for text in stored if (ticket := _read_ticket(text)) is not None)
 
 
-def _read_ticket(line: bytes) -> Ticket | None:
+def _store(state_dir: Path) -> Store[tuple[msgspec.Raw, ...]]:
+    # Each ticket is decoded by itself, so that one that cannot be read does not take the others with it.
+    path = state_dir / TICKETS_FILE
+    return Store[tuple[msgspec.Raw, ...]](path, tuple[msgspec.Raw, ...], (), MAX_FILE_BYTES)
+
+
+def _read_ticket(text: msgspec.Raw) -> Ticket | None:
     try:
-        kept = msgspec.json.decode(line, type=_StoredTicket)
+        kept = msgspec.json.decode(text, type=_StoredTicket)
         check_request(kept.ask.request)
     except (msgspec.MsgspecError, ValueError):
         return None
@@ -175,6 +177,7 @@ def ticket_writer(
     Where that fails, the tickets last as long as this kernel, and `report_problem` is called with the path
     and the cause.
     """
+    store = _store(state_dir)
     before: tuple[Ticket, ...] = ()
 
     def keep(tickets: tuple[Ticket, ...]) -> None:
@@ -182,21 +185,17 @@ def ticket_writer(
         if tickets == before:
             return
         before = tickets
-        lines = [
-            msgspec.json.encode(
-                _StoredTicket(
-                    asked=ticket.key,
-                    ask=_stored(ticket.ask),
-                    calls=ticket.calls,
-                    until=ticket.until,
-                    returns=ticket.returns,
-                )
+        stored = [
+            _StoredTicket(
+                asked=ticket.key,
+                ask=_stored(ticket.ask),
+                calls=ticket.calls,
+                until=ticket.until,
+                returns=ticket.returns,
             )
             for ticket in tickets
         ]
-        try:
-            write_atomic(state_dir / TICKETS_FILE, b"".join(line + b"\n" for line in lines))
-        except OSError as error:
-            report_problem({"path": str(state_dir / TICKETS_FILE), "cause": error.strerror or str(error)})
+        if why := store.replace(tuple(msgspec.Raw(msgspec.json.encode(one)) for one in stored)):
+            report_problem({"path": str(store.path), "cause": why})
 
     return keep

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.approval.state_file import read_state, write_state
 from flycore.model.base import Value
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.json import digest
 from flycore.model.question import Block
+from flycore.store.json_store import Store
 
 MAX_BYTES = 1_048_576
 EVERY_TOOL = "*"
@@ -29,16 +29,18 @@ class _File(Value, frozen=True, kw_only=True):
     blocks: tuple[Block, ...]
     digest: str
 
+    @classmethod
+    def of(cls, blocks: tuple[Block, ...]) -> _File:
+        """Return the content with these blocks."""
+        return cls(blocks=blocks, digest=digest([msgspec.to_builtins(block) for block in blocks]))
 
-def _read(data: bytes) -> tuple[Block, ...]:
-    """Return the blocks in the file. Raises msgspec.DecodeError and ValueError."""
-    # Older versions wrote a list without a digest. The next block or unblocking writes it anew.
-    if data.lstrip().startswith(b"["):
-        return msgspec.json.decode(data, type=tuple[Block, ...])
-    found = msgspec.json.decode(data, type=_File)
-    if digest([msgspec.to_builtins(block) for block in found.blocks]) != found.digest:
-        raise ValueError("its content does not match its digest")
-    return found.blocks
+    def fault(self) -> str:
+        """Return why the file cannot be relied on; empty if it can be."""
+        return "" if self == self.of(self.blocks) else "its content does not match its digest"
+
+
+_NO_BLOCKS = _File.of(())
+_EVERY_BLOCK = Block(tool=EVERY_TOOL, since=0.0, reason="the list of blocked tools cannot be read")
 
 
 class ToolBlockStore:
@@ -46,23 +48,19 @@ class ToolBlockStore:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._blocks: Mapping[str, Block] = {}
-        self.diagnostics: tuple[Diagnostic, ...] = ()
-        """Why the file cannot be relied on."""
+        self._store = Store(path, _File, _NO_BLOCKS, MAX_BYTES, fault=_File.fault)
+        self._store.reload()
 
-    @classmethod
-    def load(cls, path: Path) -> ToolBlockStore:
-        """Return the store with what the file holds. Never raises for the content of the file."""
-        store = cls(path)
-        try:
-            store._blocks = {block.tool: block for block in _read(read_state(path, MAX_BYTES))}
-        except FileNotFoundError:
-            pass
-        except (OSError, msgspec.DecodeError, UnicodeError, ValueError) as error:
-            store.diagnostics = (store._fault(str(error)),)
-            reason = "the list of blocked tools cannot be read"
-            store._blocks = {EVERY_TOOL: Block(tool=EVERY_TOOL, since=0.0, reason=reason)}
-        return store
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Why the file cannot be relied on."""
+        why = self._store.why_unread
+        return (self._fault(why),) if why else ()
+
+    @property
+    def _blocks(self) -> Mapping[str, Block]:
+        blocks = (_EVERY_BLOCK,) if self._store.why_unread else self._store.value.blocks
+        return {block.tool: block for block in blocks}
 
     def all(self) -> tuple[Block, ...]:
         """Return every block, oldest first."""
@@ -75,29 +73,23 @@ class ToolBlockStore:
     def block(self, tool: str, now: float, reason: str = "") -> str:
         """Block the tool. Returns why the block could not be written, and then the tool is not blocked, or an
         empty text."""
-        return self._store({**self._blocks, tool: Block(tool=tool, since=now, reason=reason)})
+        return self._write({**self._blocks, tool: Block(tool=tool, since=now, reason=reason)})
 
     def unblock(self, tool: str) -> Block | None:
         """Unblock the tool, and return its block; None where it was not blocked, or the file could not be
         written."""
         block = self._blocks.get(tool)
         left = {name: item for name, item in self._blocks.items() if name != tool}
-        return None if block is None or self._store(left) else block
+        return None if block is None or self._write(left) else block
 
-    def _store(self, blocks: Mapping[str, Block]) -> str:
+    def _write(self, blocks: Mapping[str, Block]) -> str:
         """Write the blocks and make them valid. Returns why that failed, or an empty text."""
-        # Written first: a block must not be lifted in memory while the file still holds it.
         if EVERY_TOOL in blocks:
             return (
                 "the list of blocked tools cannot be read, so every tool is blocked already: unblock * first"
             )
-        kept = [msgspec.to_builtins(block) for block in blocks.values()]
-        try:
-            write_state(self._path, {"blocks": kept, "digest": digest(kept)}, MAX_BYTES)
-        except OSError as error:
-            return f"the block could not be written: {error.strerror or error}"
-        self._blocks, self.diagnostics = dict(blocks), ()
-        return ""
+        why = self._store.replace(_File.of(tuple(blocks.values())))
+        return f"the block could not be written: {why}" if why else ""
 
     def _fault(self, why: str) -> Diagnostic:
         return Diagnostic(

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.approval.state_file import write_state
 from flycore.model.approval import Outcome
 from flycore.model.json import JsonObject, canonical_json, digest
 from flycore.model.json_diff import json_difference
@@ -27,6 +26,7 @@ from flycore.model.upstream import (
     ToolDefinition,
     listing_digest,
 )
+from flycore.store.json_store import Store
 
 MAX_BYTES = 67_108_864
 NEW = "new tool"
@@ -46,36 +46,22 @@ class ToolDefinitionStore:
     """The trusted definitions of one app root, by sidecar. Whoever writes holds the root's lock."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._kept: Mapping[str, StoredDefinitions] = {}
-        self.why_unread = ""
-        """Why the file cannot be relied on; then every tool of every server waits for a person."""
-
-    @classmethod
-    def load(cls, path: Path) -> ToolDefinitionStore:
-        """Return the store with what the file holds. Never raises for the content of the file."""
-        store = cls(path)
-        try:
-            if path.stat().st_size > MAX_BYTES:
-                store.why_unread = "the file is too large"
-            else:
-                store._kept = msgspec.json.decode(path.read_bytes(), type=dict[str, StoredDefinitions])
-        except FileNotFoundError:
-            return store
-        except (OSError, msgspec.MsgspecError) as fault:
-            store.why_unread = str(fault)
-        return store
+        self._store = Store[Mapping[str, StoredDefinitions]](
+            path, dict[str, StoredDefinitions], {}, MAX_BYTES
+        )
+        self.why_unread = self._store.why_unread
+        """Why the file could not be relied on; then every tool of every server waits for a person."""
 
     def offer(self, entry: SidecarEntry, listing: McpToolList | None) -> McpToolOffer:
         """Return which tools of a listing may be used. Before there is a listing, those are the tools that
         were trusted before."""
-        kept = self._kept.get(entry.id)
+        kept = self._store.value.get(entry.id)
         trusted = kept.tools if kept is not None and kept.entry == entry.digest else ()
         return mcp_offer(trusted, listing)
 
     def first_offer(self, entry: SidecarEntry, listing: McpToolList | None) -> McpToolOffer:
         """Return the offer as it is once `accept_first` has been called with that listing. Writes nothing."""
-        kept = self._kept.get(entry.id)
+        kept = self._store.value.get(entry.id)
         if kept is not None and kept.entry == entry.digest:
             return self.offer(entry, listing)
         return mcp_offer(listing.tools if listing is not None else (), listing)
@@ -83,7 +69,7 @@ class ToolDefinitionStore:
     def accept_first(self, entry: SidecarEntry, listing: McpToolList, now: float) -> str:
         """Trust the list where it is the first one since the entry was trusted. Returns why it could not be
         written, or an empty text."""
-        kept = self._kept.get(entry.id)
+        kept = self._store.value.get(entry.id)
         # Where the file is unreadable, nobody knows whether this list is the first one, so it has to wait.
         if (self.why_unread and kept is None) or (kept is not None and kept.entry == entry.digest):
             return ""
@@ -115,13 +101,9 @@ class ToolDefinitionStore:
 
     def _write(self, entry: SidecarEntry, tools: tuple[ToolDefinition, ...], now: float) -> str:
         """Write the definitions and make them valid. Returns why that failed, or an empty text."""
-        kept = {**self._kept, entry.id: StoredDefinitions(entry=entry.digest, at=now, tools=tools)}
-        try:
-            write_state(self._path, msgspec.to_builtins(kept), MAX_BYTES)
-        except OSError as error:
-            return f"the tool definitions could not be written: {error}"
-        self._kept = kept
-        return ""
+        kept = StoredDefinitions(entry=entry.digest, at=now, tools=tools)
+        why = self._store.replace({**self._store.value, entry.id: kept})
+        return f"the tool definitions could not be written: {why}" if why else ""
 
 
 def mcp_offer(trusted: tuple[ToolDefinition, ...], listing: McpToolList | None) -> McpToolOffer:

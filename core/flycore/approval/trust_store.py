@@ -11,14 +11,14 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.approval.state_file import read_state, write_state
 from flycore.model.approval import Outcome
 from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.model.json import Json, JsonObject, digest
+from flycore.model.json import JsonObject, digest
 from flycore.model.json_diff import json_difference
 from flycore.model.question import TrustItem
 from flycore.model.repository import RepositoryIdentity
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.store.json_store import Store
 
 MAX_BYTES = 16_777_216
 Describe = Callable[[SidecarEntry], tuple[str, ...]]
@@ -49,56 +49,46 @@ class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TrustStore:
-    """The trusted entries of one app root.
-
-    The file is read by `load` and `reload` only. Whoever writes holds the root's lock.
-    """
+    """The trusted entries of one app root. Whoever writes holds the root's lock."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._entries: Mapping[str, TrustRecord] = {}
-        self.diagnostics: tuple[Diagnostic, ...] = ()
-        """Why the file cannot be relied on; then no entry of the project is trusted."""
-
-    @classmethod
-    def load(cls, path: Path) -> TrustStore:
-        """Return the store with what the file holds. Never raises for the content of the file."""
-        store = cls(path)
-        store.reload()
-        return store
+        self._store = Store[Mapping[str, TrustRecord]](path, dict[str, TrustRecord], {}, MAX_BYTES)
+        self.reload()
 
     def reload(self) -> None:
         """Read the file again. An absent file trusts nothing, and is no fault."""
-        # Emptied before reading: a file that has become unreadable must not leave the old trust in force.
-        self._entries, self.diagnostics = {}, ()
-        try:
-            self._entries = msgspec.json.decode(
-                read_state(self._path, MAX_BYTES), type=dict[str, TrustRecord]
-            )
-        except FileNotFoundError:
-            return
-        except (OSError, msgspec.DecodeError, UnicodeError) as error:
-            self.diagnostics = (self._fault(str(error)),)
+        self._store.reload()
+
+    def refresh(self) -> None:
+        """Read the file again if it changed."""
+        self._store.refresh()
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Why the file cannot be relied on; then no entry of the project is trusted."""
+        why = self._store.why_unread
+        return (self._fault(why),) if why else ()
 
     def is_trusted(self, entry: SidecarEntry) -> bool:
         """Return whether exactly this value of the entry may run."""
         if entry.users_own:
             return True
-        known = self._entries.get(entry.id)
+        known = self._store.value.get(entry.id)
         return known is not None and bool(entry.digest) and known.digest == entry.digest
 
     def last_trusted(self, sidecar: str) -> TrustRecord | None:
         """Return the value that was last trusted under that id. Its `raw` comes from the file unchecked, so
         whoever runs it computes its digest again."""
-        return self._entries.get(sidecar)
+        return self._store.value.get(sidecar)
 
     def accepted_entries(self) -> tuple[tuple[str, str], ...]:
         """Return everything that is trusted as (id, digest), also what the registry declares no longer."""
-        return tuple((sidecar, item.digest) for sidecar, item in sorted(self._entries.items()))
+        return tuple((sidecar, item.digest) for sidecar, item in sorted(self._store.value.items()))
 
     def placed_records(self) -> Mapping[str, TrustRecord]:
         """Return the values that say where they were trusted, by id."""
-        return {key: record for key, record in self._entries.items() if record.place is not None}
+        return {key: record for key, record in self._store.value.items() if record.place is not None}
 
     def trusted_ids(self, registry: Registry) -> frozenset[str]:
         """Return the ids of the registry's entries that are trusted."""
@@ -125,7 +115,7 @@ class TrustStore:
         An entry that has changed since is not trusted; the others are. The outcome is `accepted` only where
         all were. `now` is Unix time in seconds. `place_of` says where an entry is trusted.
         """
-        entries = dict(self._entries)
+        entries = dict(self._store.value)
         changed = []
         for sidecar, shown in pairs:
             entry = registry.entry(sidecar)
@@ -133,7 +123,7 @@ class TrustStore:
                 changed.append(sidecar)
                 continue
             entries[sidecar] = TrustRecord(digest=shown, at=now, raw=entry.raw, place=place_of(entry))
-        failure = self._store(entries) if len(changed) < len(pairs) else ""
+        failure = self._write(entries) if len(changed) < len(pairs) else ""
         if failure:
             return Outcome(accepted=False, why_not=failure)
         if changed:
@@ -143,8 +133,8 @@ class TrustStore:
 
     def revoke(self, ids: frozenset[str] | None = None) -> Outcome:
         """Trust these entries no longer; None stands for all."""
-        kept = {key: item for key, item in self._entries.items() if ids is not None and key not in ids}
-        failure = self._store(kept)
+        kept = {key: item for key, item in self._store.value.items() if ids is not None and key not in ids}
+        failure = self._write(kept)
         return Outcome(accepted=not failure, why_not=failure)
 
     def _item(self, entry: SidecarEntry, describe: Describe) -> TrustItem:
@@ -157,17 +147,11 @@ class TrustStore:
             difference=() if before is None or before.raw is None else json_difference(before.raw, entry.raw),
         )
 
-    def _store(self, entries: Mapping[str, TrustRecord]) -> str:
+    def _write(self, entries: Mapping[str, TrustRecord]) -> str:
         """Write the entries and make them valid. Returns the sentence that says why that failed, or an empty
         text."""
-        # Written first: what holds in memory must never be more than what is on disk.
-        document: Json = {key: msgspec.to_builtins(item) for key, item in entries.items()}
-        try:
-            write_state(self._path, document, MAX_BYTES)
-        except OSError as error:
-            return f"trust could not be written: {error}"
-        self._entries, self.diagnostics = entries, ()
-        return ""
+        why = self._store.replace(entries)
+        return f"trust could not be written: {why}" if why else ""
 
     def _fault(self, why: str) -> Diagnostic:
         return Diagnostic(

@@ -15,15 +15,12 @@ MOST_ROOTS = 1_000
 
 
 class TrustedRoots:
-    """Reads the trust files of the other roots below the same state folder, each again when it changed.
-
-    A file that is not this user's alone is not read, as the own one is not.
-    """
+    """Reads the trust files of the other roots below the same state folder, each again when it changed."""
 
     def __init__(self, places: RootPaths) -> None:
         self._roots = places.state_dir.parent
         self._own = places.state_dir.name
-        self._read: dict[Path, tuple[tuple[int, ...], Mapping[str, TrustRecord]]] = {}
+        self._stores: dict[Path, TrustStore] = {}
 
     def records(self, sidecars: Iterable[str]) -> dict[str, tuple[TrustRecord, ...]]:
         """Return the trusted values of entries with these ids that say in which repository they were trusted,
@@ -44,15 +41,9 @@ class TrustedRoots:
         yield from (self._roots / name / TRUST_FILE for name in names[:MOST_ROOTS] if name != self._own)
 
     def _records_of(self, path: Path) -> Mapping[str, TrustRecord]:
-        try:
-            about = os.lstat(path)
-        except OSError:
-            return {}
-        facts = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-        known = self._read.get(path)
-        if known is None or known[0] != facts:
-            known = self._read[path] = (facts, TrustStore.load(path).placed_records())
-        return known[1]
+        store = self._stores.get(path) or self._stores.setdefault(path, TrustStore(path))
+        store.refresh()
+        return store.placed_records()
 
 
 def nearest_record(

@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from flysafe.atomic import private_folder, write_atomic
+from flycore.store.json_store import Store
 
 A = TypeVar("A")
 
@@ -30,10 +30,9 @@ class AnswerCache(Generic[A]):
         self, path: Path | None, kind: type[CacheFile[A]], *, version: int, kept: int, largest: int
     ) -> None:
         """`kind` is the type of the file, and `largest` the bytes that it may have."""
-        self._path = path
-        self._version, self._kept, self._largest = version, kept, largest
-        self._answers: dict[str, A] = self._read(path, kind) if path else {}
-        self._written = dict(self._answers)
+        self._version, self._kept = version, kept
+        self._store = Store(path, kind, CacheFile[A](version, {}), largest, fault=self._fault)
+        self._answers = dict(self._store.value.answers)
 
     def get(self, key: str) -> A | None:
         """Return the answer under that key; None where there is none."""
@@ -48,24 +47,9 @@ class AnswerCache(Generic[A]):
 
     def save(self) -> bool:
         """Write the answers if they have changed. Returns whether the file now holds them."""
-        if self._path is None or self._answers == self._written:
-            return self._path is not None
-        data = msgspec.json.encode(CacheFile(version=self._version, answers=self._answers))
-        if len(data) > self._largest:
-            return False
-        try:
-            private_folder(self._path.parent)
-            write_atomic(self._path, data)
-        except OSError:
-            return False
-        self._written = dict(self._answers)
-        return True
+        if self._store.path is None or self._answers == self._store.value.answers:
+            return self._store.path is not None
+        return not self._store.replace(CacheFile(self._version, dict(self._answers)))
 
-    def _read(self, path: Path, kind: type[CacheFile[A]]) -> dict[str, A]:
-        try:
-            with path.open("rb") as file:
-                data = file.read(self._largest + 1)
-            kept = msgspec.json.decode(data, type=kind) if len(data) <= self._largest else None
-        except (OSError, msgspec.DecodeError):
-            return {}
-        return kept.answers if kept is not None and kept.version == self._version else {}
+    def _fault(self, file: CacheFile[A]) -> str:
+        return "" if file.version == self._version else "it is of another version"

@@ -7,19 +7,18 @@ it, if a person accepts it, or from the next start of a kernel, which logs it.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
 import msgspec
 
-from flycore.approval.state_file import read_state, write_state
 from flycore.audit import events as audit_events
 from flycore.model.json import JsonObject
 from flycore.policy.evaluate import Policy
 from flycore.policy.files import PolicyFile
 from flycore.policy.looser_rules import KeyedRules, LooserRules, find_looser_rules, keyed, rule_key
 from flycore.policy.rules import Rule, RuleLayer
+from flycore.store.json_store import Store
 
 MAX_BYTES = 8_388_608
 _LogLines = tuple[tuple[str, JsonObject], ...]
@@ -31,9 +30,9 @@ class AcceptedPolicy:
     def __init__(self, path: Path, policy: Policy) -> None:
         """`policy` is what the files held at the start; all of it counts. `path` is where the accepted rules
         are kept for the next kernel."""
-        self._path = path
+        self._store = _rules_store(path)
         self._stored: KeyedRules | None = None
-        """The rules in the file at `path`, once this object keeps it."""
+        """The rules in the file, once this object keeps it."""
         layer = _user_layer(policy)
         self._usable = layer is not None and layer.ok
         self._accepted: dict[str, Rule] = {}
@@ -80,17 +79,15 @@ class AcceptedPolicy:
 
         What lets more through than then counts, and a log line says so.
         """
-        try:
-            stored = _read_stored(self._path)
-        except FileNotFoundError:
-            stored = {}  # the first start in this root
-        else:
+        stored = keyed(self._store.value or ())
+        # Without a file, this is the first start in this root.
+        if self._store.value is not None or self._store.why_unread:
             now = tuple(self._accepted.values())
             found = find_looser_rules(stored, now) if self._usable else LooserRules()
             self._log(found, "counts since this start", "removed, counts since this start")
         self._stored = stored
         if self._usable:
-            self._store()
+            self._keep()
 
     def apply(self, read: Policy) -> Policy:
         """Return the policy that counts where the files hold `read`. Sets `waiting`."""
@@ -119,7 +116,7 @@ class AcceptedPolicy:
             return False
         self._log(found, "accepted", "removal accepted", by)
         self._accepted = keyed(own)
-        self._store()
+        self._keep()
         return True
 
     def _find(self, rules: tuple[Rule, ...]) -> LooserRules:
@@ -146,7 +143,7 @@ class AcceptedPolicy:
         # is gone are revoked: what allows is asked about when it returns.
         if layer.ok:
             self._accepted = keyed(rules)
-            self._store()
+            self._keep()
             with self._lock:
                 self._written = {key: at for key, at in self._written.items() if at >= self._reads}
                 self._removed = {key: at for key, at in self._removed.items() if at >= self._reads}
@@ -166,41 +163,32 @@ class AcceptedPolicy:
                 fields = audit_events.rule_changed(rule.place, _fields(rule), decision, by=by)
                 self._lines.append((audit_events.RULE_CHANGED, fields))
 
-    def _store(self) -> None:
+    def _keep(self) -> None:
         """Keep the accepted rules for the next kernel."""
         if self._stored is None or self._stored.keys() == self._accepted.keys():
             return
-        # Where it cannot be written, the next kernel logs rules that it need not log, which does no harm.
-        with suppress(OSError):
-            write_state(self._path, msgspec.to_builtins(list(self._accepted.values())), MAX_BYTES)
+        # If it cannot be written, the next kernel logs rules that it need not log, which does no harm.
+        if not self._store.replace(tuple(self._accepted.values())):
             self._stored = self._accepted
 
 
 def forget_rule(path: Path, key: str) -> None:
     """Remove a rule from those that the last kernel left in the file at `path`, because its removal has been
     logged: the next kernel must not log it once more."""
-    # Where it cannot be read or written, the next kernel logs a removal that it need not log.
-    with suppress(OSError):
-        stored = _read_stored(path)
-        if key in stored:
-            kept = [rule for at, rule in stored.items() if at != key]
-            write_state(path, msgspec.to_builtins(kept), MAX_BYTES)
+    # If it cannot be read or written, the next kernel logs a removal that it need not log.
+    store = _rules_store(path)
+    stored = keyed(store.value or ())
+    if key in stored:
+        store.replace(tuple(rule for at, rule in stored.items() if at != key))
 
 
 def _user_layer(policy: Policy) -> PolicyFile | None:
     return next((layer for layer in policy.layers if layer.source is RuleLayer.USER), None)
 
 
-def _read_stored(path: Path) -> KeyedRules:
-    """Return the rules that the last kernel left; none where they cannot be relied on. Raises
-    FileNotFoundError."""
-    try:
-        rules = msgspec.json.decode(read_state(path, MAX_BYTES), type=tuple[Rule, ...])
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError):
-        return {}
-    return keyed(rules)
+def _rules_store(path: Path) -> Store[tuple[Rule, ...] | None]:
+    """Return the store of the rules that the last kernel left; its value is None if there is no file."""
+    return Store[tuple[Rule, ...] | None](path, tuple[Rule, ...], None, MAX_BYTES)
 
 
 def _fields(rule: Rule) -> JsonObject:

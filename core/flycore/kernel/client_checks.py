@@ -9,7 +9,7 @@ from pathlib import Path
 
 from flycore.discovery.agent_clients.codex_trust import why_codex_runs_no_hook
 from flycore.discovery.agent_clients.edit import current, read_value
-from flycore.discovery.agent_clients.record import read_written
+from flycore.discovery.agent_clients.record import written_store
 from flycore.discovery.agent_clients.table import CLIENTS, AgentClient, Connection, Part
 from flycore.model.diagnostics import Check, CheckState
 from flycore.model.json import Json
@@ -85,7 +85,7 @@ def _check(client: AgentClient, places: RootPaths, home: str, environ: Mapping[s
 def _difference_from_written(client: AgentClient, entry: Json, places: RootPaths, home: str) -> str:
     """Return how what `flytui connect` wrote differs from what it would write today, or what of it is gone;
     empty where all is as it was written, and for an entry that a person wrote or has changed."""
-    records = tuple(one for one in read_written(places.clients_file) if one.client == client.id)
+    records = tuple(one for one in written_store(places.clients_file).value if one.client == client.id)
     for record in records:
         anchor = Path(home) if record.in_home else places.app_root
         value = read_value(read_text(anchor, record.path, record.file.shown)[0] or "", record.form)

@@ -186,7 +186,7 @@ async def _load_root(
     environment = find_environment(places, environ)
     with suppress(OSError):  # without it, there are no tools in it
         private_folder(places.user_tools_dir)
-    blocks = ToolBlockStore.load(places.blocks_file)
+    blocks = ToolBlockStore(places.blocks_file)
     now = recorder.clock.now()
     # Before any call: a folder that is removed here cannot belong to one.
     await anyio.to_thread.run_sync(remove_expired, places.state_dir, places.data_dir, now)

@@ -39,8 +39,7 @@ from flycore.runners.child.process_tree import KILL_PATIENCE_S
 from flycore.runners.child.run import LEFTOVER_GRACE_S
 from flycore.runners.workspace.undo_store import UndoStore
 from flycore.sandbox.content_store import prune
-from flysafe.atomic import write_atomic
-from flysafe.beneath import read_beneath
+from flycore.store.json_store import Store
 from flysafe.procfs import Process, environment_value, process_table, read_process, send_signal
 
 MOST_SESSIONS = 1_000
@@ -63,19 +62,18 @@ class EndedProcesses(msgspec.Struct, frozen=True):
 
 def earlier_sessions(state_dir: Path) -> tuple[str, ...]:
     """Read the sessions that may have leftover processes, oldest first. The caller holds the root's lock."""
-    with suppress(OSError):
-        lines = read_beneath(state_dir, SESSIONS_FILE, _MOST_BYTES).decode("ascii", "replace").split()
-        return tuple(line for line in lines if is_session(line))
-    return ()
+    return tuple(session for session in _sessions_store(state_dir).value if is_session(session))
 
 
 def write_sessions(state_dir: Path, sessions: Collection[str]) -> None:
     """Write these sessions, and no others, for the next kernel. Raises nothing."""
     # A file that cannot be written is no danger: the log in the same folder then takes no line either, and
     # without its start line no call runs.
-    lines = "".join(f"{session}\n" for session in tuple(sessions)[-MOST_SESSIONS:])
-    with suppress(OSError):
-        write_atomic(state_dir / SESSIONS_FILE, lines.encode("ascii"))
+    _sessions_store(state_dir).replace(tuple(sessions)[-MOST_SESSIONS:])
+
+
+def _sessions_store(state_dir: Path) -> Store[tuple[str, ...]]:
+    return Store[tuple[str, ...]](state_dir / SESSIONS_FILE, tuple[str, ...], (), _MOST_BYTES)
 
 
 async def end_leftover_processes(sessions: Collection[str]) -> EndedProcesses:

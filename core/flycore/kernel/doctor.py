@@ -435,7 +435,7 @@ def check_up(
     """
     files = read_files(find_environment(places, environ), None)
     registry, policy, notify = files.registry, files.policy, files.settings.notify_command
-    store = TrustStore.load(places.trust_file)
+    store = TrustStore(places.trust_file)
     waiting = store.pending(registry, lambda entry: summarize_entry(entry, files))
     other = tuple(found for found in registry.diagnostics if found not in policy.diagnostics)
     stopped = running.panic if running else read_panic(places.state_dir) is not None
@@ -450,7 +450,7 @@ def check_up(
         *check_policy(policy, time.time(), running.pid if running else None),
         *check_waiting_rules(running.waiting_rules if running else 0),
         *check_trust(len(waiting), store.diagnostics),
-        *check_blocks(ToolBlockStore.load(places.blocks_file), catalog),
+        *check_blocks(ToolBlockStore(places.blocks_file), catalog),
         check_panic(stopped),
         *check_sandbox(catalog),
         check_writable(places.state_dir),

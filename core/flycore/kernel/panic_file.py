@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
 from flycore.model.base import Value
 from flycore.registry.paths import PANIC_FILE
-from flysafe.atomic import write_atomic
+from flycore.store.json_store import Store
 
 MOST_BYTES = 65_536
 
@@ -25,29 +22,22 @@ class PanicRecord(Value, frozen=True, kw_only=True):
 
 def read_panic(state_dir: Path) -> PanicRecord | None:
     """Read the file; None if there is none. A file that cannot be read or parsed counts as a stop."""
-    # NONBLOCK: a named pipe in place of the file must not hang the start of a kernel.
-    try:
-        fd = os.open(state_dir / PANIC_FILE, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {error.strerror}")
-    try:
-        return msgspec.json.decode(os.read(fd, MOST_BYTES), type=PanicRecord)
-    except OSError as error:
-        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {error.strerror}")
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which is not valid")
-    finally:
-        os.close(fd)
+    store = _store(state_dir)
+    if store.why_unread:
+        return PanicRecord(at=0.0, by=f"{PANIC_FILE}, which cannot be read: {store.why_unread}")
+    return store.value
 
 
 def write_panic(state_dir: Path, stopped: PanicRecord) -> None:
     """Write the record and sync it to disk. Raises OSError."""
-    write_atomic(state_dir / PANIC_FILE, msgspec.json.encode(stopped))
+    _store(state_dir).write(stopped)
 
 
 def clear_panic(state_dir: Path) -> None:
     """Remove the file, so that calls run again. Raises OSError."""
     with suppress(FileNotFoundError):
         (state_dir / PANIC_FILE).unlink()
+
+
+def _store(state_dir: Path) -> Store[PanicRecord | None]:
+    return Store[PanicRecord | None](state_dir / PANIC_FILE, PanicRecord, None, MOST_BYTES)

@@ -57,9 +57,9 @@ class TrustedRegistry:
 
     def __init__(self, environment: RootEnvironment) -> None:
         self._environment = environment
-        self._store = TrustStore.load(environment.places.trust_file)
+        self._store = TrustStore(environment.places.trust_file)
         self._elsewhere = TrustElsewhere(environment)
-        self._definitions = ToolDefinitionStore.load(environment.places.definitions_file)
+        self._definitions = ToolDefinitionStore(environment.places.definitions_file)
         self._mcp_status: Mapping[str, McpStatus] = {}
         self._save_error = ""
         self._declared = read_files(environment, None)

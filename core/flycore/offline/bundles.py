@@ -12,9 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 
-import msgspec
-
-from flycore.approval.state_file import read_state, write_state
 from flycore.catalog.builtin import KNOWN
 from flycore.discovery.kits import parse_kits
 from flycore.model.approval import Outcome
@@ -44,6 +41,7 @@ from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.paths import BUNDLE_KEYS_FILE, BUNDLES_FILE
 from flycore.registry.read_file import read_text
+from flycore.store.json_store import Store
 from flysafe.atomic import write_atomic
 from flysafe.beneath import read_beneath
 
@@ -204,11 +202,12 @@ def applied_bundles(config_dir: Path) -> tuple[Bundle, ...]:
 
 def _write(config_dir: Path, bundles: tuple[Bundle, ...]) -> Outcome:
     try:
-        write_state(config_dir / BUNDLES_FILE, applied_document(bundles), MAX_APPLIED_BYTES)
+        document = applied_document(bundles)
     except BundleFormatError as error:
         return Outcome(accepted=False, why_not=f"not applied: the bundle {error}")
-    except OSError as error:
-        return Outcome(accepted=False, why_not=f"{BUNDLES_FILE} cannot be written: {error.strerror or error}")
+    store = Store[JsonObject](config_dir / BUNDLES_FILE, JsonObject, {}, MAX_APPLIED_BYTES)
+    if why := store.replace(document):
+        return Outcome(accepted=False, why_not=f"{BUNDLES_FILE} cannot be written: {why}")
     return Outcome(accepted=True)
 
 
@@ -227,11 +226,12 @@ def _standing(bundle: Bundle, applied: Bundle | None) -> Standing:
 
 def trusted_keys(config_dir: Path) -> tuple[TrustedKey, ...]:
     """Return the trusted keys. A file that cannot be relied on trusts none."""
-    try:
-        data = read_state(config_dir / BUNDLE_KEYS_FILE, MAX_KEYS_BYTES)
-        return tuple(msgspec.json.decode(data, type=list[TrustedKey]))
-    except (OSError, msgspec.DecodeError, UnicodeError):
-        return ()
+    return _keys_store(config_dir).value
+
+
+def _keys_store(config_dir: Path) -> Store[tuple[TrustedKey, ...]]:
+    path = config_dir / BUNDLE_KEYS_FILE
+    return Store[tuple[TrustedKey, ...]](path, tuple[TrustedKey, ...], (), MAX_KEYS_BYTES)
 
 
 def trust_key(config_dir: Path, bundle: Bundle) -> Outcome:
@@ -257,12 +257,8 @@ def is_key_of(bundle: Bundle, named: str) -> bool:
 
 
 def _write_keys(config_dir: Path, keys: Iterable[TrustedKey]) -> Outcome:
-    try:
-        write_state(config_dir / BUNDLE_KEYS_FILE, [msgspec.to_builtins(one) for one in keys], MAX_KEYS_BYTES)
-    except OSError as error:
-        return Outcome(
-            accepted=False, why_not=f"{BUNDLE_KEYS_FILE} cannot be written: {error.strerror or error}"
-        )
+    if why := _keys_store(config_dir).replace(tuple(keys)):
+        return Outcome(accepted=False, why_not=f"{BUNDLE_KEYS_FILE} cannot be written: {why}")
     return Outcome(accepted=True)
 
 

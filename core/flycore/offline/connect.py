@@ -10,16 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from flycore.discovery.agent_clients.edit import ClientEdit, add_values, current, read_value, snippet
 from flycore.discovery.agent_clients.record import (
     MAX_FILE_BYTES,
     WrittenFile,
     WrittenValue,
     digest_of_text,
-    read_written,
     restored,
+    written_store,
 )
 from flycore.discovery.agent_clients.table import (
     BY_ID,
@@ -33,7 +31,7 @@ from flycore.discovery.agent_clients.table import (
 )
 from flycore.registry.paths import RootPaths
 from flycore.registry.read_file import read_text
-from flysafe.atomic import create_beneath, private_folder, replace_beneath, write_atomic
+from flysafe.atomic import create_beneath, replace_beneath
 from flysafe.beneath import open_anchor, open_beneath
 
 CLIENT_NAMES = tuple(client.id for client in CLIENTS)
@@ -157,7 +155,7 @@ def plan_removal(places: RootPaths, home: Path, name: str) -> ConnectPlan:
 
 def apply_plan(places: RootPaths, home: Path, plan: ConnectPlan) -> str:
     """Write the files of the plan and record what was written. Return why not; empty where all was done."""
-    records = {(one.client, one.file): one for one in read_written(places.clients_file)}
+    records = {(one.client, one.file): one for one in written_store(places.clients_file).value}
     for change in plan.changes:
         try:
             _write(_anchor(places, home, change.file), change)
@@ -197,7 +195,7 @@ def has_hook(places: RootPaths, name: str, connection: Connection) -> bool:
 
 
 def _written(places: RootPaths, name: str) -> tuple[WrittenFile, ...]:
-    return tuple(one for one in read_written(places.clients_file) if one.client == name)
+    return tuple(one for one in written_store(places.clients_file).value if one.client == name)
 
 
 def _anchor(places: RootPaths, home: Path, file: ClientFile) -> Path:
@@ -262,8 +260,7 @@ def _remove_folders(anchor: Path, folders: tuple[str, ...]) -> None:
 
 
 def _record(places: RootPaths, records: Iterable[WrittenFile]) -> None:
-    private_folder(places.state_dir)
-    write_atomic(places.clients_file, msgspec.json.encode(tuple(records)))
+    written_store(places.clients_file).write(tuple(records))
 
 
 def home_of(environ: Mapping[str, str]) -> Path:

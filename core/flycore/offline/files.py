@@ -46,7 +46,7 @@ def set_enabled(
     # The console does renew trust after a switch. Here nothing shows that a person ran the command.
     environment = find_environment(places, environ)
     files = read_files(environment, None)
-    entry = entry_to_switch(environment, files, TrustStore.load(places.trust_file), sidecar, enabled)
+    entry = entry_to_switch(environment, files, TrustStore(places.trust_file), sidecar, enabled)
     if entry is None:
         return _missing_entry(read_registry(places, environ), sidecar, enabled)
     file, word = entry.position.file, "on" if enabled else "off"

@@ -144,7 +144,7 @@ def read_offline_policy(places: RootPaths, environ: Mapping[str, str] | None = N
     An entry that changed since it was trusted counts with its trusted value.
     """
     environment = find_environment(places, dict(os.environ if environ is None else environ))
-    trust = TrustStore.load(places.trust_file)
+    trust = TrustStore(places.trust_file)
     files = effective_files(environment, read_files(environment, None), trust).files
     now = time.time()
     # Nothing is trusted or probed here: policy depends on the entries alone.

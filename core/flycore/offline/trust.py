@@ -24,4 +24,4 @@ def trust_new_root(places: RootPaths, environ: Mapping[str, str]) -> Outcome:
     registry = load_registry(places, known=frozenset(KNOWN), environ=environ)
     pairs = tuple((entry.id, entry.digest) for entry in registry.entries)
     here = place_of(find_environment(places, environ), registry)
-    return TrustStore.load(places.trust_file).accept(pairs, registry, time.time(), here)
+    return TrustStore(places.trust_file).accept(pairs, registry, time.time(), here)

@@ -6,7 +6,6 @@ the state folder and not in the project, so that no clone can bring one.
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,8 +18,7 @@ from flycore.model.enums import PackageAction, UpgradeState
 from flycore.model.json import Json, JsonObject
 from flycore.packages.area import PACKAGE_ID, VERSION, PackageArea
 from flycore.registry.jsonc.parse import parse_jsonc
-from flysafe.atomic import private_folder, write_atomic
-from flysafe.beneath import read_beneath
+from flycore.store.json_store import Store, StoreDamaged
 
 LARGEST = 1 << 20
 MOST_PACKAGES = 1_000
@@ -115,13 +113,10 @@ def read_record(area: PackageArea, package: str) -> PackageRecord | None:
     if not PACKAGE_ID.fullmatch(package):
         return None
     try:
-        data = read_beneath(area.records, f"{package}{ENDING}", LARGEST)
-        record = msgspec.json.decode(data, type=PackageRecord)
-    except (FileNotFoundError, NotADirectoryError):
+        record = _store(area, package).read()
+    except (NotADirectoryError, StoreDamaged):
         return None
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeError):
-        return None
-    return record if record.id == package and _is_sound(record) else None
+    return record if record is not None and record.id == package and _is_sound(record) else None
 
 
 def read_records(area: PackageArea) -> tuple[PackageRecord, ...]:
@@ -161,11 +156,12 @@ def _is_sound(record: PackageRecord) -> bool:
 
 def write_record(area: PackageArea, record: PackageRecord) -> None:
     """Write a record; it is on disk when this returns. Raises OSError; then the earlier record stays."""
-    private_folder(area.records)
-    data = msgspec.json.encode(record) + b"\n"
-    if len(data) > LARGEST:
-        raise OSError(errno.EFBIG, f"the record of {record.id} would be too large to be read again")
-    write_atomic(area.records / f"{record.id}{ENDING}", data)
+    _store(area, record.id).write(record)
+
+
+def _store(area: PackageArea, package: str) -> Store[PackageRecord | None]:
+    path = area.records / f"{package}{ENDING}"
+    return Store[PackageRecord | None](path, PackageRecord, None, LARGEST)
 
 
 def remove_record(area: PackageArea, package: str) -> None:

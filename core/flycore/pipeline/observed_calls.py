@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
-
 from flycore.model.json import digest
 from flycore.sandbox.observation import why_not_observed
-from flysafe.atomic import write_atomic
+from flycore.store.json_store import Store
 
 MOST_REMEMBERED = 1_024
 LARGEST = 131_072
@@ -27,8 +25,8 @@ class ObservedCalls:
     succeed. Where `file` is None, they are known in memory only."""
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file = file
-        self._succeeded = dict.fromkeys(_read(file) if file is not None else ())
+        self._store = Store[list[str]](file, list[str], [], LARGEST)
+        self._succeeded = dict.fromkeys(self._store.value[-MOST_REMEMBERED:])
         self._cannot = ""
 
     @property
@@ -54,23 +52,9 @@ class ObservedCalls:
         return True
 
     def save(self) -> None:
-        """Write the file. It waits for the disk. Where it cannot be written, nothing is lost but time."""
-        if self._file is None:
-            return
-        try:
-            write_atomic(self._file, msgspec.json.encode(list(self._succeeded)))
-        except OSError:
-            return
+        """Write the file. It waits for the disk. If it cannot be written, nothing is lost but time."""
+        self._store.replace(list(self._succeeded))
 
     def give_up(self, why: str) -> None:
         """Observe no further call: one could not be started with an observer."""
         self._cannot = why
-
-
-def _read(file: Path) -> list[str]:
-    try:
-        with file.open("rb") as opened:
-            found = msgspec.json.decode(opened.read(LARGEST), type=list[str])
-    except (OSError, msgspec.DecodeError):
-        return []
-    return found[-MOST_REMEMBERED:]

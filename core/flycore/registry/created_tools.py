@@ -13,16 +13,17 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.model.json import Json, JsonObject, StrictJsonError, canonical_json, read_strict
+from flycore.model.json import Json, JsonObject, canonical_json
 from flycore.model.sidecar import SidecarEntry, ToolClaim
 from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.paths import MANIFEST_FILE, TOOLS_CONFIG_FILE, RootPaths
 from flycore.registry.read_file import read_text
 from flycore.registry.yaml_text import MAX_YAML_BYTES, read_yaml
+from flycore.store.json_store import Store
 from flysafe.atomic import private_folder, write_atomic
-from flysafe.beneath import read_beneath
 
 CREATORS_FILE = "creators.json"
+MAX_CREATORS_BYTES = 1_048_576
 PROJECT_LIMIT_FILES = (TOOLS_CONFIG_FILE, ".glee/config.yml")
 """Files of a project that may lower the limit for tools that agents make."""
 DEFAULT_LIMIT: JsonObject = {"network": True, "fs": {"read": ["."], "write": []}, "secrets": []}
@@ -66,12 +67,11 @@ def as_created(entry: SidecarEntry, creator: str) -> SidecarEntry:
 
 def creators(places: RootPaths) -> Mapping[str, str]:
     """Return who made each tool, by the tool's name; empty where that cannot be read."""
-    try:
-        found = read_strict(read_beneath(places.created_dir, CREATORS_FILE, MAX_YAML_BYTES, links=False))
-    except (OSError, StrictJsonError):
-        return {}
-    known = found if isinstance(found, dict) else {}
-    return {name: by for name, by in known.items() if isinstance(by, str)}
+    return _creators_store(places).value
+
+
+def _creators_store(places: RootPaths) -> Store[dict[str, str]]:
+    return Store[dict[str, str]](places.created_dir / CREATORS_FILE, dict[str, str], {}, MAX_CREATORS_BYTES)
 
 
 def write_created(places: RootPaths, name: str, text: str, creator: str) -> None:
@@ -80,8 +80,8 @@ def write_created(places: RootPaths, name: str, text: str, creator: str) -> None
     private_folder(places.created_dir)
     private_folder(folder)
     # The creator first: a manifest is never there without one.
-    known = {**creators(places), name: creator}
-    write_atomic(places.created_dir / CREATORS_FILE, canonical_json(known).encode("ascii"))
+    store = _creators_store(places)
+    store.write({**store.value, name: creator})
     write_atomic(folder / MANIFEST_FILE, text.encode())
 
 

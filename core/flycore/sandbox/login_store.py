@@ -1,15 +1,13 @@
 """The logins at MCP servers over HTTP: kept in the system's keyring, or in a file of this user alone.
 
 The file of the root is the index: it says which servers have a login and whether its tokens are in the
-keyring. It is opened below the descriptor of the state folder. A file that another user could have written or
-read holds no login. All functions here block.
+keyring. A file that another user could have written or read holds no login. All functions here block.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,8 +18,8 @@ import msgspec
 from flycore.model.login import Login, LoginSecret
 from flycore.registry.paths import LOGINS_FILE, RootPaths
 from flycore.sandbox.keyring_secrets import ask_keyring, keep_in_keyring, remove_from_keyring
-from flysafe.atomic import private_folder, write_in
-from flysafe.beneath import open_beneath
+from flycore.store.json_store import Store
+from flysafe.atomic import private_folder
 
 MAX_BYTES = 1_048_576
 IN_KEYRING = "the system's keyring"
@@ -45,14 +43,13 @@ class LoginStore:
 
     def all(self) -> dict[str, Login]:
         """Return every login; those whose tokens are in the keyring without them. Raises OSError."""
-        try:
-            folder = _open_folder(self.places.state_dir)
-        except FileNotFoundError:
-            return {}
-        try:
-            return _read(folder)
-        finally:
-            os.close(folder)
+        store = self._store()
+        if store.why_unread:
+            raise LoginsUnsafe(f"{LOGINS_FILE} cannot be used: {store.why_unread}")
+        return store.value
+
+    def _store(self) -> Store[dict[str, Login]]:
+        return Store[dict[str, Login]](self.path, dict[str, Login], {}, MAX_BYTES, secret=True)
 
     def find(self, sidecar: str, server: str) -> Login | None:
         """Return the login of the entry at that address, with its tokens. None where there is none, also
@@ -113,39 +110,13 @@ class LoginStore:
     def _changing(self) -> Iterator[dict[str, Login]]:
         """The logins, which are written when the block ends. Others wait meanwhile."""
         private_folder(self.places.state_dir)
-        folder = _open_folder(self.places.state_dir)
+        # Not `open_anchor`: a descriptor of that kind cannot be locked.
+        folder = os.open(self.places.state_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             # A kernel that refreshes tokens and a person who logs in may write at the same time.
             fcntl.flock(folder, fcntl.LOCK_EX)
-            logins = _read(folder)
+            logins = self.all()
             yield logins
-            data = msgspec.json.encode(logins)
-            if len(data) > MAX_BYTES:
-                raise OSError(f"the logins are larger than {MAX_BYTES} bytes")
-            write_in(folder, LOGINS_FILE, data, 0o600)
+            self._store().write(logins)
         finally:
             os.close(folder)
-
-
-def _open_folder(path: Path) -> int:
-    # Not `open_anchor`: a descriptor of that kind cannot be locked.
-    return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-
-
-def _read(folder: int) -> dict[str, Login]:
-    try:
-        descriptor = open_beneath(folder, LOGINS_FILE, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return {}
-    with os.fdopen(descriptor, "rb") as file:
-        facts = os.fstat(descriptor)
-        if not stat.S_ISREG(facts.st_mode):
-            raise LoginsUnsafe(f"{LOGINS_FILE} is not a file")
-        if facts.st_uid != os.geteuid() or facts.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-            raise LoginsUnsafe(f"{LOGINS_FILE} is not readable and writable by this user alone (mode 0600)")
-        data = file.read(MAX_BYTES + 1)
-    try:
-        return msgspec.json.decode(data, type=dict[str, Login])
-    except (msgspec.DecodeError, ValueError) as error:
-        # The words of the error may quote a token.
-        raise LoginsUnsafe(f"{LOGINS_FILE} is damaged ({type(error).__name__})") from None

@@ -8,22 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
-import stat
 import time
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
-
 from flycore.model.base import Value
 from flycore.model.call import Caller
 from flycore.model.errors import TokenRefused
-from flycore.model.json import canonical_json
 from flycore.registry.paths import TOKENS_FILE
-from flysafe.atomic import private_folder, write_atomic
+from flycore.store.json_store import Store
 
 TCP_DOOR = "tcp"
 HTTP_DOOR = "http"
@@ -86,9 +81,7 @@ class TokenStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._seen: tuple[int, ...] | None = None
-        self._tokens: tuple[Token, ...] = ()
-        self._problem = ""
+        self._store = Store[tuple[Token, ...]](path, tuple[Token, ...], (), MAX_BYTES, fault=_fault)
 
     @classmethod
     def load(cls, state_dir: Path) -> TokenStore:
@@ -98,13 +91,13 @@ class TokenStore:
     @property
     def problem(self) -> str:
         """Why the file is not safe to use, so that nobody is admitted; empty where it is safe."""
-        self._reload()
-        return self._problem
+        self._store.refresh()
+        return self._store.why_unread
 
     def tokens(self) -> tuple[Token, ...]:
         """Return the tokens that the file has now, oldest first."""
-        self._reload()
-        return self._tokens
+        self._store.refresh()
+        return self._store.value
 
     def names(self) -> tuple[str, ...]:
         """Return the names of the tokens, oldest first."""
@@ -141,7 +134,7 @@ class TokenStore:
             raise TokenRefused(f"there are {MAX_TOKENS} tokens already: revoke one first")
         before_write()  # the audit log first: a change that cannot be recorded is not made
         made = Token(name=name, digest=digest, created_at=time.time(), in_url=in_url)
-        self._write((*tokens, made))
+        self._store.write((*tokens, made))
         return made
 
     def revoke(self, name: str, before_write: Callable[[], None] = _no_op) -> bool:
@@ -151,7 +144,7 @@ class TokenStore:
         if len(remaining) == len(tokens):
             return False
         before_write()
-        self._write(remaining)
+        self._store.write(remaining)
         return True
 
     def name_of(self, presented: str, *, in_url: bool = False) -> str | None:
@@ -173,58 +166,14 @@ class TokenStore:
         return found
 
     def _writable(self) -> tuple[Token, ...]:
-        tokens = self.tokens()
-        if self._problem:
-            raise TokenRefused(
-                f"{self.path} is not safe to use: {self._problem}; remove it, then make new tokens"
-            )
-        return tokens
-
-    def _write(self, tokens: tuple[Token, ...]) -> None:
-        private_folder(self.path.parent)
-        kept = [msgspec.to_builtins(token) for token in tokens]
-        write_atomic(self.path, canonical_json(kept).encode("ascii") + b"\n")
-
-    def _reload(self) -> None:
-        """Read the file again where it changed since it was last read."""
-        # O_NOFOLLOW: a link could lead to a file of another user. O_NONBLOCK: opening a pipe would wait.
-        try:
-            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except FileNotFoundError:
-            self._seen, self._tokens, self._problem = None, (), ""
-            return
-        except OSError as error:
-            self._seen, self._tokens, self._problem = None, (), error.strerror or str(error)
-            return
-        with os.fdopen(descriptor, "rb") as file:
-            facts = os.fstat(descriptor)
-            seen = (facts.st_ino, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size)
-            if seen == self._seen:
-                return
-            self._problem = _file_problem(facts)
-            data = b"" if self._problem else file.read(MAX_BYTES)
-        self._seen, self._tokens = seen, ()
-        if not self._problem:
-            self._parse(data)
-
-    def _parse(self, data: bytes) -> None:
-        try:
-            found = msgspec.json.decode(data, type=tuple[Token, ...])
-        except (msgspec.DecodeError, UnicodeError):
-            self._problem = "it is not a list of tokens"
-            return
-        invalid = [
-            item for item in found if not (_NAME.fullmatch(item.name) and _DIGEST.fullmatch(item.digest))
-        ]
-        if invalid or len({item.name for item in found}) < len(found) or len(found) > MAX_TOKENS:
-            self._problem = "it has a token that is not valid, one name twice, or too many tokens"
-            return
-        self._tokens = found
+        if why := self.problem:
+            raise TokenRefused(f"{self.path} is not safe to use: {why}; remove it, then make new tokens")
+        return self._store.value
 
 
-def _file_problem(facts: os.stat_result) -> str:
-    if not stat.S_ISREG(facts.st_mode):
-        return "it is not a file"
-    if facts.st_uid != os.geteuid() or facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        return "other users may write to it"
-    return "it is too large" if facts.st_size > MAX_BYTES else ""
+def _fault(tokens: tuple[Token, ...]) -> str:
+    """Return why these tokens cannot be used; empty if they can."""
+    valid = all(_NAME.fullmatch(item.name) and _DIGEST.fullmatch(item.digest) for item in tokens)
+    if not valid or len({item.name for item in tokens}) < len(tokens) or len(tokens) > MAX_TOKENS:
+        return "it has a token that is not valid, one name twice, or too many tokens"
+    return ""

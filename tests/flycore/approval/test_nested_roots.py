@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from pathlib import Path
@@ -17,7 +18,6 @@ from flycore.approval.nested_roots import (
     NestedRoots,
     is_nested_root,
 )
-from flycore.approval.state_file import write_state
 from flycore.model.clock import SystemClock
 from flycore.model.enums import QuestionKind, RootPermission
 from flycore.model.question import Question
@@ -41,7 +41,7 @@ def open_store(path: Path) -> tuple[NestedRoots, list[Question]]:
 
 
 def write_file(path: Path, content: str) -> None:
-    path.parent.mkdir(mode=0o700)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
     path.write_text(content, errors="surrogateescape")
 
 
@@ -92,7 +92,7 @@ async def test_questions_and_answers_are_bounded(path: Path) -> None:
     store.permission("/outer/more", AGENT)
     assert len(store.questions()) == MAX_QUESTIONS
     kept = [{"root": f"/outer/old{n}", "permission": "refused", "at": 1.0} for n in range(MAX_ROOTS)]
-    write_state(path, {"roots": kept}, 1_000_000)
+    write_file(path, json.dumps({"roots": kept}))
     full, asked = open_store(path)
     full.permission("/outer/new", AGENT)
     assert await decide(full, asked[0], ALLOW)
@@ -113,7 +113,7 @@ async def test_a_file_that_cannot_be_relied_on_is_asked_for_anew(path: Path, con
 async def test_an_answer_that_cannot_be_written_has_no_effect(path: Path) -> None:
     store, asked = open_store(path)
     store.permission("/outer/inner", AGENT)
-    write_state(path.parent, [], 100)  # a file in the place of the folder
+    path.parent.write_text("")  # a file in the place of the folder
     assert not await decide(store, asked[0], ALLOW)
     assert store.questions() == tuple(asked)
     assert store.permission("/outer/inner", AGENT) is RootPermission.UNDECIDED

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -150,13 +151,17 @@ async def test_tickets_survive_a_restart(root: Root) -> None:
 
 
 async def test_a_forged_ticket_file_approves_nothing_else(root: Root) -> None:
-    """A line whose request is not its digest's is left out, and broken lines harm nobody."""
+    """A ticket whose request is not its digest's is left out, and broken ones harm nobody."""
     async with kernel_of(root) as kernel:
         await no_wait(kernel)
         await approve(kernel, await waiting_ask(kernel))
     file = root.places.state_dir / TICKETS_FILE
-    text = file.read_text()
-    file.write_text("{\n" + text.replace('"n":1', '"n":666') + "\x00\n[]\n")
+    (true,) = json.loads(file.read_text())
+    forged = json.loads(json.dumps(true).replace('"n": 1', '"n": 666'))
+    assert forged != true
+    file.write_text(json.dumps([{}, forged, "x", true, []]))
+    assert [ticket.ask.request.subject.input for ticket in load_tickets(root.places.state_dir)] == [{"n": 1}]
+    file.write_text(json.dumps([forged]))
     assert load_tickets(root.places.state_dir) == ()
     async with kernel_of(root) as kernel:
         assert (await no_wait(kernel, input={"n": 666})).status is Status.PENDING

@@ -21,23 +21,23 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_block_outlives_the_kernel_until_it_is_lifted(path: Path) -> None:
-    book = ToolBlockStore.load(path)
+    book = ToolBlockStore(path)
     assert book.all() == ()
     assert book.block("web.fetch", 5.0, "too loud") == ""
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    again = ToolBlockStore.load(path)
+    again = ToolBlockStore(path)
     assert again.block_for("web.fetch").reason == "too loud"
     assert again.block_for("web.search") is None
     assert again.unblock("web.search") is None
     assert again.unblock("web.fetch").since == 5.0
-    assert ToolBlockStore.load(path).all() == ()
+    assert ToolBlockStore(path).all() == ()
 
 
 @pytest.mark.parametrize("damage", ["text", "shape", "link", "writable", "folder", "huge"])
 def test_a_list_that_cannot_be_relied_on_blocks_every_tool_until_a_person_says(
     path: Path, damage: str
 ) -> None:
-    ToolBlockStore.load(path).block("web.fetch", 5.0)
+    ToolBlockStore(path).block("web.fetch", 5.0)
     match damage:
         case "text":
             path.write_text("[{")
@@ -53,7 +53,7 @@ def test_a_list_that_cannot_be_relied_on_blocks_every_tool_until_a_person_says(
             path.mkdir()
         case "huge":
             path.write_bytes(b" " * 2_000_000)
-    book = ToolBlockStore.load(path)
+    book = ToolBlockStore(path)
     assert book.block_for("anything.at.all") is not None
     assert book.diagnostics
     assert book.block("web.search", 6.0)
@@ -63,33 +63,22 @@ def test_a_list_that_cannot_be_relied_on_blocks_every_tool_until_a_person_says(
     assert book.unblock(EVERY_TOOL) is not None
     assert book.block_for("anything.at.all") is None
     assert not book.diagnostics
-    assert ToolBlockStore.load(path).all() == ()
+    assert ToolBlockStore(path).all() == ()
 
 
 def test_no_flipped_bit_unblocks_a_tool_without_a_word(path: Path) -> None:
-    ToolBlockStore.load(path).block("web.fetch", 5.0, "too loud")
+    ToolBlockStore(path).block("web.fetch", 5.0, "too loud")
     whole = path.read_bytes()
     for place in range(len(whole) - 1):
         for bit in range(8):
             path.write_bytes(whole[:place] + bytes([whole[place] ^ (1 << bit)]) + whole[place + 1 :])
-            assert ToolBlockStore.load(path).block_for("web.fetch") is not None, (place, bit)
-
-
-def test_a_list_of_an_older_version_is_read_and_written_anew(path: Path) -> None:
-    path.parent.mkdir(mode=0o700)
-    path.write_text('[{"tool": "web.fetch", "since": 1, "reason": ""}]')
-    path.chmod(0o600)
-    book = ToolBlockStore.load(path)
-    assert [block.tool for block in book.all()] == ["web.fetch"]
-    assert book.block("web.search", 2.0) == ""
-    assert {block.tool for block in ToolBlockStore.load(path).all()} == {"web.fetch", "web.search"}
-    assert path.read_text().startswith('{"blocks"')
+            assert ToolBlockStore(path).block_for("web.fetch") is not None, (place, bit)
 
 
 def test_a_block_that_cannot_be_written_does_not_hold_and_says_so(tmp_path: Path) -> None:
+    book = ToolBlockStore(tmp_path / "state" / "blocks.json")
+    assert book.all() == ()
     (tmp_path / "state").write_text("a file where the folder should be")
-    book = ToolBlockStore.load(tmp_path / "state2" / "blocks.json")
-    book._path = tmp_path / "state" / "blocks.json"
     assert book.block("web.fetch", 1.0)
     assert book.block_for("web.fetch") is None
 

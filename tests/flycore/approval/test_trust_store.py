@@ -19,7 +19,7 @@ from flycore.model.sidecar import Delegate, Permissions, Registry
 
 @pytest.fixture
 def store(tmp_path: Path) -> TrustStore:
-    return TrustStore.load(tmp_path / "state" / "trust.json")
+    return TrustStore(tmp_path / "state" / "trust.json")
 
 
 @pytest.fixture
@@ -57,7 +57,7 @@ def test_accepted_entries_survive_a_restart_until_they_change(store, entry, tmp_
     a, b = entry("a", command="x"), entry("b")
     assert store.accept((("a", a.digest),), registry_of(a, b), 12.5).accepted
     assert path.stat().st_mode & 0o777 == 0o600
-    again = TrustStore.load(path)
+    again = TrustStore(path)
     assert again.is_trusted(a)
     assert not again.is_trusted(b)
     changed = entry("a", command="y")
@@ -70,22 +70,25 @@ def test_accepted_entries_survive_a_restart_until_they_change(store, entry, tmp_
     assert kept is not None
     assert (kept.raw, kept.digest) == ({"command": "x"}, a.digest)
     assert again.revoke(frozenset({"a"})).accepted
-    assert not TrustStore.load(path).is_trusted(a)
+    assert not TrustStore(path).is_trusted(a)
 
 
 def test_a_file_of_digests_alone_is_read_and_has_nothing_to_go_on_with(entry, tmp_path: Path) -> None:
     path, a = tmp_path / "trust.json", entry("a", v=1)
     path.write_text(f'{{"a": {{"digest": "{a.digest}", "at": 1.0}}}}')
     path.chmod(0o600)
-    store = TrustStore.load(path)
+    store = TrustStore(path)
     assert store.diagnostics == ()
     assert store.is_trusted(a)
     (item,) = store.pending(registry_of(entry("a", v=2)), lines)
     assert (item.changed, item.difference) == (True, ())
 
 
-def test_more_than_is_read_again_is_not_written(store, entry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_than_is_read_again_is_not_written(
+    tmp_path: Path, entry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flycore.approval.trust_store.MAX_BYTES", 200)
+    store = TrustStore(tmp_path / "state" / "trust.json")
     a, big = entry("a"), entry("b", text="x" * 200)
     assert store.accept((("a", a.digest),), registry_of(a), 1.0).accepted
     outcome = store.accept((("b", big.digest),), registry_of(a, big), 1.0)
@@ -121,7 +124,7 @@ def test_a_corrupt_file_trusts_nothing_and_says_so(tmp_path: Path, entry, conten
     path = tmp_path / "trust.json"
     path.write_bytes(content)
     path.chmod(0o600)
-    store = TrustStore.load(path)
+    store = TrustStore(path)
     (found,) = store.diagnostics
     assert found.position.file == str(path)
     a = entry("a")
@@ -135,9 +138,9 @@ def test_a_file_that_others_could_have_written_is_not_believed(store, entry, tmp
     assert store.accept((("a", a.digest),), registry_of(a), 1.0).accepted
     for spoil in (lambda: path.chmod(0o666), lambda: path.chmod(0o620), lambda: relink(path)):
         path.chmod(0o600)
-        assert TrustStore.load(path).is_trusted(a)
+        assert TrustStore(path).is_trusted(a)
         spoil()
-        spoilt = TrustStore.load(path)
+        spoilt = TrustStore(path)
         assert not spoilt.is_trusted(a)
         assert len(spoilt.diagnostics) == 1
 
@@ -149,7 +152,7 @@ def relink(path: Path) -> None:
 
 def test_what_cannot_be_written_is_not_trusted(entry, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    store = TrustStore.load(tmp_path / "file" / "trust.json")
+    store = TrustStore(tmp_path / "file" / "trust.json")
     a = entry("a")
     outcome = store.accept((("a", a.digest),), registry_of(a), 1.0)
     assert not outcome.accepted
@@ -210,4 +213,4 @@ def test_another_user_s_file_is_not_believed(store, entry, tmp_path: Path) -> No
     path, a = tmp_path / "state" / "trust.json", entry("a")
     assert store.accept((("a", a.digest),), registry_of(a), 1.0).accepted
     os.chown(path, 12345, -1)
-    assert not TrustStore.load(path).is_trusted(a)
+    assert not TrustStore(path).is_trusted(a)

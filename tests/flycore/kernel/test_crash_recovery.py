@@ -20,6 +20,7 @@ from flycore.kernel.crash_recovery import (
     write_sessions,
 )
 from flycore.model.session import new_session, session_of
+from flycore.registry.paths import SESSIONS_FILE
 from kits.kernel import ECHO, Root, kernel_of, request, tool
 
 pytestmark = pytest.mark.anyio
@@ -130,7 +131,7 @@ def test_sessions_are_remembered_within_bounds_and_only_where_they_are_some(tmp_
     many = [f"{number:012x}" for number in range(MOST_SESSIONS + 5)]
     write_sessions(tmp_path, many)
     assert earlier_sessions(tmp_path) == tuple(many[5:])
-    (tmp_path / "sessions").write_bytes(b"../../x\n\xff\xfe\n0123456789ab\nshort\n")
+    (tmp_path / SESSIONS_FILE).write_text('["../../x", "\\u0000", "0123456789ab", "short"]')
     assert earlier_sessions(tmp_path) == ("0123456789ab",)
     write_sessions(tmp_path / "absent", many)  # nothing is raised
 

@@ -96,7 +96,7 @@ def test_a_root_whose_state_cannot_be_written_says_what_to_do(
 
 
 def test_a_block_of_no_tool_is_named(tmp_path: Path) -> None:
-    store = ToolBlockStore.load(tmp_path / "blocks.json")
+    store = ToolBlockStore(tmp_path / "blocks.json")
     known = sample_catalog().capabilities[0].capability.name
     store.block(known, 1.0)
     store.block("web.fetcg", 2.0)
@@ -104,5 +104,5 @@ def test_a_block_of_no_tool_is_named(tmp_path: Path) -> None:
     assert check.state is CheckState.WARN
     assert "web.fetcg is blocked, and no tool has that name" in check.message
     (tmp_path / "blocks.json").write_text("{")
-    (check,) = check_blocks(ToolBlockStore.load(tmp_path / "blocks.json"), sample_catalog())
+    (check,) = check_blocks(ToolBlockStore(tmp_path / "blocks.json"), sample_catalog())
     assert check.state is CheckState.FAIL

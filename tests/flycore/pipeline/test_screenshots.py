@@ -152,6 +152,6 @@ async def test_a_card_has_its_pictures_and_nobody_else_does(tmp_path: Path, disp
         assert results[1].status.value == "pending"
         (waiting,) = [one for one in kernel.asks() if one.state is RequestState.WAITING]
         assert waiting.request.crop is not None
-        (kept,) = (root.places.state_dir / TICKETS_FILE).read_bytes().splitlines()
-        stored = msgspec.json.decode(kept)["ask"]["request"]
+        (kept,) = msgspec.json.decode((root.places.state_dir / TICKETS_FILE).read_bytes())
+        stored = kept["ask"]["request"]
         assert (stored["crop"], stored["cropTo"]) == (None, None)

@@ -77,7 +77,7 @@ def test_a_registry_with_other_discovered_entries_is_another_one() -> None:
 
 @pytest.mark.parametrize("source", KINDS)
 def test_only_those_in_a_folder_of_the_user_are_trusted_by_their_place(source, tmp_path: Path) -> None:
-    store = TrustStore.load(tmp_path / "trust.json")
+    store = TrustStore(tmp_path / "trust.json")
     assert not store.is_trusted(found("echo", source))
     assert store.is_trusted(found("echo", source, in_user_folder=True))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flycore.approval.tool_blocks import ToolBlockStore
 from kits.command_line import Desk, until
 
 RULES: dict[str, Any] = {
@@ -25,7 +26,7 @@ def standing(desk: Desk) -> Desk:
     desk.allow(RULES)
     desk.trust()
     desk.end_kernel()
-    (state(desk) / "blocks.json").write_text('[{"tool": "file.hash", "since": 1, "reason": "too slow"}]')
+    assert ToolBlockStore(state(desk) / "blocks.json").block("file.hash", 1.0, "too slow") == ""
     return desk
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import anyio.to_thread
 import msgspec
 
-from flysafe.atomic import private_folder, write_atomic
-from flysafe.beneath import read_beneath
+from flycore.store.json_store import Store
 
 MAX_BYTES = 65_536
 """The most bytes of the file that are read."""
@@ -40,8 +39,10 @@ class ConsoleMemory:
     """The values of the file. Without a file nothing is kept, and no notes are shown."""
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file = file
-        self._values = ALL_DISMISSED if file is None else _read(file)
+        # A file that something damaged counts as absent: the console begins anew.
+        default = ALL_DISMISSED if file is None else Remembered()
+        self._store = Store(file, Remembered, default, MAX_BYTES, fault=_fault)
+        self._values = self._store.value
 
     def theme(self, of_settings: str) -> str:
         """The theme to begin with, given that of the person's settings."""
@@ -65,21 +66,9 @@ class ConsoleMemory:
 
     async def save(self) -> str:
         """Write the file, in a thread. Return why that was not possible; `""` where it was."""
-        try:
-            await anyio.to_thread.run_sync(self._write, self._values)
-        except OSError as error:
-            return f"not kept for the next start: {error.strerror or error}"
-        return ""
-
-    def _write(self, values: Remembered) -> None:
-        if self._file is not None:
-            private_folder(self._file.parent)
-            write_atomic(self._file, msgspec.json.encode(values))
+        why = await anyio.to_thread.run_sync(self._store.replace, self._values)
+        return f"not kept for the next start: {why}" if why else ""
 
 
-def _read(file: Path) -> Remembered:
-    try:
-        found = msgspec.json.decode(read_beneath(file.parent, file.name, MAX_BYTES), type=Remembered)
-    except (OSError, msgspec.MsgspecError, RecursionError):
-        return Remembered()  # a file that is not there, or that something damaged: the console begins anew
-    return found if found.notes >= 0 else Remembered()
+def _fault(values: Remembered) -> str:
+    return "" if values.notes >= 0 else "its number of notes is negative"

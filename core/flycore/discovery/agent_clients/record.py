@@ -6,13 +6,11 @@ import hashlib
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from flycore.discovery.agent_clients.edit import ClientEdit, Piece, remove_values, take_back
 from flycore.discovery.agent_clients.table import ClientFile, Form, Part, Wanted
 from flycore.model.base import Value
 from flycore.model.json import Json
-from flysafe.beneath import read_beneath
+from flycore.store.json_store import Store
 
 MAX_RECORD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 4 * 1024 * 1024
@@ -85,10 +83,7 @@ def restored(text: str, written: WrittenFile) -> Restored:
     return Restored(left.text, left.why_not)
 
 
-def read_written(file: Path) -> tuple[WrittenFile, ...]:
-    """Return the records. A file that cannot be read has none: then nothing is taken back by it."""
-    try:
-        data = read_beneath(file.parent, file.name, MAX_RECORD_BYTES)
-        return msgspec.json.decode(data, type=tuple[WrittenFile, ...])
-    except (OSError, msgspec.MsgspecError):
-        return ()
+def written_store(file: Path) -> Store[tuple[WrittenFile, ...]]:
+    """Return the store of the records. A file that cannot be read has none: then nothing is taken back by
+    it."""
+    return Store[tuple[WrittenFile, ...]](file, tuple[WrittenFile, ...], (), MAX_RECORD_BYTES)

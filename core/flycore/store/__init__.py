@@ -1,0 +1,1 @@
+"""State that is kept in files of this user alone."""
