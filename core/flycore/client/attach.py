@@ -75,8 +75,6 @@ class Attachment:
     def __init__(self, places: RootPaths, connection: RemoteClient, windows_and_pids: WindowsAndPids) -> None:
         self._connection = connection
         self._windows, self._pids = windows_and_pids
-        self.kernel = connection.kernel
-        """State of the kernel at the time of the connection."""
         self.client: Client = AttachedClient(places, connection)
         self.approver: Approver = RemoteApprover(connection)
 
@@ -139,9 +137,9 @@ async def open_own_console(
 
 
 def _check_version(connection: RemoteClient) -> None:
-    kernel = connection.kernel
-    if kernel.version != flycore.__version__:
-        raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {kernel.version}", kernel.pid)
+    hello = connection.hello
+    if hello.version != flycore.__version__:
+        raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {hello.version}", hello.pid)
 
 
 @asynccontextmanager

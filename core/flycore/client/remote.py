@@ -32,7 +32,7 @@ from flycore.model.shared_values import SharedValues, share_names, with_shared_v
 from flycore.model.stability import Stability
 from flycore.model.status import Status
 from flycore.registry.paths import RootPaths
-from flycore.rpc.messages import EVENT_PROTOCOL, envelope
+from flycore.rpc.messages import EVENT_PROTOCOL, ServerHello, envelope
 from flycore.rpc.method_row import Method
 from flycore.rpc.methods import OnProgress
 from flycore.rpc.proxies import ApproverProxy, ClientProxy
@@ -112,10 +112,10 @@ def _catalog_in(payload: msgspec.Raw) -> Catalog:
 class RemoteClient(ClientProxy):
     """A client of the kernel that holds the root. `run` must be running while it is used."""
 
-    def __init__(self, connection: ClientConnection, kernel: Status, wait_approver_ms: int = 0) -> None:
+    def __init__(self, connection: ClientConnection, hello: ServerHello, wait_approver_ms: int = 0) -> None:
         self._connection = connection
-        self.kernel = kernel
-        """State of the kernel at the time of the connection."""
+        self.hello = hello
+        """The kernel's first message."""
         self.ended = anyio.Event()
         """Set once the connection has ended."""
         self._ids = itertools.count(1)

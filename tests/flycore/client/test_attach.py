@@ -327,7 +327,7 @@ async def test_a_console_of_another_version_is_refused_on_both_sides(
 ) -> None:
     async with serving(root) as kernel:
         async with connect_unix(root.places.socket, viewer=True) as viewer:
-            assert viewer.kernel.version == flycore.__version__
+            assert viewer.hello.version == flycore.__version__
         monkeypatch.setattr(flycore, "__version__", "99.0.0")
         async with connect_unix(root.places.socket, viewer=True) as later:
             monkeypatch.undo()
