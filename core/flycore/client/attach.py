@@ -19,7 +19,6 @@ from flycore.kernel.lock import kernel_socket
 from flycore.model.approval import Outcome
 from flycore.model.errors import ConnectionLost, KernelUnreachable, NotPaired, OtherVersion, ProtocolError
 from flycore.model.json import JsonObject
-from flycore.model.status import Status
 from flycore.registry.paths import RootPaths
 from flycore.rpc.method_row import Method
 from flycore.rpc.methods import Approver, Client
@@ -66,11 +65,9 @@ class Attachment:
     `client` reads everything from the start. The decisions of `approver` are refused before the pairing.
     """
 
-    def __init__(self, client: KernelClient, kernel: Status, windows_and_pids: WindowsAndPids) -> None:
+    def __init__(self, client: KernelClient, windows_and_pids: WindowsAndPids) -> None:
         self._client = client
         self._windows, self._pids = windows_and_pids
-        self.kernel = kernel
-        """State of the kernel at the time of the connection."""
         self.client: Client = client
         self.approver: Approver = ConsoleApprover(client)
 
@@ -107,7 +104,8 @@ async def attach_console(
     """
     opening = partial(link_to, kernel_socket(places), viewer=True, name=CLIENT_NAME)
     async with keep_client(opening, link_for_call=_link_for_call(places)) as client:
-        yield Attachment(client, await _kernel_of(client), windows_and_pids)
+        await _check_version(client)
+        yield Attachment(client, windows_and_pids)
 
 
 @asynccontextmanager
@@ -121,7 +119,8 @@ async def open_own_console(
     """
     opening = partial(handed_over_link, handed_over, places.socket, CLIENT_NAME)
     async with keep_client(opening, link_for_call=_link_for_call(places)) as client:
-        attachment = Attachment(client, await _kernel_of(client), windows_and_pids)
+        await _check_version(client)
+        attachment = Attachment(client, windows_and_pids)
         try:
             await attachment.request_code()  # the connection itself is the proof: no code is shown
             await attachment.pair("")
@@ -135,12 +134,11 @@ def _link_for_call(places: RootPaths) -> OpenLink:
     return lambda: link_to(kernel_socket(places), viewer=False, name=CLIENT_NAME)
 
 
-async def _kernel_of(client: KernelClient) -> Status:
-    """Return the state of the kernel. Raises OtherVersion if it has another version than this program."""
-    kernel = (await client.link()).kernel
-    if kernel.version != flycore.__version__:
-        raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {kernel.version}", kernel.pid)
-    return kernel
+async def _check_version(client: KernelClient) -> None:
+    """Raise OtherVersion if the kernel has another version than this program."""
+    hello = (await client.link()).hello
+    if hello.version != flycore.__version__:
+        raise OtherVersion(f"flytui {flycore.__version__}", f"flytui {hello.version}", hello.pid)
 
 
 @asynccontextmanager

@@ -1,9 +1,8 @@
-"""The first steps of a connection: checks the owner of the socket and the version of the kernel."""
+"""The first steps of a connection: checks the owner of the socket and the protocol of the kernel."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, cast
 
 import anyio
 import msgspec
@@ -12,7 +11,7 @@ from websockets.exceptions import ConnectionClosed
 
 import flycore
 from flycore.model.errors import KernelUnreachable, OtherVersion, ProtocolError, UnsafeSocket
-from flycore.model.status import Status
+from flycore.rpc.messages import ServerHello
 from flycore.rpc.wire import HELLO_SECONDS, PROTOCOL
 from flysafe.unix_sockets import is_same_user, peer_credentials, unsafe_socket
 
@@ -23,8 +22,12 @@ def check_folder(path: Path) -> None:
         raise UnsafeSocket(*problem)
 
 
-async def read_hello(connection: ClientConnection, path: Path) -> Status:
-    """Read the kernel's first message and return the state of the kernel.
+class _Greeting(msgspec.Struct):
+    payload: ServerHello
+
+
+async def read_hello(connection: ClientConnection, path: Path) -> ServerHello:
+    """Read the kernel's first message and return its payload.
 
     Raises KernelUnreachable, UnsafeSocket, OtherVersion, ProtocolError.
     """
@@ -34,17 +37,12 @@ async def read_hello(connection: ClientConnection, path: Path) -> Status:
         raise UnsafeSocket(str(path), f"a process of user {uid} answers there")
     try:
         with anyio.fail_after(HELLO_SECONDS):
-            hello = cast(dict[str, Any], msgspec.json.decode(await connection.recv(decode=False), type=dict))
-        payload = hello["payload"]
-        protocol, status = str(payload["capabilities"]["protocol"]), payload["status"]
-        if protocol != PROTOCOL:
-            own, other = (
-                f"flytui {flycore.__version__} ({PROTOCOL})",
-                f"flytui {status['version']} ({protocol})",
-            )
-            raise OtherVersion(own, other, int(status["pid"]))
-        return msgspec.convert(status, Status)
+            hello = msgspec.json.decode(await connection.recv(decode=False), type=_Greeting).payload
     except (ConnectionClosed, TimeoutError) as error:
         raise KernelUnreachable(str(path)) from error
-    except (msgspec.MsgspecError, LookupError, TypeError, ValueError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ProtocolError(f"the program that answers on {path} is not a flytui kernel") from error
+    if hello.protocol != PROTOCOL:
+        own = f"flytui {flycore.__version__} ({PROTOCOL})"
+        raise OtherVersion(own, f"flytui {hello.version} ({hello.protocol})", hello.pid)
+    return hello

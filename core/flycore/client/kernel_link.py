@@ -22,8 +22,7 @@ from flycore.model.base import Value
 from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolError, single_exception
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
-from flycore.model.status import Status
-from flycore.rpc.messages import EVENT_PROTOCOL, envelope
+from flycore.rpc.messages import EVENT_PROTOCOL, ServerHello, envelope
 from flycore.rpc.wire import MAX_ANSWER_BYTES, hello_payload
 
 CONNECT_SECONDS = 10.0
@@ -50,10 +49,10 @@ class KernelLink:
     """One connection to a kernel: messages, their answers, and events. `run` must be running while it is
     used."""
 
-    def __init__(self, connection: ClientConnection, kernel: Status) -> None:
+    def __init__(self, connection: ClientConnection, hello: ServerHello) -> None:
         self._connection = connection
-        self.kernel = kernel
-        """State of the kernel at the time of the connection."""
+        self.hello = hello
+        """The kernel's first message."""
         self.ended = anyio.Event()
         """Set once the connection has ended."""
         self._ids = itertools.count(1)

@@ -58,8 +58,6 @@ class SyncClient:
         self._left = b""
         """Bytes that were received and not read."""
         self._ids = 0
-        self.status: dict[str, Any] = {}
-        """State of the kernel at the time of the connection, as it was sent."""
 
     def _time_left(self) -> float:
         """Return the seconds in which the kernel has to be reached and to answer a question. A time-out of
@@ -217,9 +215,7 @@ class SyncClient:
         hello = self._receive(self._time_left())
         try:
             payload = (hello or {})["payload"]
-            self.status = payload["status"]
-            same = payload["capabilities"]["protocol"] == PROTOCOL
-            same = same and self.status["version"] == flycore.__version__
+            same = (payload["protocol"], payload["version"]) == (PROTOCOL, flycore.__version__)
         except (LookupError, TypeError) as error:
             raise NoDirectKernel("the program that answers is not a kernel") from error
         if not same:

@@ -104,11 +104,13 @@ class StandingPermissions:
             )
 
     def count_rules(self, rules: tuple[MatchedRule, ...]) -> None:
-        """Count the use of these rules by one call."""
-        for rule in rules:
-            key = (rule.decision.value, rule.tool, rule.because)
+        """Count the use of these rules by one call, and publish it if one is the person's own."""
+        used = {(rule.decision.value, rule.tool, rule.because) for rule in rules}
+        for key in used:
             before = self._uses.get(key)
             self._uses[key] = _Use(before.times + 1 if before else 1, self._recorder.clock.now())
+        if any((rule.decision, rule.tool, rule.because) in used for rule in self._rules):
+            self._recorder.publish(EventClass.APPROVAL, "rules.changed", {})
 
     def rules(self) -> tuple[StandingRule, ...]:
         """Return the person's own rules, as they are in the policy file now."""

@@ -2,8 +2,8 @@
 
 The table *Two dialects* in docs/protocol.md lists every difference from flytui's own form. A client chooses
 the form: from its first message whose `at` is text, it gets answers and events in the form of Flyflor, with
-flytui's keys beside Flyflor's where the names differ. `server.hello` comes before any message and has both.
-Nothing here decides or runs anything.
+flytui's keys beside Flyflor's where the names differ. `server.hello` comes before any message: over TCP, the
+way of Flyflor's clients, it has both. Nothing here decides or runs anything.
 """
 
 from __future__ import annotations

@@ -279,15 +279,21 @@ class Abilities(Value, frozen=True, kw_only=True):
 
 
 class ServerHello(Value, frozen=True, kw_only=True):
-    """`server.hello`: the first message of a connection."""
+    """`server.hello`: the first message of a connection. A client asks for everything else that it needs."""
 
-    client_id: str
-    connected_at: str
+    protocol: str
+    version: str
+    """Version of the kernel's program."""
+    pid: int
+    """The kernel's process."""
+    client_id: str | UnsetType = UNSET
+    """Over TCP only, like all keys that follow: Flyflor's clients read them in the first message."""
+    connected_at: str | UnsetType = UNSET
     """RFC 3339, UTC."""
-    capabilities: Abilities
-    kits: KitCatalog
-    status: KernelStatus
-    """The state of the kernel, with the keys of Flyflor's gateway beside it."""
+    capabilities: Abilities | UnsetType = UNSET
+    kits: KitCatalog | UnsetType = UNSET
+    status: JsonObject | UnsetType = UNSET
+    """The state of the kernel with the keys of Flyflor's gateway."""
 
 
 class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -313,7 +319,7 @@ class Ack(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     permission: RootPermission | UnsetType = UNSET
     """Answer to `root.nested`."""
     client_id: str | UnsetType = UNSET
-    """In the form of Flyflor: the `clientId` of `server.hello`, with `received` and `subscriptions`."""
+    """In the form of Flyflor: the id of the connection, with `received` and `subscriptions`."""
     received: str | UnsetType = UNSET
     """Type of the message that is answered."""
     subscriptions: tuple[JsonObject, ...] | UnsetType = UNSET

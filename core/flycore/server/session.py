@@ -6,6 +6,7 @@ Only the messages of a paired console decide anything (`console_session`).
 from __future__ import annotations
 
 import itertools
+import os
 import re
 import secrets
 import time
@@ -19,7 +20,8 @@ import msgspec
 from anyio.abc import TaskGroup
 from websockets.exceptions import ConnectionClosed
 
-from flycore.catalog.document import catalog_document, kits_document, names_in, only_tool, without_rules
+import flycore
+from flycore.catalog.document import catalog_document, kits_document, names_in, only_tool
 from flycore.kernel.connections import ConnectionInfo
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Outcome
@@ -197,21 +199,26 @@ class Session:
         await self._send("error", {"code": code.value, "message": message[:400]}, answers)
 
     async def _send_hello(self) -> None:
-        commands = tuple(sorted(method.message for method in METHODS if self._accepts(method)))
-        status, gateway = self._gateway_status()
-        hello = {
-            "clientId": self._client_id,
-            "connectedAt": flyflor.rfc3339(time.time()),
-            "capabilities": m.Abilities(
-                commands=commands,
+        hello = m.ServerHello(protocol=m.PROTOCOL, version=flycore.__version__, pid=os.getpid())
+        if self._caller.door == TCP_DOOR:
+            hello = self._hello_over_tcp(hello)
+        await self._send("server.hello", hello, None)
+
+    def _hello_over_tcp(self, hello: m.ServerHello) -> m.ServerHello:
+        """Return the greeting with the keys that Flyflor's protocol promises."""
+        return msgspec.structs.replace(
+            hello,
+            client_id=self._client_id,
+            connected_at=flyflor.rfc3339(time.time()),
+            capabilities=m.Abilities(
+                commands=tuple(sorted(method.message for method in METHODS if self._accepts(method))),
                 event_stream=True,
                 protocol=m.PROTOCOL,
                 semantic_types=flyflor.SEMANTIC_TYPES,
             ),
-            "kits": _kit_catalog(without_rules(self._kernel.catalog())),
-            "status": {**gateway, **status},
-        }
-        await self._send("server.hello", hello, None)
+            kits=_kit_catalog(self._kernel.catalog()),
+            status=self._gateway_status()[1],
+        )
 
     def _gateway_status(self) -> tuple[JsonObject, JsonObject]:
         """Return the state of the kernel, and the same with the keys of Flyflor's gateway."""

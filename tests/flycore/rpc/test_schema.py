@@ -10,13 +10,13 @@ from typing import Any
 
 import jsonschema
 import pytest
-from websockets.asyncio.client import unix_connect
+from websockets.asyncio.client import connect
 
 from flycore.rpc.method_row import Kind, Method, Who
 from flycore.rpc.methods import BY_MESSAGE, METHODS
 from flycore.rpc.schema import PAYLOADS, protocol_schema
 from kits.kernel import Root
-from kits.unix_socket import served
+from kits.tcp import Listening, listening
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "protocol.md"
 SHOWN = [
@@ -30,16 +30,17 @@ TAKEN = [
 
 
 @pytest.mark.anyio
-async def test_every_message_that_the_door_takes_has_a_shape(tmp_path: Path) -> None:
-    root = Root(tmp_path)
-    async with served(root):
-        commands = await greeting(root)
-    assert set(commands) == set(PAYLOADS) - {"tool.progress", "tool.result"}
+async def test_every_message_that_the_door_names_has_a_shape(tmp_path: Path) -> None:
+    async with listening(Root(tmp_path)) as at:
+        commands = await greeting(at)
+    assert set(commands) == {method.message for method in METHODS if method.who is Who.TOKEN}
+    assert set(commands) < PAYLOADS.keys()
 
 
-async def greeting(root: Root) -> list[str]:
-    """The commands that the kernel names when somebody connects."""
-    async with unix_connect(str(root.places.socket), uri="ws://localhost/ws", compression=None) as connection:
+async def greeting(at: Listening) -> list[str]:
+    """The commands that the kernel names when somebody connects over TCP."""
+    headers = {"Authorization": f"Bearer {at.token}"}
+    async with connect(at.address, additional_headers=headers, compression=None, proxy=None) as connection:
         commands: list[str] = json.loads(await connection.recv())["payload"]["capabilities"]["commands"]
         return commands
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -18,6 +19,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from websockets.exceptions import InvalidStatus
 
+import flycore
 from flycore.offline.tokens import token_url
 from flycore.rpc.flyflor import EMPTY_READS
 from flycore.server.tokens import digest_of, new_token
@@ -471,12 +473,25 @@ async def test_each_frame_in_both_forms(root: Root, row: str) -> None:
             async with unix_connect(
                 str(root.places.socket), uri="ws://localhost/ws", compression=None, max_size=None
             ) as connection:
-                hello = json.loads(await connection.recv())
-                jsonschema.validate(hello["payload"], PUBLISHED["server.hello"])
+                await connection.recv()
                 await connection.send(json.dumps(message))
                 with anyio.fail_after(PATIENCE):
                     answer = json.loads(await connection.recv())
                 assert is_right(answer), answer
+
+
+async def test_the_greeting_names_the_kernel_and_over_tcp_has_what_flyflor_promises(root: Root) -> None:
+    own_keys = {"protocol": "flyflor.ws.v1", "version": flycore.__version__, "pid": os.getpid()}
+    async with listening(root) as at:
+        async with unix_connect(str(root.places.socket), uri="ws://localhost/ws", compression=None) as own:
+            assert json.loads(await own.recv())["payload"] == own_keys
+        bearer = {"Authorization": f"Bearer {at.token}"}
+        for url, headers in ((url_of(at), {}), (at.address, bearer)):
+            async with connect(url, additional_headers=headers, compression=None, proxy=None) as foreign:
+                greeting = json.loads(await foreign.recv())["payload"]
+            jsonschema.validate(greeting, PUBLISHED["server.hello"])
+            assert own_keys.items() <= greeting.items()
+            assert greeting["status"]["url"] == at.address
 
 
 async def test_events_in_both_forms(root: Root) -> None:

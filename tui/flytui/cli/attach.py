@@ -44,11 +44,14 @@ async def attach_to_kernel(places: RootPaths, find_windows: FindWindows) -> Asyn
     from anyio import to_thread
 
     from flycore.client.attach import attach_console
-    from flycore.model.errors import KernelUnreachable
+    from flycore.model.errors import ConnectionLost, KernelUnreachable
     from flytui.console.kernel_connection import AttachedKernel, OpenConnection
 
     async with attach_console(places, await to_thread.run_sync(find_windows)) as attachment:
-        kernel = attachment.kernel
+        try:
+            kernel = await attachment.client.status()
+        except ConnectionLost as lost:
+            raise KernelUnreachable(str(places.socket)) from lost
         # A kernel on demand ends as soon as a console wants the root, so it is not worth an attachment.
         if kernel.on_demand:
             raise KernelUnreachable(str(places.socket))

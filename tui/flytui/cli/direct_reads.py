@@ -98,7 +98,7 @@ def _catalog(client: SyncClient, as_json: bool) -> int:
     if as_json:
         return print_all(client.ask("capability.catalog.get", {"text": True})["text"])
     catalog = client.ask("capability.catalog.get", {"detail": True})["catalog"]
-    return print_catalog(catalog, client.status["waitingTrust"])
+    return print_catalog(catalog, client.ask("gateway.status.get", {})["waitingTrust"])
 
 
 def print_catalog(catalog: CatalogFields, waiting: int) -> int:

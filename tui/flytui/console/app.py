@@ -18,6 +18,7 @@ from textual.notifications import SeverityLevel
 from textual.screen import Screen
 from textual.theme import Theme, ThemeProvider
 
+from flycore.model.enums import Phase
 from flycore.model.errors import FlyError
 from flycore.model.events import Event
 from flysafe.text import safe_text
@@ -33,7 +34,7 @@ from flytui.console.line_filters import ControlCharacterFilter, DepthFilter, Fil
 from flytui.console.picture_overlay import PictureOverlay
 from flytui.console.screens.base import Alternative, PressAgainScreen, ScreenTraits
 from flytui.console.screens.main import MainScreen
-from flytui.console.state import ALL_TOPICS, ConsoleState, Topic, update_screens
+from flytui.console.state import ConsoleState, Topic, update_screens
 from flytui.console.state_sync import StateSync
 from flytui.console.style import CSS
 from flytui.console.terminal import (
@@ -66,9 +67,9 @@ def quit_question(roots: Sequence[ConsoleState]) -> list[str]:
     if not own:
         return _detach_question(roots)
     waiting = sum(len(root.waiting) for root in own)
-    statuses = [root.status for root in own if root.status is not None]
-    running = max(0, sum(status.running for status in statuses) - waiting)
-    agents = sum(status.agents for status in statuses)
+    done = (Phase.WAITING_APPROVAL, Phase.FINISHED)
+    running = sum(call.phase not in done for root in own for call in root.activity)
+    agents = sum(root.status.agents for root in own if root.status is not None)
     leases = sum(
         not lease.expires_at or lease.expires_at > root.now() for root in own for lease in root.leases
     )
@@ -579,4 +580,3 @@ class FlytuiApp(App[None]):
                 await root.client.probe(sidecar)
         except FlyError as error:
             self._notices.show(f"not probed: {error}")
-        root.refetch(ALL_TOPICS)

@@ -52,49 +52,55 @@ if TYPE_CHECKING:
 
 
 class Topic(Enum):
-    """A group of values that is fetched together and can be out of date."""
+    """A value of the kernel that one read fetches and that can be out of date."""
 
-    CATALOG = auto()
-    ASKS = auto()
-    ACTIVITY = auto()
-    METRICS = auto()
     STATUS = auto()
+    ASKS = auto()
     TRUST = auto()
-    GRANTS = auto()
     QUESTIONS = auto()
     PACKAGES = auto()
+    CATALOG = auto()
+    ACTIVITY = auto()
+    METRICS = auto()
+    LEASES = auto()
+    RULES = auto()
+    BLOCKS = auto()
 
 
 ALL_TOPICS = frozenset(Topic) - {Topic.METRICS}
 """All topics but metrics: the kernel has to read its whole log for those, so only views that show them
 ask."""
+_DECIDED = frozenset({Topic.ASKS, Topic.ACTIVITY})
+_QUESTION = frozenset({Topic.QUESTIONS, Topic.STATUS})
 _BY_EVENT: dict[str, frozenset[Topic]] = {
-    "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.QUESTIONS, Topic.STATUS, Topic.PACKAGES}),
-    "package.changed": frozenset({Topic.PACKAGES, Topic.CATALOG, Topic.QUESTIONS, Topic.STATUS}),
-    "packages.changed": frozenset({Topic.PACKAGES, Topic.CATALOG, Topic.QUESTIONS, Topic.STATUS}),
-    "evidence.changed": frozenset({Topic.CATALOG}),
-    "call.started": frozenset({Topic.ACTIVITY, Topic.STATUS}),
+    "call.started": frozenset({Topic.ACTIVITY}),
     "call.progress": frozenset({Topic.ACTIVITY}),
-    "history.read": frozenset({Topic.ACTIVITY}),
+    "call.finished": frozenset({Topic.ACTIVITY, Topic.METRICS, Topic.STATUS}),
     "call.outcome-unknown": frozenset({Topic.ACTIVITY, Topic.METRICS}),
-    "call.finished": frozenset({Topic.ACTIVITY, Topic.METRICS, Topic.STATUS, Topic.GRANTS}),
-    "approval.asked": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
+    "history.read": frozenset({Topic.ACTIVITY}),
+    "approval.asked": frozenset({Topic.ASKS, Topic.STATUS}),
+    "approval.turned-away": frozenset({Topic.STATUS}),
     "approval.changed": frozenset({Topic.ASKS}),
-    "approval.turned-away": frozenset({Topic.ACTIVITY, Topic.STATUS}),
-    "approval.decided": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
-    "approval.withdrawn": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
-    "approval.timed-out": frozenset({Topic.ASKS, Topic.ACTIVITY, Topic.STATUS}),
-    "trust.changed": frozenset({Topic.TRUST, Topic.QUESTIONS, Topic.CATALOG, Topic.STATUS}),
-    "question.asked": frozenset({Topic.QUESTIONS, Topic.STATUS}),
-    "question.answered": frozenset({Topic.QUESTIONS, Topic.STATUS}),
-    "leases.changed": frozenset({Topic.GRANTS, Topic.STATUS}),
-    "rules.changed": frozenset({Topic.GRANTS}),
-    "blocks.changed": frozenset({Topic.GRANTS}),
+    "approval.decided": _DECIDED,
+    "approval.withdrawn": _DECIDED,
+    "approval.timed-out": _DECIDED,
+    "question.asked": _QUESTION,
+    "question.answered": _QUESTION,
+    "trust.changed": frozenset({Topic.TRUST, Topic.QUESTIONS}),
+    "leases.changed": frozenset({Topic.LEASES, Topic.STATUS}),
+    "rules.changed": frozenset({Topic.RULES}),
+    "blocks.changed": frozenset({Topic.BLOCKS}),
+    "policy.changed": frozenset({Topic.RULES, Topic.CATALOG, Topic.QUESTIONS, Topic.STATUS}),
+    "catalog.changed": frozenset({Topic.CATALOG, Topic.TRUST, Topic.QUESTIONS, Topic.STATUS}),
+    "evidence.changed": frozenset({Topic.CATALOG}),
+    "package.changed": frozenset({Topic.PACKAGES}),
+    "packages.changed": frozenset({Topic.PACKAGES}),
     "hands.changed": frozenset({Topic.STATUS}),
-    "policy.changed": frozenset({Topic.CATALOG, Topic.STATUS, Topic.GRANTS, Topic.QUESTIONS}),
     "status.changed": frozenset({Topic.STATUS}),
     MISSED: ALL_TOPICS,
 }
+"""The reads that each event makes necessary. A change that the kernel publishes as another event too, such as
+a catalog that a trusted entry changes, is fetched for that event only."""
 
 
 def topics_of(event: Event) -> frozenset[Topic]:
@@ -472,8 +478,7 @@ class ConsoleState:
         return self.clock() - max(0.0, time.monotonic() - event.time)
 
     async def fetch(self, topics: frozenset[Topic]) -> None:
-        """Fetch the values of these topics from the kernel. Raises ConnectionLost where the kernel is
-        gone."""
+        """Fetch the values of these topics from the kernel. Raises ConnectionLost if the kernel is gone."""
         if Topic.STATUS in topics:
             self.status = await self.client.status()
             self.desktop_controlled = self.status.hands_on
@@ -492,7 +497,9 @@ class ConsoleState:
             self.activity = await self.client.activity()
         if Topic.METRICS in topics:
             self.metrics = (await self.client.metrics()).tools
-        if Topic.GRANTS in topics:
+        if Topic.LEASES in topics:
             self.leases = await self.client.leases()
+        if Topic.RULES in topics:
             self.rules = await self.client.rules()
+        if Topic.BLOCKS in topics:
             self.blocks = await self.client.blocks()

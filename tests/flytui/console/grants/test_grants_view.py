@@ -153,7 +153,7 @@ async def test_the_cursor_stays_on_its_row_when_others_come_and_go() -> None:
     async with console(place, HandClock()) as (app, pilot):
         await press(pilot, "4", "down")
         app.state.leases = (lease(), lease("l2"), lease("l3"))
-        app.screen.changed(frozenset((Topic.GRANTS,)))
+        app.screen.changed(frozenset((Topic.LEASES,)))
         await press(pilot, "d")
         await until(pilot, lambda: place.taken_away)
         assert place.taken_away[0][0] == "rule"

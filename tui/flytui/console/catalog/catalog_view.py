@@ -68,7 +68,7 @@ MINUTES_STEP_S = 10.0
 """Seconds between two drawings of ages where all of them are drawn in minutes, or larger units."""
 _SHOWN_FIXES = frozenset((FixKind.COMMAND, FixKind.EDIT, FixKind.PERMIT))
 """The kinds of fix that are shown before they are done; each of the others has a key of its own."""
-_ROW_TOPICS = frozenset((Topic.CATALOG, Topic.TRUST, Topic.GRANTS, Topic.ASKS))
+_ROW_TOPICS = frozenset((Topic.CATALOG, Topic.TRUST, Topic.LEASES, Topic.ASKS))
 
 
 class CatalogView(CatalogFixActions):

@@ -40,6 +40,7 @@ _EMPTY_TEXT = (
         " how often they were used, and d takes one away."
     ),
 )
+_SHOWN = frozenset((Topic.LEASES, Topic.RULES, Topic.BLOCKS))
 
 
 class GrantsView(Vertical):
@@ -72,11 +73,11 @@ class GrantsView(Vertical):
 
     def on_mount(self) -> None:
         """Show what is known."""
-        self.changed(frozenset((Topic.GRANTS,)))
+        self.changed(_SHOWN)
 
     def changed(self, topics: frozenset[Topic]) -> None:
         """Show the rows again where a grant was made, used, or has ended."""
-        if Topic.GRANTS not in topics:
+        if not topics & _SHOWN:
             return
         rows = grant_rows(self._state)
         self._list.set_rows(rows)
@@ -185,7 +186,7 @@ class GrantsView(Vertical):
     def tick(self) -> None:
         """Draw the time again that each lease has left."""
         if self.display and self._list.display:
-            self.changed(frozenset((Topic.GRANTS,)))
+            self.changed(_SHOWN)
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
         if not grant_rows(self._state):
