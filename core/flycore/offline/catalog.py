@@ -12,13 +12,14 @@ import msgspec
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.approval.tool_definitions import ToolDefinitionStore
 from flycore.approval.trust_store import TrustStore
-from flycore.catalog.probes import ProbeCache, ProbeFinding, known_finding, probe_mode
+from flycore.catalog.observations import NOTHING_SEEN, Answer, Observation, Observations, all_holding
+from flycore.catalog.probes import ProbeCache, known_finding, probe_mode
 from flycore.discovery.scan import scan, search_roots
 from flycore.kernel.effective_entries import EffectiveFiles, effective_files
 from flycore.kernel.load_state import (
     Files,
-    Observations,
     RootEnvironment,
+    Situation,
     blocked_tools,
     build_state,
     find_environment,
@@ -26,8 +27,7 @@ from flycore.kernel.load_state import (
     read_files,
     sandbox_support,
 )
-from flycore.kernel.mcp_status import McpStatus, findings_of
-from flycore.kernel.schema_answers import SchemaCache, cached_statuses
+from flycore.kernel.schema_answers import SchemaCache, note_cached
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Check
 from flycore.model.enums import Kind
@@ -37,13 +37,14 @@ from flycore.registry.paths import RootPaths
 
 
 class RootReading(msgspec.Struct, frozen=True):
-    """The files of a root, read once without a kernel, and the answers of its executables that are known."""
+    """The files of a root, read once without a kernel, and what is known of its sidecars."""
 
     environment: RootEnvironment
     effective: EffectiveFiles
     trust: TrustStore
     schemas: SchemaCache
-    statuses: Mapping[str, McpStatus]
+    observations: Observations
+    """What is known of its executables, and with `known_catalog` of all sidecars."""
     waiting_trust: int
     """Entries that wait for trust, those included that changed since they were trusted."""
     unprobed: Catalog
@@ -72,7 +73,7 @@ class RootReading(msgspec.Struct, frozen=True):
             for entry in self.files.registry.entries
             if entry.kind is Kind.EXECUTABLE and entry.id in self.effective.trusted
         )
-        return all(sidecar in self.statuses for sidecar in executables) and all(
+        return all(sidecar in self.observations.current for sidecar in executables) and all(
             probe_mode(probe_work(self.environment, self.files, entry)) is None
             for entry in self.probed_entries()
         )
@@ -85,28 +86,28 @@ def read_root(places: RootPaths, environ: Mapping[str, str] | None = None) -> Ro
     files = read_files(environment, None)
     effective = effective_files(environment, files, trust)
     schemas = SchemaCache(places)
-    statuses = cached_statuses(effective.files, schemas)
-    unprobed = _build_catalog(environment, effective, trust, {}, statuses)
+    observations = Observations()
+    note_cached(effective.files, schemas, observations)
+    unprobed = _build_catalog(environment, effective, trust, observations.current)
     waiting = sum(map(trust.waits, files.registry.entries))
-    return RootReading(environment, effective, trust, schemas, statuses, waiting, unprobed)
+    return RootReading(environment, effective, trust, schemas, observations, waiting, unprobed)
 
 
 def known_catalog(root: RootReading) -> Catalog:
     """Return the catalog with the latest answer of each sidecar, however old it is."""
     probes = ProbeCache(root.environment.places.cache_dir)
-    findings = {
-        entry.id: finding
-        for entry in root.probed_entries()
-        if (finding := known_finding(probes, probe_work(root.environment, root.files, entry))) is not None
-    }
-    return catalog_with(root, findings, root.statuses) if findings else root.unprobed
+    before = root.observations.current
+    for entry in root.probed_entries():
+        finding = known_finding(probes, probe_work(root.environment, root.files, entry))
+        if finding is not None:
+            root.observations.note(entry, Answer(finding=finding))
+    seen = root.observations.current
+    return catalog_with(root, seen) if seen is not before else root.unprobed
 
 
-def catalog_with(
-    root: RootReading, findings: Mapping[str, ProbeFinding], statuses: Mapping[str, McpStatus]
-) -> Catalog:
-    """Return the catalog with these answers: of probes by sidecar, and of executables."""
-    return _build_catalog(root.environment, root.effective, root.trust, findings, statuses)
+def catalog_with(root: RootReading, seen: Mapping[str, Observation]) -> Catalog:
+    """Return the catalog that shows these observations, by sidecar."""
+    return _build_catalog(root.environment, root.effective, root.trust, seen)
 
 
 def check_root(places: RootPaths, catalog: Catalog) -> tuple[Check, ...]:
@@ -120,10 +121,9 @@ def _build_catalog(
     environment: RootEnvironment,
     effective: EffectiveFiles,
     trust: TrustStore,
-    probes: Mapping[str, ProbeFinding],
-    statuses: Mapping[str, McpStatus],
+    seen: Mapping[str, Observation],
 ) -> Catalog:
-    places = environment.places
+    places, now = environment.places, time.time()
     blocks = ToolBlockStore.load(places.blocks_file)
     definitions = ToolDefinitionStore.load(places.definitions_file)
     registry = effective.files.registry
@@ -133,15 +133,14 @@ def _build_catalog(
         if entry.kind is Kind.MCP and entry.id in effective.trusted
     }
     for entry in registry.entries:
-        status = statuses.get(entry.id)
+        answer = seen.get(entry.id, NOTHING_SEEN).answer
         if entry.kind is Kind.EXECUTABLE and entry.id in effective.trusted:
-            unknown = status is not None and status.listing is None
-            listing = status.listing if status is not None else None
+            unknown = answer is not None and answer.listing is None
+            listing = answer.listing if answer is not None else None
             offers[entry.id] = McpToolOffer() if unknown else definitions.first_offer(entry, listing)
-    observed = Observations(
+    observed = Situation(
         trusted=effective.trusted,
-        probes={**probes, **findings_of(statuses, registry)},
-        runtime={},
+        seen=all_holding(seen, registry, effective.files.resolutions, now),
         diagnostics=(*trust.diagnostics, *blocks.diagnostics),
         described=scan(search_roots(places, environment.environ)),
         changed=effective.changed,
@@ -149,4 +148,4 @@ def _build_catalog(
         blocked=blocked_tools(registry, blocks, offers),
         support=sandbox_support(),
     )
-    return build_state(environment, effective.files, observed, version=1, now=time.time()).catalog
+    return build_state(environment, effective.files, observed, version=1, now=now).catalog

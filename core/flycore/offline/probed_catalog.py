@@ -6,8 +6,9 @@ import time
 
 import anyio
 
+from flycore.catalog.observations import Answer, Observations
 from flycore.catalog.prober import Prober
-from flycore.catalog.probes import ProbeCache, ProbeFinding
+from flycore.catalog.probes import ProbeCache
 from flycore.kernel.load_state import probe_work
 from flycore.kernel.probe_runner import probe_spawn
 from flycore.kernel.schema_asker import ask_unknown
@@ -26,15 +27,23 @@ async def probed_catalog(root: RootReading, *, schemas_again: bool = False) -> C
     environment, files = root.environment, root.files
     spawn = probe_spawn(environment, lambda: files, new_session())
     prober = Prober(spawn, ProbeCache(environment.places.cache_dir), time.time)
-    findings: dict[str, ProbeFinding] = {}
+    observations = Observations() if schemas_again else root.observations
 
     async def probe_sidecar(entry: SidecarEntry) -> None:
-        findings[entry.id] = await prober.probe(probe_work(environment, files, entry))
+        finding = await prober.probe(probe_work(environment, files, entry))
+        observations.note(entry, Answer(finding=finding))
 
     async with anyio.create_task_group() as group:
         for entry in root.probed_entries():
             group.start_soon(probe_sidecar, entry)
-    statuses = await ask_unknown(
-        environment, files, root.unprobed, root.schemas, new_session(), time.time(), again=schemas_again
+    await ask_unknown(
+        environment,
+        files,
+        root.unprobed,
+        root.schemas,
+        observations,
+        new_session(),
+        time.time(),
+        again=schemas_again,
     )
-    return catalog_with(root, findings, statuses)
+    return catalog_with(root, observations.current)
