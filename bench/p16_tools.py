@@ -18,7 +18,7 @@ from kernels import root
 from p06_registry import entry
 
 from flycore.catalog.document import catalog_document
-from flycore.kernel.load_state import Observations, build_state, find_environment, read_files
+from flycore.kernel.load_state import Situation, build_state, find_environment, read_files
 from flycore.model.diagnostics import nearest
 from flycore.registry.load import load_registry
 from flycore.registry.paths import REGISTRY_FILE
@@ -49,7 +49,7 @@ def _measure(base: Path, tools: int, rounds: int) -> dict[str, float]:
     path.write_text(json.dumps({"schemaVersion": 2, "sidecars": sidecars}))
     environment = find_environment(places, environ)
     files = read_files(environment, None)
-    observed = Observations(trusted=frozenset(sidecars), probes={}, runtime={})
+    observed = Situation(trusted=frozenset(sidecars), seen={})
     build = partial(build_state, environment, files, observed, version=1, now=time.time())
     catalog = build().catalog
     offered = [view for view in catalog.capabilities if view.capability.name.startswith("bench.")]

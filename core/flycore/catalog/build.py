@@ -14,11 +14,10 @@ from flycore.catalog.builtin_tools import builtin_view
 from flycore.catalog.dialect import in_dialect
 from flycore.catalog.fixes import NO_MACHINE, Machine
 from flycore.catalog.mcp_capabilities import missing_names, offered_capability, untrusted_names
+from flycore.catalog.observations import NOTHING_SEEN, Observation
 from flycore.catalog.plan_capabilities import plan_capability, plan_names
-from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.reasons import quota_limited
 from flycore.catalog.registry_capability import capability_from_spec, describes_itself, greater_risk
-from flycore.catalog.runtime import READY, RuntimeFinding
 from flycore.catalog.snapshot import (
     SidecarFacts,
     dialect_of,
@@ -28,12 +27,10 @@ from flycore.catalog.snapshot import (
     tool_variant_key,
     with_tools,
 )
-from flycore.catalog.unavailable_answers import UnavailableAnswer
 from flycore.model.catalog import Capability, CapabilityView, Catalog, SidecarView
 from flycore.model.described import Described
 from flycore.model.enums import Decision, Effective, Kind, Level, SandboxState, Source
 from flycore.model.program import ResolvedProgram
-from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.stability import SandboxReport, Stability
 from flycore.model.upstream import McpToolOffer
@@ -65,13 +62,8 @@ class CatalogFacts(msgspec.Struct, frozen=True, kw_only=True):
     installed: Mapping[str, str] = msgspec.field(default_factory=dict)
     """The installed version of the declared package; for a bundled sidecar, that of the distribution."""
     missing_secrets: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
-    probes: Mapping[str, ProbeFinding] = msgspec.field(default_factory=dict)
-    runtime: Mapping[str, RuntimeFinding] = msgspec.field(default_factory=dict)
+    seen: Mapping[str, Observation] = msgspec.field(default_factory=dict)
     sandbox: Mapping[str, SandboxReport] = msgspec.field(default_factory=dict)
-    lacking: Mapping[str, Mapping[str, Refusals]] = msgspec.field(default_factory=dict)
-    """What the last call of each tool was refused, by sidecar and tool."""
-    answered: Mapping[str, Mapping[str, UnavailableAnswer]] = msgspec.field(default_factory=dict)
-    """The tools that answered their last call with `unavailable`, by sidecar and tool."""
     changed: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """For an entry whose changed value waits for trust: the difference from the last trusted value, which is
     the one in `registry`."""
@@ -109,7 +101,7 @@ def build_catalog(facts: CatalogFacts) -> Catalog:
     sidecars: list[SidecarView] = []
     views: dict[str, CapabilityView] = {}
     for entry in facts.registry.entries:
-        dialect = dialect_of(entry, facts.probes.get(entry.id))
+        dialect = dialect_of(entry, facts.seen.get(entry.id, NOTHING_SEEN).finding)
         capabilities = {
             name: _as_risky_as(capability, entry, users)
             for name, capability in _offered_tools(entry, winners, dialect)
@@ -248,11 +240,8 @@ def _facts_of(
         installed_version=facts.installed.get(entry.id),
         trusted=entry.id in facts.trusted,
         missing_secrets=facts.missing_secrets.get(entry.id, {}),
-        probe=facts.probes.get(entry.id),
-        runtime=facts.runtime.get(entry.id, READY),
+        seen=facts.seen.get(entry.id, NOTHING_SEEN),
         sandbox=facts.sandbox.get(entry.id),
-        lacking=facts.lacking.get(entry.id, {}),
-        answered=facts.answered.get(entry.id, {}),
         exceeded=facts.exceeded.get(entry.id, ()),
         minimum=facts.minimum,
         least=facts.least.get(entry.id, Level.NONE),

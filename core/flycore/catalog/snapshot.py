@@ -25,10 +25,9 @@ from flycore.catalog import reasons
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.dialect import arguments_problem, dialect_names, tool_dialect
 from flycore.catalog.fixes import NEEDED, NO_MACHINE, Machine, of_probe
+from flycore.catalog.observations import NOTHING_SEEN, Observation
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.registry_capability import describes_itself
-from flycore.catalog.runtime import READY, RuntimeFinding
-from flycore.catalog.unavailable_answers import UnavailableAnswer
 from flycore.catalog.version import check_versions
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Severity
@@ -49,7 +48,6 @@ from flycore.model.enums import (
     VersionState,
 )
 from flycore.model.program import ResolvedProgram
-from flycore.model.refusals import Refusals
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import (
     Evidence,
@@ -131,7 +129,7 @@ PolicyView = Callable[[str], tuple[Decision, str]]
 
 
 class SidecarFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts about one entry. `probe` is None while no probe has answered yet."""
+    """The facts about one entry."""
 
     entry: SidecarEntry
     program: ResolvedProgram | None
@@ -143,8 +141,7 @@ class SidecarFacts(msgspec.Struct, frozen=True, kw_only=True):
     trusted: bool = False
     missing_secrets: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Why each missing secret counts as missing, by name; never a value."""
-    probe: ProbeFinding | None = None
-    runtime: RuntimeFinding = READY
+    seen: Observation = NOTHING_SEEN
     sandbox: SandboxReport | None = None
     exceeded: tuple[str, ...] = ()
     """Permissions beyond the limit in the person's settings, in words."""
@@ -155,10 +152,6 @@ class SidecarFacts(msgspec.Struct, frozen=True, kw_only=True):
     level_remedies: Mapping[Level, str] = msgspec.field(default_factory=dict)
     """What makes each level possible that is not, where anything does."""
     blocked: frozenset[str] = frozenset()
-    lacking: Mapping[str, Refusals] = msgspec.field(default_factory=dict)
-    """What the last call was refused, by tool."""
-    answered: Mapping[str, UnavailableAnswer] = msgspec.field(default_factory=dict)
-    """The tools that answered their last call with `unavailable`, with what they said."""
     changed_tools: Mapping[str, bool] = msgspec.field(default_factory=dict)
     """Tools of an MCP server that wait for a person, and whether each is new."""
     gone_tools: frozenset[str] = frozenset()
@@ -252,7 +245,7 @@ def _with_probes(whole: Stability, probes: Sequence[ProbeState | None]) -> Stabi
 
 def tool_variant_key(facts: SidecarFacts, tool: str) -> Hashable:
     """Return a key for the tool's snapshot: tools of one sidecar with equal keys have equal snapshots."""
-    probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
+    probed = _probed_tool(facts, tool)
     broken = _broken_delegate(facts, tool)
     return (
         probed,
@@ -263,9 +256,15 @@ def tool_variant_key(facts: SidecarFacts, tool: str) -> Hashable:
         NEEDED.get(tool),
         tool if _dialect_unknown(facts, tool) or _arguments_problem(facts, tool) is not None else None,
         tool if _weaker_than_required(facts, tool) is not None else None,
-        tool if tool in facts.lacking else None,
-        tool if tool in facts.answered else None,
+        tool if tool in facts.seen.refusals else None,
+        tool if tool in facts.seen.unavailable else None,
     )
+
+
+def _probed_tool(facts: SidecarFacts, tool: str) -> ToolProbe | None:
+    """Return what the sidecar's last answer says of that tool alone."""
+    finding = facts.seen.finding
+    return finding.evidence.tools.get(tool) if finding is not None and finding.evidence is not None else None
 
 
 def _discovery(facts: SidecarFacts, _: str | None) -> DimensionResult:
@@ -319,7 +318,7 @@ def _probe(facts: SidecarFacts, tool: str | None) -> DimensionResult:
     if facts.missing_secrets:
         missing = reasons.secret_missing(facts.entry, facts.missing_secrets)
         return DimensionResult(ProbeState.UNAVAILABLE, (missing,), breaks=True)
-    probe = facts.probe
+    probe = facts.seen.finding
     evidence = {} if probe is None or probe.evidence is None else {"probe": probe.evidence}
     if probe is not None and probe.state is ProbeState.UNAVAILABLE:
         return DimensionResult(probe.state, _probe_result(facts, tool, probe), evidence, breaks=True)
@@ -346,7 +345,7 @@ def _tool_result(facts: SidecarFacts, tool: str) -> tuple[ProbeState, Reason] | 
         return ProbeState.UNAVAILABLE, reasons.offered_no_longer(tool, facts.entry.id)
     if (unnamed := _arguments_problem(facts, tool)) is not None:
         return ProbeState.UNAVAILABLE, unnamed
-    probed = facts.probe.evidence.tools.get(tool) if facts.probe and facts.probe.evidence else None
+    probed = _probed_tool(facts, tool)
     if probed is None or probed.status not in (ProbeState.DEGRADED, ProbeState.UNAVAILABLE):
         if _dialect_unknown(facts, tool):
             return ProbeState.DEGRADED, reasons.dialect_unknown(facts.entry, tool)
@@ -364,7 +363,7 @@ def dialect_of(entry: SidecarEntry, probe: ProbeFinding | None) -> str:
 
 def _arguments_problem(facts: SidecarFacts, tool: str) -> Reason | None:
     """Return why a tool of a dialect cannot be called as the entry's config is."""
-    dialect = dialect_of(facts.entry, facts.probe)
+    dialect = dialect_of(facts.entry, facts.seen.finding)
     if not dialect or _describes(facts.entry, tool):
         return None
     why, key = arguments_problem(dialect, tool, facts.entry)
@@ -382,10 +381,11 @@ def _dialect_unknown(facts: SidecarFacts, tool: str) -> bool:
         return False
     if known.layer is Layer.BUILTIN:
         return False
-    evidence = facts.probe.evidence if facts.probe is not None else None
+    finding = facts.seen.finding
+    evidence = finding.evidence if finding is not None else None
     if evidence is not None and evidence.protocol in OWN_PROTOCOLS:
         return False
-    if tool_dialect(dialect_of(facts.entry, facts.probe), tool) is not None:
+    if tool_dialect(dialect_of(facts.entry, facts.seen.finding), tool) is not None:
         return False
     return not _describes(facts.entry, tool)
 
@@ -412,14 +412,15 @@ def _broken_delegate(facts: SidecarFacts, tool: str) -> tuple[str, ResolvedProgr
 def _runtime(facts: SidecarFacts, tool: str | None) -> DimensionResult:
     if not facts.trusted:
         return DimensionResult(RuntimeState.READY)
-    if facts.runtime.state is RuntimeState.READY:
-        said = facts.answered.get(tool or "")
+    failure = facts.seen.failure
+    if failure is None:
+        said = facts.seen.unavailable.get(tool or "")
         if said is None:
             return DimensionResult(RuntimeState.READY)
         reason = reasons.answered_unavailable(facts.entry, tool or "", said.message, said.hint)
         return DimensionResult(RuntimeState.READY, (reason,))
-    reason = reasons.runtime_failed(facts.entry, facts.runtime.state, facts.runtime.evidence)
-    return DimensionResult(facts.runtime.state, (reason,), {"runtime": facts.runtime.evidence})
+    reason = reasons.runtime_failed(facts.entry, failure.state, failure.evidence)
+    return DimensionResult(failure.state, (reason,), {"runtime": failure.evidence})
 
 
 def _sandbox(facts: SidecarFacts, tool: str | None) -> DimensionResult:
@@ -428,7 +429,7 @@ def _sandbox(facts: SidecarFacts, tool: str | None) -> DimensionResult:
     if refused is not None:
         return DimensionResult(SandboxState.DENIED, (refused,), evidence, breaks=True)
     asks = any(facts.policy(name)[0] is Decision.ASK for name in _tools(facts, tool))
-    lacking = facts.lacking.get(tool or "")
+    lacking = facts.seen.refusals.get(tool or "")
     why = () if lacking is None else (reasons.permission_missing(facts.entry, tool or "", lacking),)
     return DimensionResult(SandboxState.APPROVAL_REQUIRED if asks else SandboxState.ALLOWED, why, evidence)
 

@@ -63,7 +63,6 @@ from flycore.pipeline.context import (
     RunContext,
     SlotContext,
 )
-from flycore.pipeline.observed_calls import ObservedCalls
 from flycore.pipeline.prepare import masks_for
 from flycore.pipeline.slots import key_is_current
 from flycore.pipeline.targets.window import X11Desktop
@@ -375,15 +374,12 @@ def _run_context(root: _Root, desktop_control: DesktopControl, consoles: OpenCon
         folders=ArtifactFolders(root.environment.places.artifacts_dir),
         desktop_control=desktop_control,
         protected_windows=consoles.protected_windows,
-        note_run=root.refresher.record_run,
         workspace=Workspace(
             project_of(root.environment.places),
             UndoStore(root.environment.places.undo_dir),
             root.recorder.clock.now,
         ),
-        observed=ObservedCalls(root.environment.places.observed_file),
-        note_refusals=root.refresher.record_refusals,
-        note_answer=root.refresher.record_answer,
+        observations=root.refresher.observations,
     )
 
 

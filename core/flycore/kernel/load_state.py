@@ -20,11 +20,10 @@ from flycore.catalog.builtin import AGENT_ACTIONS, KNOWN, is_builtin_name
 from flycore.catalog.builtin_tools import builtin_names
 from flycore.catalog.executable_tools import with_offered_tools
 from flycore.catalog.fixes import AS_ROOT, MANAGERS, NEEDED, Machine
+from flycore.catalog.observations import Observation
 from flycore.catalog.plan_capabilities import plan_names
-from flycore.catalog.probes import ProbeFinding, ProbeWork
+from flycore.catalog.probes import ProbeWork
 from flycore.catalog.registry_capability import excess_of_created
-from flycore.catalog.runtime import RuntimeFinding
-from flycore.catalog.unavailable_answers import UnavailableAnswer
 from flycore.discovery.tool_layers import read_tool_layers
 from flycore.kernel.builtin_state import builtin_state
 from flycore.model.catalog import Capability
@@ -34,7 +33,6 @@ from flycore.model.enums import Kind, Level, PackageScope, PathState, Source, Up
 from flycore.model.json import JsonObject
 from flycore.model.package import PackageView
 from flycore.model.program import ResolvedProgram
-from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
 from flycore.model.stability import SandboxReport
 from flycore.model.upstream import McpToolOffer
@@ -118,12 +116,11 @@ class Files(msgspec.Struct, frozen=True):
         return program is not None and program.state is PathState.RESOLVED
 
 
-class Observations(msgspec.Struct, frozen=True):
+class Situation(msgspec.Struct, frozen=True):
     """Observations, which change while the files stay the same."""
 
     trusted: frozenset[str]
-    probes: Mapping[str, ProbeFinding]
-    runtime: Mapping[str, RuntimeFinding]
+    seen: Mapping[str, Observation]
     diagnostics: tuple[Diagnostic, ...] = ()
     blocked: frozenset[str] = frozenset()
     """Tools that a person has blocked."""
@@ -133,10 +130,6 @@ class Observations(msgspec.Struct, frozen=True):
     """The tools of executables and MCP servers, by sidecar."""
     changed: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Sidecars whose changed entry waits for trust, with its difference from the one in force."""
-    lacking: Mapping[str, Mapping[str, Refusals]] = msgspec.field(default_factory=dict)
-    """What the last call of each tool was refused, by sidecar and tool."""
-    answered: Mapping[str, Mapping[str, UnavailableAnswer]] = msgspec.field(default_factory=dict)
-    """The tools that answered their last call with `unavailable`, by sidecar and tool."""
     support: SandboxSupport = UNTRIED
     """The levels of the sandbox that work here."""
 
@@ -249,7 +242,7 @@ def probe_work(environment: RootEnvironment, files: Files, entry: SidecarEntry) 
 
 
 def build_state(
-    environment: RootEnvironment, files: Files, observed: Observations, *, version: int, now: float
+    environment: RootEnvironment, files: Files, observed: Situation, *, version: int, now: float
 ) -> RootState:
     """Build the state from these files and observations: the catalog and everything that calls look up."""
     registry = with_offered_tools(_with_diagnostics(files.registry, observed.diagnostics), observed.offers)
@@ -278,7 +271,7 @@ def build_state(
 def _catalog_facts(
     environment: RootEnvironment,
     files: Files,
-    observed: Observations,
+    observed: Situation,
     registry: Registry,
     version: int,
     now: float,
@@ -307,8 +300,7 @@ def _catalog_facts(
         delegates=files.delegates,
         installed=_installed_versions(files, registry, bundled),
         missing_secrets=_missing_secrets(files, environment.secret_values),
-        probes=observed.probes,
-        runtime=observed.runtime,
+        seen=observed.seen,
         blocked=observed.blocked,
         described=observed.described,
         offers=observed.offers,
@@ -322,8 +314,6 @@ def _catalog_facts(
         least={**confinement.least, **builtin.least},
         level_remedies=confinement.remedies,
         sandbox=reports,
-        lacking=observed.lacking,
-        answered=observed.answered,
     )
 
 

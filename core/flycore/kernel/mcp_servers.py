@@ -18,6 +18,7 @@ import msgspec
 from anyio.abc import TaskGroup
 
 from flycore.catalog.mcp_capabilities import REQUEST_NAMES
+from flycore.catalog.observations import Answer
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.snapshot import lowest_minimum
 from flycore.kernel.bus import Bus
@@ -190,7 +191,7 @@ class McpServers:
         if opened is not None:
             with anyio.move_on_after(FIRST_LIST_S):
                 await opened.session.settled.wait()
-                await self._refresher.flush_mcp_status()
+                await self._refresher.flush_observations()
 
     @asynccontextmanager
     async def hold(
@@ -350,9 +351,8 @@ class McpServers:
             connection = msgspec.structs.replace(connection, remedy=remedy)
         masks = masks_for(self._refresher.root_state, entry, self._environment)
         listing = None if connection.listing is None else without_secrets(connection.listing, masks)
-        self._refresher.record_mcp_status(
-            entry.id, entry.digest, finding_of(connection, masks, self._clock.now()), listing
-        )
+        finding = finding_of(connection, masks, self._clock.now())
+        self._refresher.observations.note(entry, Answer(finding=finding, listing=listing))
 
 
 def _entry_of(tool: str) -> str:

@@ -10,13 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
-import msgspec
-
+from flycore.catalog.observations import Answer, Observation, Surroundings
 from flycore.catalog.probes import (
     DESKTOP_NAMES,
     HEALTHY_FOR_S,
     SKIPPED,
-    ProbeFinding,
     ProbeWork,
     all_well,
     file_identity,
@@ -41,20 +39,8 @@ _SAID = frozenset((ReasonCode.TOOL_UNAVAILABLE, ReasonCode.PROBE_DEGRADED))
 """Reasons by which a program itself says how it is. All others are faults of the probe, such as a timeout."""
 
 
-class Surroundings(msgspec.Struct, frozen=True):
-    """What a sidecar found on this machine when it was probed."""
-
-    digest: str
-    since: float
-    """When it was first seen so: Unix time in seconds."""
-
-
-class ProbedSidecar(msgspec.Struct, frozen=True):
-    """A sidecar that was probed, with its answer. `seen` is None where an earlier kernel asked for it."""
-
-    work: ProbeWork
-    finding: ProbeFinding
-    seen: Surroundings | None
+ProbedSidecar = tuple[ProbeWork, Answer]
+"""A sidecar that was probed, with its answer."""
 
 
 def may_be_probed(environment: RootEnvironment, view: SidecarView) -> bool:
@@ -71,24 +57,21 @@ def may_be_probed(environment: RootEnvironment, view: SidecarView) -> bool:
 
 
 def probed_sidecars(
-    environment: RootEnvironment,
-    files: Files,
-    findings: Mapping[str, ProbeFinding],
-    seen: Mapping[str, Surroundings],
+    environment: RootEnvironment, files: Files, seen: Mapping[str, Observation]
 ) -> tuple[ProbedSidecar, ...]:
-    """Return the sidecars of these findings whose programs are there."""
-    entries = ((files.registry.entry(sidecar), finding) for sidecar, finding in findings.items())
+    """Return the sidecars that this kernel has probed and whose programs are there."""
+    entries = ((files.registry.entry(sidecar), item.answer) for sidecar, item in seen.items())
     return tuple(
-        ProbedSidecar(probe_work(environment, files, entry), finding, seen.get(entry.id))
-        for entry, finding in entries
-        if entry is not None and files.is_resolved(entry.id)
+        (probe_work(environment, files, entry), answer)
+        for entry, answer in entries
+        if entry is not None and answer is not None and answer.is_probed and files.is_resolved(entry.id)
     )
 
 
 def outdated(probed: Iterable[ProbedSidecar], now: float) -> set[str]:
     """Return the ids of the sidecars whose answers may no longer hold. This looks at files."""
     servers = listening_sockets()
-    return {item.work.entry.id for item in probed if _is_outdated(item, servers, now)}
+    return {work.entry.id for work, answer in probed if _is_outdated(work, answer, servers, now)}
 
 
 def look_around(work: ProbeWork, before: Surroundings | None, now: float) -> Surroundings:
@@ -124,15 +107,15 @@ def _digest_of(work: ProbeWork, servers: Iterable[str]) -> str:
     return digest(found)
 
 
-def _is_outdated(item: ProbedSidecar, servers: Iterable[str], now: float) -> bool:
-    finding, seen = item.finding, item.seen
+def _is_outdated(work: ProbeWork, answer: Answer, servers: Iterable[str], now: float) -> bool:
+    finding, seen = answer.finding, answer.surroundings
     if finding.state is SKIPPED.state or finding.evidence is None:
         return False
-    if seen is None or _digest_of(item.work, servers) != seen.digest:
+    if seen is None or _digest_of(work, servers) != seen.digest:
         return True
     said = finding.reason is None or finding.reason.code in _SAID
     # What a foreign program depends on is not known, so it is asked each time while it is not healthy.
-    rests_on_surroundings = item.work.bundled and said and now - seen.since >= SETTLED_S
+    rests_on_surroundings = work.bundled and said and now - seen.since >= SETTLED_S
     if not all_well(finding) and not rests_on_surroundings:
         return True
     return not 0 <= now - finding.evidence.at < HEALTHY_FOR_S

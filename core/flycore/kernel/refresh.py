@@ -16,12 +16,10 @@ from anyio.abc import TaskGroup
 from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.catalog.diff import difference
 from flycore.catalog.executable_tools import file_aliases
-from flycore.catalog.missing_permissions import MissingPermissions
+from flycore.catalog.observations import NOTHING_SEEN, Answer, Observation, Observations, all_holding
 from flycore.catalog.prober import Prober
 from flycore.catalog.probes import ProbeCache, ProbeFinding, known_finding
 from flycore.catalog.reasons import permit_digest
-from flycore.catalog.runtime import RuntimeTracker
-from flycore.catalog.unavailable_answers import UnavailableAnswer, UnavailableAnswers
 from flycore.discovery.tool_layers import watched_tools
 from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.bus import Recorder
@@ -29,19 +27,17 @@ from flycore.kernel.change_publisher import ChangePublisher
 from flycore.kernel.effective_entries import EffectiveFiles
 from flycore.kernel.load_state import (
     Files,
-    Observations,
     RootEnvironment,
+    Situation,
     blocked_tools,
     build_state,
     probe_work,
     sandbox_support,
 )
-from flycore.kernel.mcp_status import McpStatus, McpStatusStore, findings_of
 from flycore.kernel.package_probes import record_first_probe
 from flycore.kernel.probe_runner import probe_spawn
 from flycore.kernel.probe_schedule import (
     NOT_PROBED,
-    Surroundings,
     look_around,
     may_be_probed,
     outdated,
@@ -49,22 +45,19 @@ from flycore.kernel.probe_schedule import (
     programs_moved,
 )
 from flycore.kernel.registry_edits import AcceptedEntries, RegistryEdit, TrustedRegistry
-from flycore.kernel.schema_answers import SchemaCache, cached_statuses
+from flycore.kernel.schema_answers import SchemaCache, note_cached
 from flycore.kernel.schema_asker import READY_S, SchemaAsker
 from flycore.kernel.source_watcher import SourceWatcher
 from flycore.model.approval import Outcome
-from flycore.model.enums import Kind, ProbeState, ReasonCode
+from flycore.model.enums import Kind
 from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import TrustItem
-from flycore.model.refusals import Refusals
 from flycore.model.sidecar import SidecarEntry
-from flycore.model.upstream import McpToolList
 from flycore.pipeline.context import CurrentState, RootState
 from flycore.policy.looser_rules import LooserRules
 from flycore.registry.stamps import FileStamps, FurtherFiles, Stamp, file_stamps, stamp_of
 from flycore.registry.watch import watch_files
-from flycore.sandbox.detection import detection
 from flysafe.process_memory import gc_paused
 from flysafe.spare_descriptors import NONE_LEFT
 
@@ -88,34 +81,23 @@ class StateSources(msgspec.Struct, frozen=True):
     """The files as they are written, and the trust in their entries."""
     source_watcher: SourceWatcher
     blocks: ToolBlockStore
-    runtime: RuntimeTracker
-    lacking: MissingPermissions
-    answered: UnavailableAnswers
+    observations: Observations
 
-    def build(
-        self,
-        effective: EffectiveFiles,
-        probes: Mapping[str, ProbeFinding],
-        mcp_status: Mapping[str, McpStatus],
-        now: float,
-    ) -> RootState:
-        """Build the state of these files; `probes` and `mcp_status` are by sidecar."""
+    def build(self, effective: EffectiveFiles, seen: Mapping[str, Observation], now: float) -> RootState:
+        """Build the state of these files; `seen` is by sidecar."""
         offers = self.registry.offers(effective)
-        registry = effective.files.registry
-        observed = Observations(
+        files = effective.files
+        observed = Situation(
             trusted=effective.trusted,
-            probes={**probes, **findings_of(mcp_status, registry)},
-            runtime={entry.id: self.runtime.finding(entry.id, now) for entry in registry.entries},
-            lacking={entry.id: self.lacking.of(entry) for entry in registry.entries},
-            answered={entry.id: self.answered.of(entry) for entry in registry.entries},
+            seen=all_holding(seen, files.registry, files.resolutions, now),
             diagnostics=(*self.registry.diagnostics, *self.blocks.diagnostics),
             described=self.source_watcher.described,
             changed=effective.changed,
             offers=offers,
-            blocked=blocked_tools(registry, self.blocks, offers),
+            blocked=blocked_tools(files.registry, self.blocks, offers),
             support=sandbox_support(),
         )
-        return build_state(self.environment, effective.files, observed, version=FIRST_VERSION, now=now)
+        return build_state(self.environment, files, observed, version=FIRST_VERSION, now=now)
 
 
 def further_files(environment: RootEnvironment) -> FurtherFiles:
@@ -137,10 +119,6 @@ class LoadedState(msgspec.Struct, frozen=True):
     stamps: FileStamps
     files: Files
     pending: tuple[TrustItem, ...]
-    remembered: Mapping[str, ProbeFinding]
-    """Findings that earlier kernels cached, shown until this kernel has probed the sidecar."""
-    schemas: Mapping[str, McpStatus]
-    """What executables said to earlier kernels, by sidecar."""
     root_state: RootState
 
 
@@ -157,25 +135,23 @@ def load_state(
         TrustedRegistry(environment),
         source_watcher,
         blocks,
-        RuntimeTracker(),
-        MissingPermissions(),
-        UnavailableAnswers(),
+        Observations(environment.places.observed_file),
     )
     source_watcher.read()
     sources.registry.policy.start()
-    schemas = cached_statuses(sources.registry.declared, SchemaCache(environment.places))
-    effective, pending = sources.registry.effective_entries(schemas, now)
-    remembered: dict[str, ProbeFinding] = {}
-    for entry in effective.files.registry.entries:
-        if (
-            entry.id in effective.trusted
-            and entry.kind not in NOT_PROBED
-            and effective.files.is_resolved(entry.id)
-        ):
-            finding = known_finding(cache, probe_work(environment, effective.files, entry))
-            remembered.update({entry.id: finding} if finding is not None else {})
-    state = sources.build(effective, remembered, schemas, now)
-    return LoadedState(sources, stamps, effective.files, pending, remembered, schemas, state)
+    observations = sources.observations
+    note_cached(sources.registry.declared, SchemaCache(environment.places), observations)
+    effective, pending = sources.registry.effective_entries(observations.current, now)
+    files = effective.files
+    for entry in files.registry.entries:
+        if entry.id in effective.trusted and entry.kind not in NOT_PROBED and files.is_resolved(entry.id):
+            finding = known_finding(cache, probe_work(environment, files, entry))
+            if finding is not None:
+                programs = files.resolutions(entry.id)
+                observations.note(entry, Answer(finding=finding, programs=programs, remembered=True))
+    state = sources.build(effective, observations.current, now)
+    observations.settle(observations.current, files.registry, files.resolutions, now)
+    return LoadedState(sources, stamps, files, pending, state)
 
 
 class StateRefresher:
@@ -199,7 +175,8 @@ class StateRefresher:
         self._sources = loaded.sources
         self._environment = loaded.sources.environment
         self._registry = loaded.sources.registry
-        self._runtime = loaded.sources.runtime
+        self.observations = loaded.sources.observations
+        self.observations.on_news = self._note_change
         self.source_watcher = loaded.sources.source_watcher
         self._clock = recorder.clock
         self._recorder = recorder
@@ -215,18 +192,13 @@ class StateRefresher:
             recorder.clock.now,
         )
         self._panic_active = panic_active
-        self._probes: dict[str, ProbeFinding] = {}
-        self._seen: dict[str, Surroundings] = {}
-        """What each sidecar found on this machine when this kernel last probed it."""
-        self._remembered = dict(loaded.remembered)
         self._changed = anyio.Event()
         self._reload = False
         self._rebuild_lock = anyio.Lock()
         """Held while a state is built, so that no trust changes meanwhile and no older state wins."""
         self._pending = loaded.pending
-        self._mcp_status = McpStatusStore(loaded.schemas)
         self._schemas = SchemaAsker(
-            self._environment, session, self.record_mcp_status, panic_active, loaded.schemas, self._clock.now
+            self._environment, session, self.observations, panic_active, self._clock.now
         )
         self._stamps = loaded.stamps
         self._probes_due: set[str] = set()
@@ -319,7 +291,7 @@ class StateRefresher:
         Return False if it cannot be probed: it is an MCP server, not trusted, or its program is missing.
         """
         entry = self.files.registry.entry(sidecar)
-        self._sources.answered.forget(sidecar)
+        self.observations.forget_unavailable(sidecar)
         self._environment.keyring.forget_missing()
         self.reload()
         if entry is not None and entry.kind is Kind.EXECUTABLE:
@@ -332,54 +304,17 @@ class StateRefresher:
         self.start_probes()
         return True
 
-    def record_run(self, sidecar: str, code: str, message: str, stderr_tail: str) -> None:
-        """Record the end of a run; the catalog is rebuilt if the sidecar's runtime state changed, or if the
-        run could not be confined."""
-        now = self._clock.now()
-        before = self._runtime.finding(sidecar, now).state
-        self._runtime.note(sidecar, code, now, message=message, stderr_tail=stderr_tail)
-        if code == ReasonCode.SANDBOX_UNAVAILABLE:
-            detection.expire()  # what worked at the start may be gone: it is tried again
-        if code == ReasonCode.SANDBOX_UNAVAILABLE or self._runtime.finding(sidecar, now).state is not before:
-            self._note_change()
-
-    def record_refusals(self, sidecar: str, tool: str, entry: str, refusals: Refusals | None) -> None:
-        """Record what a call of the tool lacked, or with None that it lacked nothing. The catalog is rebuilt
-        if that is news. `entry` is the digest of its entry."""
-        if self._sources.lacking.note(sidecar, tool, entry, refusals):
-            self._note_change()
-
-    def record_answer(self, sidecar: str, tool: str, entry: str, answer: UnavailableAnswer | None) -> None:
-        """Record that a call of the tool was answered with `unavailable`, or with None that one succeeded.
-        The catalog is rebuilt if that is news. `entry` is the digest of its entry."""
-        if self._sources.answered.note(sidecar, tool, entry, answer):
-            self._note_change()
-
     async def permit(self, sidecar: str, shown: str, by: str) -> Outcome:
         """Add the permissions that the sidecar's calls lacked, as they were shown; `by` is for the log."""
         entry = self.files.registry.entry(sidecar)
-        found = self._sources.lacking.of(entry).values() if entry is not None else ()
-        refusals = next((item for item in found if entry and permit_digest(entry, item) == shown), None)
+        refusals = None
+        if entry is not None and (seen := self.observations.current.get(sidecar)) is not None:
+            found = seen.refusals.values() if seen.is_of(entry) else ()
+            refusals = next((item for item in found if permit_digest(entry, item) == shown), None)
         if entry is None or refusals is None:
             return Outcome(accepted=False, why_not="what it lacks has changed since it was shown")
         declared = entry
         return await self.apply_edit(lambda registry, _: registry.permit(declared, refusals, by))
-
-    def record_mcp_status(
-        self, sidecar: str, entry: str, found: ProbeFinding, listing: McpToolList | None
-    ) -> None:
-        """Record whether an MCP server was reached by the entry with that digest; `listing` is its tools."""
-        if not _is_current(self.files, sidecar, entry):
-            return
-        self._mcp_status.note(sidecar, entry, found, listing)
-        if listing is not None:
-            self._runtime.note(sidecar, "", self._clock.now())
-        self._note_change()
-
-    def _build(self, effective: EffectiveFiles, mcp_status: Mapping[str, McpStatus]) -> RootState:
-        return self._sources.build(
-            effective, {**self._remembered, **self._probes}, mcp_status, self._clock.now()
-        )
 
     def reload(self) -> None:
         """Have the files read again soon, after a file or the blocked tools changed."""
@@ -398,7 +333,7 @@ class StateRefresher:
             await anyio.sleep(REPROBE_SECONDS)
             if await anyio.to_thread.run_sync(programs_moved, self._environment, self.files):
                 self.reload()
-            probed = probed_sidecars(self._environment, self.files, self._probes, self._seen)
+            probed = probed_sidecars(self._environment, self.files, self.observations.current)
             due = await anyio.to_thread.run_sync(outdated, probed, self._clock.now())
             for sidecar in due:
                 self._prober.forget(sidecar)
@@ -411,7 +346,7 @@ class StateRefresher:
     async def _refresh_on_change(self) -> None:
         """Build a new state whenever something changed."""
         while True:
-            with anyio.move_on_after(_until_ready(self._runtime, self.files, self._clock.now())):
+            with anyio.move_on_after(_until_ready(self.observations, self.files, self._clock.now())):
                 await self._changed.wait()
             await anyio.sleep(GATHER_SECONDS)
             # A new event before the refresh: a change during it must cause another one.
@@ -446,24 +381,20 @@ class StateRefresher:
             await self._schemas.ready("")
         await self.refresh()
 
-    async def flush_mcp_status(self) -> None:
-        """Wait until the catalog shows every status that MCP servers have reported so far."""
+    async def flush_observations(self) -> None:
+        """Wait until the catalog shows everything that was noted so far."""
         async with self._rebuild_lock:
-            if self._mcp_status.has_unshown:
+            if self.observations.has_unshown:
                 await self._rebuild()
 
     async def _rebuild(self) -> None:
         """Build a new state from the files that were read last. The caller holds `_rebuild_lock`."""
         before = self.files
-        mcp_status, now = self._mcp_status.current, self._clock.now()
-        effective, pending = await anyio.to_thread.run_sync(self._registry.effective_entries, mcp_status, now)
+        seen, now = self.observations.current, self._clock.now()
+        effective, pending = await anyio.to_thread.run_sync(self._registry.effective_entries, seen, now)
         self.files = effective.files
-        # Old findings say nothing about a new entry, or about another program.
-        for sidecar in _changed_sidecars(before, effective.files):
-            self._probes.pop(sidecar, None)
-            self._remembered.pop(sidecar, None)
-        state = await anyio.to_thread.run_sync(self._build, effective, mcp_status)
-        self._mcp_status.mark_shown(mcp_status, effective.files.registry)
+        state = await anyio.to_thread.run_sync(self._sources.build, effective, seen, self._clock.now())
+        self.observations.settle(seen, self.files.registry, self.files.resolutions, self._clock.now())
         self._pending = pending
         self._replace(state)
         self._publisher.record_bundles(before.registry.bundles, self.files.registry.bundles)
@@ -491,7 +422,7 @@ class StateRefresher:
         if offering is None or offering.kind is Kind.EXECUTABLE:
             with anyio.move_on_after(READY_S):
                 await self._schemas.ready("" if offering is None else offering.id)
-                await self.flush_mcp_status()
+                await self.flush_observations()
 
     def tool_name(self, tool: str) -> str:
         """Return the name of the tool that a caller means: its own, or another one where the caller named the
@@ -504,7 +435,8 @@ class StateRefresher:
         probeable = {
             view.id for view in self.root_state.catalog.sidecars if may_be_probed(self._environment, view)
         }
-        self._probes_due |= probeable - self._probes.keys() - self._probing
+        probed = {sidecar for sidecar, seen in self.observations.current.items() if seen.is_probed}
+        self._probes_due |= probeable - probed - self._probing
 
     def _probeable_entry(self, sidecar: str) -> SidecarEntry | None:
         """Return the entry in force, if that very value is trusted and its program exists."""
@@ -545,10 +477,14 @@ class StateRefresher:
                 return
             files = self.files
             work = probe_work(self._environment, files, entry)
-            before, now = self._seen.get(sidecar), self._clock.now()
-            seen = await anyio.to_thread.run_sync(look_around, work, before, now)
+            answer, now = self.observations.current.get(sidecar, NOTHING_SEEN).answer, self._clock.now()
+            before = answer.surroundings if answer is not None else None
+            surroundings = await anyio.to_thread.run_sync(look_around, work, before, now)
             finding = await self._prober.probe(work)
-            self._keep_finding(files, entry, finding, seen)
+            programs = files.resolutions(sidecar)
+            self.observations.note(
+                entry, Answer(finding=finding, programs=programs, surroundings=surroundings)
+            )
             if entry.package_id is not None:
                 await self._record_first_probe(entry, finding)
         except OSError as error:
@@ -569,47 +505,12 @@ class StateRefresher:
         if await anyio.to_thread.run_sync(record_first_probe, places, self.files.packages, entry, finding):
             self.reload()
 
-    def _keep_finding(
-        self, asked: Files, entry: SidecarEntry, finding: ProbeFinding, seen: Surroundings
-    ) -> None:
-        """Keep a finding, unless the entry or its programs changed during the probe; `asked` are the files
-        and `seen` the surroundings at its start."""
-        moved = asked.resolutions(entry.id) != self.files.resolutions(entry.id)
-        if moved or not _is_current(self.files, entry.id, entry.digest):
-            return
-        self._probes[entry.id] = finding
-        if finding.fresh:
-            self._seen[entry.id] = seen
-            if finding.state is ProbeState.HEALTHY:
-                self._sources.answered.forget(entry.id)
-        if finding.state is ProbeState.HEALTHY:
-            self._runtime.note(entry.id, "", self._clock.now())
 
-
-def _until_ready(runtime: RuntimeTracker, files: Files, now: float) -> float:
+def _until_ready(observations: Observations, files: Files, now: float) -> float:
     """Return the seconds until the catalog changes by time alone: a failed sidecar without further calls
     counts as ready again, or a policy rule expires."""
-    ready = runtime.next_change(now)
+    ready = observations.next_change(now)
     moments = [moment for moment in files.policy.expiry_times if moment > now]
     if ready is not None:
         moments.append(ready)
     return max(0.0, min(moments) - now) if moments else float("inf")
-
-
-def _changed_sidecars(before: Files, after: Files) -> set[str]:
-    """Return the sidecars whose entries or programs changed, are new, or are gone."""
-    # The project's entry and the user's own one may read the same, and run different programs.
-    old, new = (
-        {
-            entry.id: (entry.source, entry.digest, files.resolutions(entry.id))
-            for entry in files.registry.entries
-        }
-        for files in (before, after)
-    )
-    return {sidecar for sidecar in old.keys() | new.keys() if old.get(sidecar) != new.get(sidecar)}
-
-
-def _is_current(files: Files, sidecar: str, digest: str) -> bool:
-    """Whether the sidecar's entry still has that digest."""
-    entry = files.registry.entry(sidecar)
-    return entry is not None and entry.digest == digest

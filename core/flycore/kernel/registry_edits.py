@@ -11,11 +11,11 @@ from flycore.approval.tool_definitions import ToolDefinitionStore
 from flycore.approval.trust_store import TrustStore
 from flycore.audit import events as audit_events
 from flycore.catalog.builtin import KNOWN
+from flycore.catalog.observations import Answer, Observation, says_nothing
 from flycore.catalog.reasons import permit_digest, permitted
 from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.effective_entries import EffectiveFiles, effective_files, entry_to_switch
 from flycore.kernel.load_state import Files, RootEnvironment, read_files, sandbox_support
-from flycore.kernel.mcp_status import McpStatus, is_schema_unknown
 from flycore.kernel.replaced_entries import summarize_entry, with_facts
 from flycore.kernel.tool_creation import create_tool
 from flycore.kernel.trusted_elsewhere import TrustElsewhere, place_of
@@ -60,7 +60,7 @@ class TrustedRegistry:
         self._store = TrustStore(environment.places.trust_file)
         self._elsewhere = TrustElsewhere(environment)
         self._definitions = ToolDefinitionStore(environment.places.definitions_file)
-        self._mcp_status: Mapping[str, McpStatus] = {}
+        self._seen: Mapping[str, Observation] = {}
         self._save_error = ""
         self._declared = read_files(environment, None)
         self.policy = AcceptedPolicy(environment.places.policy_rules_file, self._declared.policy)
@@ -85,9 +85,9 @@ class TrustedRegistry:
         self.policy.begin_read()
         self._declared = read_files(self._environment, self._declared)
 
-    def _accept_first_lists(self, mcp_status: Mapping[str, McpStatus], now: float) -> None:
+    def _accept_first_lists(self, seen: Mapping[str, Observation], now: float) -> None:
         """Store the first tool list of each trusted MCP entry: it is accepted with the trust in the entry."""
-        self._mcp_status = mcp_status
+        self._seen = seen
         for entry in self._entries():
             listing = self._listing(entry)
             if listing is not None and self._store.is_trusted(entry):
@@ -105,8 +105,8 @@ class TrustedRegistry:
 
     def _says_nothing(self, entry: SidecarEntry) -> bool:
         """Whether the program of an executable, as it is now, does not say what it takes."""
-        status = self._mcp_status.get(entry.id)
-        return status is not None and status.entry == entry.digest and is_schema_unknown(status.finding)
+        answer = self._answer(entry)
+        return answer is not None and says_nothing(answer.finding)
 
     @property
     def declared(self) -> Files:
@@ -114,13 +114,13 @@ class TrustedRegistry:
         return self._declared
 
     def effective_entries(
-        self, mcp_status: Mapping[str, McpStatus], now: float
+        self, seen: Mapping[str, Observation], now: float
     ) -> tuple[EffectiveFiles, tuple[TrustItem, ...]]:
         """Return what is in force, and what waits for trust: new or changed entries, and changed MCP tools.
 
         If an entry and its tools wait, only the entry is returned.
         """
-        self._accept_first_lists(mcp_status, now)
+        self._accept_first_lists(seen, now)
         declared = self._declared
 
         def describe(entry: SidecarEntry) -> tuple[str, ...]:
@@ -169,18 +169,22 @@ class TrustedRegistry:
         declared = (*registry.entries, *registry.replaced)
         return (entry for entry in declared if entry.kind in _DESCRIBED_BY_PROGRAM)
 
+    def _answer(self, entry: SidecarEntry) -> Answer | None:
+        """Return what the program of exactly this value of the entry answered."""
+        seen = self._seen.get(entry.id)
+        return seen.answer if seen is not None and seen.is_of(entry) else None
+
     def _listing(self, entry: SidecarEntry) -> McpToolList | None:
         """What the server of exactly this value of the entry offers, of what the entry takes."""
-        status = self._mcp_status.get(entry.id)
-        if status is None or status.listing is None or status.entry != entry.digest:
-            return None
-        if entry.picked is None:
-            return status.listing
+        answer = self._answer(entry)
+        listing = answer.listing if answer is not None else None
+        if listing is None or entry.picked is None:
+            return listing
         names = {pick.name for pick in entry.picked}
         return msgspec.structs.replace(
-            status.listing,
-            tools=tuple(tool for tool in status.listing.tools if tool.name in names),
-            refused=tuple(tool for tool in status.listing.refused if tool.name in names),
+            listing,
+            tools=tuple(tool for tool in listing.tools if tool.name in names),
+            refused=tuple(tool for tool in listing.refused if tool.name in names),
         )
 
     def _changed_tools(self, entry: SidecarEntry) -> TrustItem | None:

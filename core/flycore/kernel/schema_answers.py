@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from flycore.catalog.answer_cache import AnswerCache, CacheFile
+from flycore.catalog.observations import Answer, Observations
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.reasons import schema_unknown
 from flycore.discovery.executables import executable_key
 from flycore.kernel.load_state import Files
-from flycore.kernel.mcp_status import McpStatus
 from flycore.model.base import Value
 from flycore.model.enums import Kind, PathState, ProbeState
 from flycore.model.sidecar import SidecarEntry
@@ -29,12 +29,13 @@ class SchemaAnswer(Value, frozen=True, kw_only=True):
     lasting: bool = True
     """Whether the same file would say the same again. A time limit that was reached says nothing of that."""
 
-    def finding(self, entry: SidecarEntry) -> ProbeFinding:
-        """Return what the catalog shows of it."""
-        if self.listing is None:
-            reason = schema_unknown(entry, self.why_not, self.evidence.stderr_tail)
-            return ProbeFinding(state=ProbeState.DEGRADED, reason=reason, evidence=self.evidence)
-        return ProbeFinding(state=ProbeState.HEALTHY, evidence=self.evidence)
+    def answer(self, entry: SidecarEntry) -> Answer:
+        """Return what was seen of the entry by this."""
+        if self.listing is not None:
+            healthy = ProbeFinding(state=ProbeState.HEALTHY, evidence=self.evidence)
+            return Answer(finding=healthy, listing=self.listing)
+        reason = schema_unknown(entry, self.why_not, self.evidence.stderr_tail)
+        return Answer(finding=ProbeFinding(state=ProbeState.DEGRADED, reason=reason, evidence=self.evidence))
 
 
 class SchemaCache(AnswerCache[SchemaAnswer]):
@@ -45,14 +46,12 @@ class SchemaCache(AnswerCache[SchemaAnswer]):
         super().__init__(path, CacheFile[SchemaAnswer], version=VERSION, kept=KEPT, largest=LARGEST)
 
 
-def cached_statuses(files: Files, cache: SchemaCache) -> dict[str, McpStatus]:
-    """Return what is known of the executables without asking any, by sidecar."""
-    found: dict[str, McpStatus] = {}
+def note_cached(files: Files, cache: SchemaCache, observations: Observations) -> None:
+    """Note what is known of the executables without asking any."""
     for entry in files.registry.entries:
-        answer = cache.get(program_key(files, entry)) if entry.kind is Kind.EXECUTABLE else None
-        if answer is not None:
-            found[entry.id] = McpStatus(entry.digest, answer.finding(entry), answer.listing)
-    return found
+        said = cache.get(program_key(files, entry)) if entry.kind is Kind.EXECUTABLE else None
+        if said is not None:
+            observations.note(entry, said.answer(entry))
 
 
 def program_key(files: Files, entry: SidecarEntry) -> str:

@@ -7,7 +7,7 @@ the next kernel asks nobody.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -17,13 +17,13 @@ import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
-from flycore.catalog.probes import STDERR, ProbeFinding
+from flycore.catalog.observations import Observations
+from flycore.catalog.probes import STDERR
 from flycore.discovery.executables import file_sha256
 from flycore.discovery.tool_schema import SchemaFault, read_schema
 from flycore.kernel.load_state import Files, RootEnvironment
-from flycore.kernel.mcp_status import McpStatus
 from flycore.kernel.probe_runner import program_job
-from flycore.kernel.schema_answers import SchemaAnswer, SchemaCache, cached_statuses, program_key
+from flycore.kernel.schema_answers import SchemaAnswer, SchemaCache, program_key
 from flycore.model.catalog import Catalog, SidecarView
 from flycore.model.enums import Kind, PathState, ReasonCode, SandboxState
 from flycore.model.sidecar import Permissions, SidecarEntry
@@ -55,34 +55,30 @@ async def ask_unknown(
     files: Files,
     catalog: Catalog,
     cache: SchemaCache,
+    observations: Observations,
     session: str,
     now: float,
     *,
     again: bool = False,
-) -> dict[str, McpStatus]:
+) -> None:
     """Ask the executables of the catalog whose schema is not known yet, or with `again` all of them, where no
-    kernel runs. Return what is known of them then."""
-    statuses = {} if again else cached_statuses(files, cache)
+    kernel runs. What they say is noted in `observations`."""
+    known = frozenset[str]() if again else frozenset(observations.current)
     limiter = anyio.Semaphore(AT_ONCE)
 
     async def ask_one(entry: SidecarEntry) -> None:
         async with limiter:
             answer = await ask(environment, files, entry, session, now)
-        statuses[entry.id] = McpStatus(entry.digest, answer.finding(entry), answer.listing)
+        observations.note(entry, answer.answer(entry))
         if answer.lasting:
             cache.put(program_key(files, entry), answer)
 
     async with anyio.create_task_group() as group:
         for view in catalog.sidecars:
             entry = _wanted(files, view)
-            if entry is not None and entry.id not in statuses:
+            if entry is not None and entry.id not in known:
                 group.start_soon(ask_one, entry)
     await anyio.to_thread.run_sync(cache.save)
-    return statuses
-
-
-Report = Callable[[str, str, ProbeFinding, McpToolList | None], None]
-"""Takes what an executable said: sidecar, digest of the entry, finding, tools."""
 
 
 class SchemaAsker:
@@ -92,16 +88,14 @@ class SchemaAsker:
         self,
         environment: RootEnvironment,
         session: str,
-        report: Report,
+        observations: Observations,
         panic_active: Callable[[], bool],
-        first: Mapping[str, McpStatus],
         now: Callable[[], float],
     ) -> None:
-        """Call ids of the questions begin with `session`; `first` is what the first state shows."""
+        """Call ids of the questions begin with `session`; the answers are noted in `observations`."""
         self._environment, self._session = environment, session
-        self._report, self._panic_active = report, panic_active
+        self._observations, self._panic_active = observations, panic_active
         self.cache = SchemaCache(environment.places)
-        self._first = dict(first)
         self._now = now
         self._asked: dict[str, _Known] = {}
         self._again: set[str] = set()
@@ -163,7 +157,7 @@ class SchemaAsker:
                 self._asking[entry.id] = anyio.Event()
                 group.start_soon(self._ask, files, entry, known.key)
             else:
-                self._tell(entry, answer)
+                self._observations.note(entry, answer.answer(entry))
 
     async def _ask(self, files: Files, entry: SidecarEntry, key: str) -> None:
         try:
@@ -172,16 +166,10 @@ class SchemaAsker:
             if answer.lasting:
                 self.cache.put(key, answer)
                 await anyio.to_thread.run_sync(self.cache.save)
-            self._tell(entry, answer)
+            self._observations.note(entry, answer.answer(entry))
         finally:  # also when cancelled, so that no call waits for it in vain
             self._asking.pop(entry.id).set()
             self._changed.set()  # the file may have changed while it was asked
-
-    def _tell(self, entry: SidecarEntry, answer: SchemaAnswer) -> None:
-        status = McpStatus(entry.digest, answer.finding(entry), answer.listing)
-        # The first state shows what the cache had then: a report of the same would only build it again.
-        if self._first.pop(entry.id, None) != status:
-            self._report(entry.id, *status)
 
 
 def _wanted(files: Files, view: SidecarView) -> SidecarEntry | None:

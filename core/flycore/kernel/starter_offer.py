@@ -5,17 +5,19 @@ It is asked by its probe, before any entry for it is written."""
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
 import anyio
 import msgspec
 
 from flycore.catalog.builtin import KNOWN
+from flycore.catalog.observations import Answer, Observation, Observations
 from flycore.catalog.prober import Prober
-from flycore.catalog.probes import ProbeCache, ProbeFinding
+from flycore.catalog.probes import ProbeCache
 from flycore.kernel.load_state import (
     Files,
-    Observations,
     RootEnvironment,
+    Situation,
     build_state,
     probe_work,
     resolve_programs,
@@ -43,7 +45,7 @@ async def starter_offer(
     """
     pieces = await anyio.to_thread.run_sync(starter_pieces, environment.places.app_root, environment.environ)
     proposed = await anyio.to_thread.run_sync(_proposed_files, environment, files, pieces)
-    findings: dict[str, ProbeFinding] = {}
+    observations = Observations()
     prober = Prober(probe_spawn(environment, lambda: proposed, session), cache, time.time)
 
     async def find(sidecar: str) -> None:
@@ -53,13 +55,13 @@ async def starter_offer(
         work = probe_work(environment, proposed, entry)
         finding = await prober.probe(work) if ask else prober.known(work)
         if finding is not None:
-            findings[sidecar] = finding
+            observations.note(entry, Answer(finding=finding))
 
     async with anyio.create_task_group() as group:
         for sidecar, program in proposed.programs.items():
             if environment.bundled(program):
                 group.start_soon(find, sidecar)
-    catalog = await anyio.to_thread.run_sync(_catalog, environment, proposed, findings)
+    catalog = await anyio.to_thread.run_sync(_catalog, environment, proposed, observations.current)
     relative, text, _, _ = await anyio.to_thread.run_sync(read_for_edit, environment.places)
     present = registered(text, relative) if text is not None else frozenset[str]()
     return StarterOffer(
@@ -93,11 +95,10 @@ def _proposed_files(environment: RootEnvironment, files: Files, pieces: tuple[St
     )
 
 
-def _catalog(environment: RootEnvironment, files: Files, findings: dict[str, ProbeFinding]) -> Catalog:
-    observed = Observations(
+def _catalog(environment: RootEnvironment, files: Files, seen: Mapping[str, Observation]) -> Catalog:
+    observed = Situation(
         trusted=frozenset(entry.id for entry in files.registry.entries),
-        probes=findings,
-        runtime={},
+        seen=seen,
         support=sandbox_support(),
     )
     return build_state(environment, files, observed, version=1, now=time.time()).catalog

@@ -14,8 +14,8 @@ from flycore.catalog.builtin_tools import BUILTIN, FILES_FAMILY
 from flycore.kernel.effective_entries import effective_files
 from flycore.kernel.load_state import (
     Files,
-    Observations,
     RootEnvironment,
+    Situation,
     build_state,
     find_environment,
     read_files,
@@ -149,7 +149,7 @@ def read_offline_policy(places: RootPaths, environ: Mapping[str, str] | None = N
     now = time.time()
     # Nothing is trusted or probed here: policy depends on the entries alone.
     support = sandbox_support()
-    observed = Observations(trusted=frozenset(), probes={}, runtime={}, support=support)
+    observed = Situation(trusted=frozenset(), seen={}, support=support)
     return OfflinePolicy(
         environment, files, build_state(environment, files, observed, version=1, now=now), now
     )

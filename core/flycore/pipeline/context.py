@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from flycore.approval.quota import Quota
     from flycore.approval.tool_blocks import ToolBlockStore
     from flycore.audit.log import AuditLog
-    from flycore.catalog.unavailable_answers import UnavailableAnswer
+    from flycore.catalog.observations import Observations
     from flycore.model.approval import Checks, MatchedRule, NamedPlaces, PastUse, Subject
     from flycore.model.caller import Caller
     from flycore.model.catalog import CapabilityView, Catalog
@@ -51,11 +51,9 @@ if TYPE_CHECKING:
     from flycore.model.enums import Level
     from flycore.model.json import JsonObject
     from flycore.model.program import ResolvedProgram
-    from flycore.model.refusals import Refusals
     from flycore.model.sidecar import Registry, SidecarEntry
     from flycore.pipeline.activity import ActivityLog
     from flycore.pipeline.artifacts import ArtifactFolders
-    from flycore.pipeline.observed_calls import ObservedCalls
     from flycore.pipeline.targets.window import Desktop, ProtectedWindows
     from flycore.policy.evaluate import Policy
     from flycore.registry.paths import RootPaths
@@ -345,17 +343,10 @@ class RunContext(msgspec.Struct, frozen=True):
     folders: ArtifactFolders
     desktop_control: DesktopControl
     protected_windows: Callable[[], ProtectedWindows]
-    note_run: Callable[[str, str, str, str], None]
-    """Is called with the outcome of each run: sidecar, code (empty for success), message, stderr tail."""
     workspace: Workspace
     """The files of the project, for the kernel's own tools."""
-    observed: ObservedCalls
-    note_refusals: Callable[[str, str, str, Refusals | None], None]
-    """Is called with what a call lacked: sidecar, tool, digest of the entry, refusals; None for a call that
-    succeeded."""
-    note_answer: Callable[[str, str, str, UnavailableAnswer | None], None]
-    """Is called with what a tool said that answered `unavailable`: sidecar, tool, digest of the entry,
-    answer; None for a call that succeeded."""
+    observations: Observations
+    """What was seen of the sidecars; the end of each call is noted there."""
 
 
 class PipelineContext(msgspec.Struct, frozen=True):

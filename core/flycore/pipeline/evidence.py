@@ -6,14 +6,17 @@ from dataclasses import replace
 
 import anyio.to_thread
 
+from flycore.catalog.observations import CallEnd, UnavailableAnswer
 from flycore.catalog.reasons import permission_missing
+from flycore.model.call import ToolResult
 from flycore.model.enums import Code, ReasonCode, Status
 from flycore.model.refusals import Refusals
 from flycore.pipeline.context import RunContext
-from flycore.pipeline.observed_calls import CallKey
 from flycore.pipeline.prepare import Prepared
 from flycore.pipeline.written_paths import ground_of
 from flycore.runners.one_shot import RunOutcome
+from flycore.sandbox import observation
+from flycore.sandbox.detection import detection
 from flycore.sandbox.evidence import refusals_in
 from flycore.sandbox.levels import CONFINING
 
@@ -21,9 +24,15 @@ _OF_ITS_INPUT = frozenset((Code.INVALID_INPUT, Code.CANCELLED, Code.OUTPUT_LIMIT
 """Codes of failures that no permission mends."""
 
 
-def call_key(prepared: Prepared) -> CallKey:
-    """Return what has to be the same for two calls to meet the same sandbox."""
-    return prepared.target.capability.name, prepared.target.entry.digest, prepared.seal.digest
+def why_not_observed(run: RunContext) -> str:
+    """Why no call is observed on this machine; empty where calls are."""
+    return run.observations.observer_fault or observation.why_not_observed()
+
+
+def has_succeeded(run: RunContext, prepared: Prepared) -> bool:
+    """Whether the last call succeeded that met the same sandbox."""
+    target = prepared.target
+    return run.observations.has_succeeded(target.entry, target.capability.name, prepared.seal.digest)
 
 
 async def with_refusals(
@@ -35,12 +44,8 @@ async def with_refusals(
     grants them. What the program said stays in the message.
     """
     if observed and outcome.unconfined:
-        run.observed.give_up("a program could not be started with an observer")
-    succeeded = outcome.status is Status.SUCCESS
-    confined = prepared.sandbox.level in CONFINING
-    if confined and run.observed.note(call_key(prepared), succeeded=succeeded):
-        await anyio.to_thread.run_sync(run.observed.save)
-    if succeeded and not asked:
+        run.observations.observer_fault = "a program could not be started with an observer"
+    if outcome.status is Status.SUCCESS and not asked:
         return outcome
     if outcome.notes is None:
         why = _why_no_evidence(run, prepared, asked=asked)
@@ -57,18 +62,35 @@ def _why_no_evidence(run: RunContext, prepared: Prepared, *, asked: bool) -> str
     """Why it is not known what the call was refused; empty where there is nothing to say."""
     if prepared.sandbox.level not in CONFINING:
         return "the sandbox refused nothing, because the call was not confined" if asked else ""
-    if run.observed.why_not:
-        return f"what the sandbox refused cannot be found out on this machine: {run.observed.why_not}"
+    if why := why_not_observed(run):
+        return f"what the sandbox refused cannot be found out on this machine: {why}"
     return "what the sandbox refused is not known of a program that serves several calls" if asked else ""
 
 
-def note_refusals(run: RunContext, prepared: Prepared, outcome: RunOutcome) -> None:
-    """Let the catalog show what the call lacked, or that it lacked nothing."""
-    lacked = outcome.refusals if outcome.code == ReasonCode.PERMISSION_MISSING else None
-    if lacked is None and outcome.status is not Status.SUCCESS:
-        return  # it says nothing about permissions
-    entry = prepared.target.entry
-    run.note_refusals(entry.id, prepared.target.capability.name, entry.digest, lacked)
+async def note_end(
+    run: RunContext, prepared: Prepared, outcome: RunOutcome, result: ToolResult, now: float
+) -> None:
+    """Note how the call ended, for the catalog and for later calls. `now` is Unix time in seconds."""
+    error = result.error
+    unavailable = None
+    if result.status is Status.UNAVAILABLE and error is not None and not outcome.unconfined:
+        unavailable = UnavailableAnswer(message=error.message, hint=error.hint)
+    end = CallEnd(
+        tool=prepared.target.capability.name,
+        at=now,
+        succeeded=result.status is Status.SUCCESS,
+        code=outcome.code,
+        message=error.message if error is not None else "",
+        stderr_tail=result.stderr_tail,
+        refusals=outcome.refusals if outcome.code == ReasonCode.PERMISSION_MISSING else None,
+        unavailable=unavailable,
+        seal=prepared.seal.digest if prepared.sandbox.level in CONFINING else "",
+    )
+    if outcome.code == ReasonCode.SANDBOX_UNAVAILABLE:
+        detection.expire()  # what worked at the start may be gone: it is tried again
+    run.observations.note(prepared.target.entry, end)
+    if not run.observations.is_saved:
+        await anyio.to_thread.run_sync(run.observations.save)
 
 
 def _explained(outcome: RunOutcome, prepared: Prepared, refusals: Refusals) -> RunOutcome:

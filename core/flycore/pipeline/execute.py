@@ -35,7 +35,7 @@ from flycore.pipeline.confine import (
     seen_at_own_path,
 )
 from flycore.pipeline.context import RunContext, Slot
-from flycore.pipeline.evidence import call_key, with_refusals
+from flycore.pipeline.evidence import has_succeeded, why_not_observed, with_refusals
 from flycore.pipeline.exec_call import filled_exec, own_argv
 from flycore.pipeline.prepare import Prepared
 from flycore.pipeline.proofs import contradiction
@@ -399,9 +399,10 @@ def _is_observed(run: RunContext, prepared: Prepared, *, asked: bool) -> bool:
     """Whether it is noted what the call is refused."""
     # A process that serves several calls would say of each what it was refused in another one.
     alone = (Kind.PROCESS_JSON, Kind.EXECUTABLE)
-    if prepared.target.entry.kind not in alone or run.observed.why_not:
+    if prepared.target.entry.kind not in alone or why_not_observed(run):
         return False
-    return asked or run.observed.wanted(call_key(prepared))
+    # A tool that works costs nothing more.
+    return asked or not has_succeeded(run, prepared)
 
 
 def _controls_desktop(prepared: Prepared) -> bool:

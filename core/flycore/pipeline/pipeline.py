@@ -58,10 +58,10 @@ from flycore.pipeline.call import (
     record_call,
 )
 from flycore.pipeline.context import PipelineContext, Slot
-from flycore.pipeline.evidence import note_refusals
+from flycore.pipeline.evidence import note_end
 from flycore.pipeline.execute import execute
 from flycore.pipeline.prepare import Prepared, Target, accept_programs, masks_for, prepare, resolve
-from flycore.pipeline.result import completed, note_unavailable, record_result, rejected, with_warning
+from flycore.pipeline.result import completed, record_result, rejected, with_warning
 from flycore.pipeline.slots import acquire_slot
 from flycore.pipeline.subject_diff import SubjectDiff, diff_subjects
 from flycore.pipeline.targets.page import with_page_target
@@ -329,11 +329,8 @@ class _ToolRun:
             return outcome
         # 14. result, with the masks of the call that ran: everything the tool wrote may hold its secrets.
         result = await run_aside(is_large(outcome.output), completed, call, prepared, outcome)
-        message = result.error.message if result.error is not None else ""
         if prepared.target.sidecar is not None:
-            context.run.note_run(prepared.target.sidecar, outcome.code, message, result.stderr_tail)
-            note_refusals(context.run, prepared, outcome)
-            note_unavailable(context.run, prepared, result, by_tool=not outcome.unconfined)
+            await note_end(context.run, prepared, outcome, result, context.clock.now())
         if call.edited:
             shown = canonical_json(prepared.masks.json(prepared.input))
             return with_warning(result, f"a person changed the input before approving it: {shown}")

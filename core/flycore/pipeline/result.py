@@ -6,14 +6,12 @@ import msgspec
 
 from flycore.audit import events as audit_events
 from flycore.audit.log import AuditLog
-from flycore.catalog.unavailable_answers import UnavailableAnswer
 from flycore.model.call import Artifact, CallError, ToolResult
 from flycore.model.enums import Code, Level, ReasonCode, Status
 from flycore.model.json import JsonObject
 from flycore.model.large_values import is_large, run_aside
 from flycore.model.refusals import Refusals
 from flycore.pipeline.call import Call, Rejection
-from flycore.pipeline.context import RunContext
 from flycore.pipeline.prepare import Prepared
 from flycore.runners.one_shot import RunOutcome
 from flycore.sandbox.secret_masks import Masks
@@ -79,17 +77,6 @@ def completed(call: Call, prepared: Prepared, outcome: RunOutcome) -> ToolResult
 def _masked_object(value: JsonObject, masks: Masks) -> JsonObject:
     masked = masks.json(value)
     return masked if isinstance(masked, dict) else {}
-
-
-def note_unavailable(run: RunContext, prepared: Prepared, result: ToolResult, *, by_tool: bool) -> None:
-    """Let the catalog show that the tool answered `unavailable`, or that it works. `by_tool` says whether the
-    answer is the tool's own."""
-    entry, tool = prepared.target.entry, prepared.target.capability.name
-    if result.status is Status.SUCCESS:
-        run.note_answer(entry.id, tool, entry.digest, None)
-    elif result.status is Status.UNAVAILABLE and result.error is not None and by_tool:
-        said = UnavailableAnswer(message=result.error.message, hint=result.error.hint)
-        run.note_answer(entry.id, tool, entry.digest, said)
 
 
 def _masked_refusals(refusals: Refusals, masks: Masks) -> Refusals:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from flycore.catalog.build import CatalogFacts
+from flycore.catalog.observations import Answer, Failure, Observation
+from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.snapshot import SidecarFacts
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Position
@@ -43,6 +45,11 @@ def _program(state: PathState = PathState.RESOLVED, **fields: Any) -> ResolvedPr
     return ResolvedProgram(state=state, **(given | fields))
 
 
+def _seen(probe: ProbeFinding | None = None, failure: Failure | None = None, **facts: Any) -> Observation:
+    answer = Answer(finding=probe) if probe is not None else None
+    return Observation(answer=answer, failure=failure, **facts)
+
+
 def _sidecar_facts(entry: SidecarEntry | None = None, **fields: Any) -> SidecarFacts:
     given: dict[str, Any] = {
         "entry": entry or _entry(),
@@ -52,6 +59,8 @@ def _sidecar_facts(entry: SidecarEntry | None = None, **fields: Any) -> SidecarF
         "policy": lambda tool: (Decision.ALLOW, "default"),
         "trusted": True,
     }
+    if "probe" in fields or "failure" in fields:
+        fields["seen"] = _seen(fields.pop("probe", None), fields.pop("failure", None))
     return SidecarFacts(**(given | fields))
 
 
@@ -68,6 +77,8 @@ def _catalog_facts(*entries: SidecarEntry, **fields: Any) -> CatalogFacts:
         "version": 1,
         "now": 1_700_000_000.0,
     }
+    probes, failures = fields.pop("probes", {}), fields.pop("failures", {})
+    given["seen"] = {entry.id: _seen(probes.get(entry.id), failures.get(entry.id)) for entry in entries}
     return CatalogFacts(**(given | fields))
 
 

@@ -13,8 +13,8 @@ from flycore.catalog.build import CatalogFacts, build_catalog
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.diff import difference
 from flycore.catalog.document import catalog_document, catalog_schema, visible_catalog
+from flycore.catalog.observations import Failure
 from flycore.catalog.probes import ProbeFinding
-from flycore.catalog.runtime import RuntimeFinding
 from flycore.kernel.doctor import check_sidecar
 from flycore.model import enums
 from flycore.model.catalog import Catalog
@@ -170,17 +170,17 @@ def test_the_ladder_of_a_plan_is_that_of_the_tool_that_blocks_it(
     assert off.stability.reasons[0].dimension == "discovery"
 
 
-def _failed(at: float) -> RuntimeFinding:
+def _failed(at: float) -> Failure:
     evidence = RuntimeEvidence(at=at, code="crashed", message=f"at {at}")
-    return RuntimeFinding(state=RuntimeState.FAILED, evidence=evidence)
+    return Failure(state=RuntimeState.FAILED, evidence=evidence, last=at)
 
 
 def test_ages_and_durations_are_no_difference(make_entry: MakeEntry, make_catalog_facts: MakeFacts) -> None:
     def built(at: float) -> Catalog:
         entry = make_entry()
-        probes, runtime = {entry.id: _probed(at)}, {entry.id: _failed(at)}
+        probes, failures = {entry.id: _probed(at)}, {entry.id: _failed(at)}
         return build_catalog(
-            make_catalog_facts(entry, probes=probes, runtime=runtime, now=at, version=int(at))
+            make_catalog_facts(entry, probes=probes, failures=failures, now=at, version=int(at))
         )
 
     old, new = built(1.0), built(2.0)
@@ -224,7 +224,7 @@ def test_document_is_what_its_schema_says(make_entry: MakeEntry, make_catalog_fa
         ),
     ]
     facts = make_catalog_facts(
-        *entries, probes={"utility.local": _probed(1.0)}, runtime={"utility.local": _failed(1.0)}
+        *entries, probes={"utility.local": _probed(1.0)}, failures={"utility.local": _failed(1.0)}
     )
     document = catalog_document(build_catalog(facts))
     jsonschema.Draft202012Validator.check_schema(catalog_schema())

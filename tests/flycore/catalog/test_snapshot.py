@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from flycore.catalog.builtin import KNOWN
+from flycore.catalog.observations import Failure
 from flycore.catalog.probes import ProbeFinding
-from flycore.catalog.runtime import RuntimeFinding
 from flycore.catalog.snapshot import (
     SidecarFacts,
     missing_stability,
@@ -62,8 +62,8 @@ def _probe(state: ProbeState, code: ReasonCode | None = None, **tools: ToolProbe
     return ProbeFinding(state=state, reason=reason, evidence=ProbeEvidence(at=1.0, tools=named))
 
 
-def _runtime(state: RuntimeState, code: str = "") -> RuntimeFinding:
-    return RuntimeFinding(state=state, evidence=RuntimeEvidence(at=1.0, code=code))
+def _failure(state: RuntimeState, code: str = "") -> Failure:
+    return Failure(state=state, evidence=RuntimeEvidence(at=1.0, code=code), last=1.0)
 
 
 def _unresolved(make_program: MakeProgram, code: ReasonCode) -> ResolvedProgram:
@@ -97,9 +97,9 @@ def _case(code: str, make_entry: MakeEntry, make_program: MakeProgram) -> tuple[
         "schema-unknown": {"probe": _probe(ProbeState.DEGRADED, ReasonCode.SCHEMA_UNKNOWN)},
         "login-needed": {"probe": _probe(ProbeState.UNAVAILABLE, ReasonCode.LOGIN_NEEDED)},
         "secret-missing": {"missing_secrets": {"API_KEY": "not set"}},
-        "runtime-failed": {"runtime": _runtime(RuntimeState.FAILED, "crashed")},
-        "runtime-timed-out": {"runtime": _runtime(RuntimeState.TIMED_OUT)},
-        "runtime-schema-error": {"runtime": _runtime(RuntimeState.SCHEMA_ERROR)},
+        "runtime-failed": {"failure": _failure(RuntimeState.FAILED, "crashed")},
+        "runtime-timed-out": {"failure": _failure(RuntimeState.TIMED_OUT)},
+        "runtime-schema-error": {"failure": _failure(RuntimeState.SCHEMA_ERROR)},
         "folder-untrusted": {"trusted": False},
         "policy-denied": {"policy": lambda tool: (Decision.DENY, "no (policy.jsonc:3)")},
         "blocked": {"blocked": frozenset({"file.hash"})},
@@ -235,8 +235,8 @@ def test_probe_that_has_not_answered_stops_nothing(make_facts: MakeFacts) -> Non
 
 
 def test_untrusted_is_looked_at_without_starting_anything(make_facts: MakeFacts) -> None:
-    failed = _runtime(RuntimeState.FAILED, "crashed")
-    found = sidecar_stability(make_facts(trusted=False, probe=_probe(ProbeState.HEALTHY), runtime=failed))
+    failed = _failure(RuntimeState.FAILED, "crashed")
+    found = sidecar_stability(make_facts(trusted=False, probe=_probe(ProbeState.HEALTHY), failure=failed))
     assert (found.probe, found.runtime, found.sandbox) == (
         ProbeState.SKIPPED,
         RuntimeState.READY,

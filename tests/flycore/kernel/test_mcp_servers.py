@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from flycore.kernel.mcp_status import McpStatus, McpStatusStore
+from flycore.catalog.observations import Observation, Observations
 from flycore.kernel.refresh import StateRefresher
 from flycore.kernel.registry_edits import TrustedRegistry
 from flycore.model.enums import Code, Effective, ProbeState, ReasonCode, Risk, Status
@@ -228,15 +228,15 @@ async def test_a_server_that_is_well_is_never_shown_without_its_tools(
 ) -> None:
     """Its answer comes while a world is made that has read already what was heard."""
     answered, worlds = threading.Event(), []
-    hold, note, replaced = TrustedRegistry.effective_entries, McpStatusStore.note, StateRefresher._replace
+    hold, note, replaced = TrustedRegistry.effective_entries, Observations.note, StateRefresher._replace
 
-    def slow_hold(self: TrustedRegistry, heard: Mapping[str, McpStatus], now: float) -> Any:
+    def slow_hold(self: TrustedRegistry, heard: Mapping[str, Observation], now: float) -> Any:
         held = hold(self, heard, now)
         if self.offers(held[0]):
             assert answered.wait(PATIENCE)
         return held
 
-    def noted(self: McpStatusStore, *told: Any) -> None:
+    def noted(self: Observations, *told: Any) -> None:
         note(self, *told)
         answered.set()
 
@@ -246,7 +246,7 @@ async def test_a_server_that_is_well_is_never_shown_without_its_tools(
 
     async with kernel_of(official) as kernel:
         monkeypatch.setattr(TrustedRegistry, "effective_entries", slow_hold)
-        monkeypatch.setattr(McpStatusStore, "note", noted)
+        monkeypatch.setattr(Observations, "note", noted)
         monkeypatch.setattr(StateRefresher, "_replace", seen)
         kernel.probe("notes")
         await connected(kernel, "notes")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from flycore.catalog.observations import Answer, Surroundings
 from flycore.catalog.probes import SKIPPED, ProbeFinding, ProbeWork
 from flycore.kernel import probe_schedule, refresh
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.probe_schedule import SETTLED_S, ProbedSidecar, Surroundings, look_around, outdated
+from flycore.kernel.probe_schedule import SETTLED_S, look_around, outdated
 from flycore.model.diagnostics import Position
 from flycore.model.enums import Anchor, Effective, PathState, ProbeState, ReasonCode, Source, Status
 from flycore.model.program import ResolvedProgram
@@ -284,7 +285,7 @@ def finding(reason: Reason | None = None, *, at: float = NOW, tool: ProbeState |
 
 
 def is_outdated(asked: ProbeWork, found: ProbeFinding, seen: Surroundings | None, now: float = NOW) -> bool:
-    return bool(outdated([ProbedSidecar(asked, found, seen)], now))
+    return bool(outdated([(asked, Answer(finding=found, surroundings=seen))], now))
 
 
 @pytest.fixture

@@ -13,9 +13,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.diagnostics import Fix, FixKind
 from flycore.model.enums import Effective, Level, ReasonCode, Status
-from flycore.pipeline import observed_calls
-from flycore.pipeline.observed_calls import ObservedCalls
-from flycore.sandbox import bubblewrap, landlock
+from flycore.sandbox import bubblewrap, landlock, observation
 from flycore.sandbox.detection import detection
 from flycore.sandbox.observation import why_not_observed
 from kits.kernel import Root, approver_of, kernel_of, permitted_call, until
@@ -183,24 +181,6 @@ async def test_a_fix_that_is_not_what_was_shown_changes_nothing(root: Root, leve
     assert (root.folder / "tools" / "external.tools.jsonc").read_text() == before
 
 
-def test_a_call_is_observed_until_one_like_it_succeeds(tmp_path: Path) -> None:
-    if why_not_observed():
-        pytest.skip("NOT TESTED: nothing can be observed here")
-    calls = ObservedCalls(tmp_path / "observed.json")
-    key, other = ("it.do", "entry", "seal"), ("it.do", "changed entry", "seal")
-    assert calls.wanted(key)
-    assert [calls.note(key, succeeded=True), calls.note(key, succeeded=True)] == [True, False]
-    assert (calls.wanted(key), calls.wanted(other)) == (False, True)
-    calls.save()
-    assert not ObservedCalls(tmp_path / "observed.json").wanted(key)
-    (tmp_path / "broken.json").write_text('{"a": 1')
-    assert ObservedCalls(tmp_path / "broken.json").wanted(key)
-    calls.note(key, succeeded=False)
-    assert calls.wanted(key)
-    calls.give_up("it cannot be done here")
-    assert not calls.wanted(key)
-
-
 async def test_a_tool_that_works_says_nothing_unless_asked(root: Root, level: Level) -> None:
     root.sidecar("it", READS, permissions={"fs": {"read": ["data.json"]}})
     async with kernel_of(root) as kernel:
@@ -215,7 +195,7 @@ async def test_a_tool_that_works_says_nothing_unless_asked(root: Root, level: Le
 async def test_where_nothing_can_be_observed_the_result_says_so(
     root: Root, level: Level, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observed_calls, "why_not_observed", lambda: "it needs Linux 5.9 or newer")
+    monkeypatch.setattr(observation, "why_not_observed", lambda: "it needs Linux 5.9 or newer")
     root.sidecar("it", READS, permissions={})
     async with kernel_of(root) as kernel:
         result = await called(kernel, "it.do")
