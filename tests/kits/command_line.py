@@ -20,6 +20,7 @@ from typing import Any
 
 from kits.command import COMMAND
 from kits.fork_server import ForkedProcess
+from kits.kernels import PROGRAM, end_kernels
 from kits.waits import until as until
 
 LONGEST = 60.0
@@ -129,7 +130,8 @@ class Desk:
         )
 
     def allow(self, policy: object = ALLOW_ECHO) -> None:
-        """Write the user's policy."""
+        """Write the user's policy. A kernel on demand ends: a looser rule counts from its next start."""
+        self.end_kernel()
         folder = self.home / "config" / "flytui"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "policy.jsonc").write_text(json.dumps(policy), encoding="utf-8")
@@ -154,10 +156,36 @@ class Desk:
             stderr=subprocess.PIPE,
         )
 
+    def owner(self) -> str:
+        """Who owns the root: `console`, `serve`, `on demand`; empty if no kernel answers."""
+        kernel = self.document("status")["kernel"]
+        if kernel is None:
+            return ""
+        if kernel["onDemand"]:
+            return "on demand"
+        return "serve" if kernel["role"] == "headless" else str(kernel["role"])
+
+    @contextmanager
+    def serving(self, *words: str) -> Iterator[subprocess.Popen[bytes] | ForkedProcess]:
+        """Run `flytui serve` on the root during the block."""
+        process = self.start("serve", *words)
+        try:
+            until("it serves", lambda: self.owner() == "serve")
+            yield process
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=LONGEST)
+
+    def end_kernel(self) -> None:
+        """End the kernel on demand, if one runs."""
+        end_kernels(self.home)
+
     def survivors(self) -> list[str]:
-        """The command lines of processes that still run with this root's environment."""
+        """The command lines of processes that still run with this root's environment, without that of a
+        kernel on demand, which stays for the next command."""
         mark = os.fsencode(f"HOME={self.home}")
-        return [line for line in _command_lines(mark) if line]
+        return [line for line in _command_lines(mark) if line and os.fsdecode(PROGRAM) not in line]
 
     @contextmanager
     def terminal(self, *words: str) -> Iterator[Terminal]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from kits.command_line import REGISTRY, Desk
+from kits.kernels import end_kernels
 
 
 def make_desk(base: Path) -> Desk:
@@ -33,9 +35,11 @@ def trusted(desk: Desk) -> Desk:
 
 
 @pytest.fixture(scope="module")
-def settled(tmp_path_factory: pytest.TempPathFactory) -> Desk:
+def settled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """A trusted root that the tests of a module share: they call and look, and change nothing else."""
-    made = make_desk(tmp_path_factory.mktemp("settled"))
+    base = tmp_path_factory.mktemp("settled")
+    made = make_desk(base)
     made.allow()
     made.trust()
-    return made
+    yield made
+    end_kernels(base)

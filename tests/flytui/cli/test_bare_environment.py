@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from flycore.registry.paths import RootPaths, find_paths
 from kits.command_line import ALLOW_ECHO, LONGEST, REGISTRY, Desk, until
 from kits.console_processes import processes_of
 from kits.kernel import in_project
+from kits.kernels import kernel_of
 
 WAIT_TOOL = """#!/bin/sh
 read -r request
@@ -148,11 +148,10 @@ def mcp_session(desk: Desk) -> Iterator[McpSession]:
 @pytest.mark.long
 def test_everything_that_starts_with_home_and_path_finds_the_kernel(bare: BareDesk) -> None:
     bare.trust()
-    serving = bare.in_session.start("serve")
-    try:
-        until("it serves", lambda: bare.in_session.document("status")["running"])
+    with bare.in_session.serving() as serving:
         status = bare.document("status")
-        assert (status["running"], status["socket"]) == (True, str(bare.in_session.places.socket))
+        assert status["running"]
+        assert Path(status["socket"]) == kernel_socket(bare.places) == bare.in_session.places.socket
         assert status["kernel"]["pid"] == serving.pid
         called = bare.document("call", "try.echo", "message=hello")
         assert called["status"] == "success"
@@ -170,21 +169,14 @@ def test_everything_that_starts_with_home_and_path_finds_the_kernel(bare: BareDe
         with bare.terminal() as shown:
             shown.until("viewer only")
             assert f"pid {serving.pid}" in shown.shown
-    finally:
-        serving.send_signal(signal.SIGTERM)
-        serving.communicate(timeout=LONGEST)
 
 
-def test_a_console_takes_the_root_of_an_agents_server_that_has_another_environment(bare: BareDesk) -> None:
+def test_a_console_takes_the_root_of_a_kernel_that_has_another_environment(bare: BareDesk) -> None:
     bare.trust()
     with mcp_session(bare) as session:
-        # The server answers `initialize` before it has a kernel.
-        until(
-            "the server holds the root", lambda: kernel_socket(bare.in_session.places) == bare.places.socket
-        )
         holder = read_holder(bare.places)
         assert holder is not None
-        assert (holder.pid, holder.role.value) == (session.process.pid, "provisional")
+        assert (holder.pid, holder.on_demand) == (kernel_of(bare.home), True)
         assert kernel_socket(bare.in_session.places) == bare.places.socket != bare.in_session.places.socket
         with bare.in_session.terminal() as shown:
             shown.until("policy ok")
@@ -199,7 +191,7 @@ def test_a_console_that_waits_names_the_process_that_has_the_root(bare: BareDesk
     try:
         until("the call runs", (bare.root / "slow.started").exists)
         with bare.in_session.terminal() as shown:
-            shown.until(f"flytui call, pid {calling.pid}")
+            shown.until(f"the kernel that a command started, pid {kernel_of(bare.home)}")
             (bare.root / "slow.go").touch()
             shown.until("policy ok")
     finally:
@@ -212,7 +204,7 @@ def write_record(places: RootPaths, **fields: Any) -> Path:
     """Write the lock's record, as a kernel does."""
     path = lock_path(places)
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"pid": 1, "since": 1.0, "role": "serve", **fields}))
+    path.write_text(json.dumps({"pid": 1, "since": 1.0, "role": "headless", **fields}))
     path.chmod(0o600)
     return path
 

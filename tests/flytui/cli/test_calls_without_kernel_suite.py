@@ -1,4 +1,4 @@
-"""Thirty `flytui call` at once in a folder without a console: one of them becomes the kernel, the others find
+"""Thirty `flytui call` at once in a folder without a console: one of them starts the kernel, the others find
 it, and each is answered exactly once."""
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from kits.kernel import tool
+from kits.kernels import end_kernels
 from kits.terminals import PATIENCE, make_root
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
@@ -46,6 +47,7 @@ def test_thirty_calls_at_once_are_all_answered_and_run_once(tmp_path: Path) -> N
     root.trust()
     try:
         for number in range(ROUNDS):
+            end_kernels(tmp_path)
             started = [root.start("call", "count.up", "{}", "--json") for _ in range(CALLS)]
             ended = [process.communicate(timeout=4 * PATIENCE) for process in started]
             root.started.clear()

@@ -27,6 +27,7 @@ def calls(desk: Desk) -> list[dict[str, Any]]:
 def test_calls_of_earlier_kernels_are_listed_and_shown(trusted: Desk) -> None:
     assert "no call yet" in trusted.run("activity").stdout
     made = [trusted.document("call", "try.echo", f"message={word}") for word in ("one", "two")]
+    trusted.end_kernel()
     document = trusted.document("activity", "list")
     jsonschema.validate(document, schema_of("activity"), jsonschema.Draft202012Validator)
     assert document["running"] is False
@@ -51,6 +52,7 @@ def test_a_running_call_is_followed_and_cancelled_from_another_process(trusted: 
         done = trusted.run("activity", "cancel", under_way["callId"][-8:])
         assert done.returncode == 0, done.stderr
         shown.until("cancelled")
+        trusted.end_kernel()
         assert shown.end() == 0
     said, _ = call.communicate(timeout=60)
     assert json.loads(said)["error"]["code"] == "cancelled"

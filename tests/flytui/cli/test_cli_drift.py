@@ -64,7 +64,7 @@ def test_unknown_names_print_their_document(trusted: Desk) -> None:
 def test_doctor_names_the_place_of_a_broken_policy_and_what_holds_meanwhile(trusted: Desk) -> None:
     policy = trusted.home / "config" / "flytui" / "policy.jsonc"
     with trusted.terminal() as console:
-        until("it is open", lambda: bool(trusted.document("status")["running"]))
+        until("it is open", lambda: trusted.owner() == "console")
         policy.write_text('{"schemaVersion": 1,\n "rules": [{]}')
         until("it is noticed", lambda: not trusted.document("status")["kernel"]["policyOk"])
         console.until("policy FAILED to load")
@@ -97,6 +97,7 @@ def test_doctor_lists_rules_that_are_over(trusted: Desk) -> None:
 
 def test_doctor_shows_broken_anchors(trusted: Desk) -> None:
     trusted.document("call", "try.echo", "message=hi")
+    trusted.end_kernel()
     (anchors,) = Path(trusted.home / "data" / "flytui" / "anchors").glob("*.jsonl")
     anchors.write_text("nonsense\n" + anchors.read_text())
     (check,) = checks(trusted, "audit")
@@ -108,7 +109,7 @@ def test_doctor_shows_broken_anchors(trusted: Desk) -> None:
 def test_a_half_written_registry_says_what_holds(trusted: Desk) -> None:
     half = json.dumps(REGISTRY)[:-20]
     with trusted.terminal() as console:
-        until("it is open", lambda: bool(trusted.document("status")["running"]))
+        until("it is open", lambda: trusted.owner() == "console")
         trusted.write(half)
         until("it is noticed", lambda: bool(trusted.document("catalog")["diagnostics"]))
         assert "its last good state stays in force" in trusted.run("catalog").stderr
@@ -129,7 +130,7 @@ def test_the_console_answers_and_the_command_leaves_with_zero(desk: Desk, known:
     if known:
         desk.trust()
     with desk.terminal() as console:
-        until("it is open", lambda: bool(desk.document("status")["running"]))
+        until("it is open", lambda: desk.owner() == "console")
         if known:
             registry["sidecars"]["try.local"] = {**registry["sidecars"]["try.local"], "timeoutMs": 9_000}
             desk.write(registry)

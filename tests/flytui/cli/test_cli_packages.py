@@ -169,16 +169,11 @@ def test_beside_a_console_a_person_answers_there_and_one_key_goes_back(desk: Des
 def test_a_command_beside_a_kernel_without_a_console_is_refused(desk: Desk) -> None:
     example = shell_example("1.0.0")
     stage(desk, example)
-    serving = desk.start("serve")
-    until("the kernel", lambda: any((desk.home / "run").rglob("*.sock")))
-    try:
+    with desk.serving():
         done = desk.run("packages", "apply", example.id)
         assert done.returncode == 4
         assert "no console is open" in done.stderr
         assert not (desk.root / "tools" / "packages" / "greet-shell").exists()
-    finally:
-        serving.send_signal(15)
-        serving.communicate(timeout=60)
 
 
 def test_a_package_of_the_user_serves_another_project(desk: Desk, tmp_path: Path) -> None:

@@ -6,9 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,7 +17,6 @@ from flycore.client.client import connect
 from flycore.model.errors import NotPaired
 from flycore.registry.paths import RootPaths, find_paths
 from kits.command_line import LONGEST, Desk, until
-from kits.fork_server import ForkedProcess
 
 CODE = re.compile(r"type there: (\S{4}-\S{4})")
 
@@ -38,24 +34,11 @@ def places(desk: Desk) -> RootPaths:
     return find_paths(str(desk.root), None, desk.environ, desk.root)
 
 
-@contextmanager
-def serving(desk: Desk, *words: str) -> Iterator[subprocess.Popen[bytes] | ForkedProcess]:
-    """`flytui serve` without a terminal, until it listens."""
-    process = desk.start("serve", *words)
-    try:
-        until("its socket", lambda: desk.document("status")["running"])
-        yield process
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=LONGEST)
-
-
 @pytest.mark.parametrize(("ending", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_it_serves_until_it_is_told_to_stop(desk: Desk, ending: signal.Signals, code: int) -> None:
-    with serving(desk) as process:
+    with desk.serving() as process:
         status = desk.document("status")
-        assert (status["kernel"]["role"], status["kernel"]["pid"]) == ("serve", process.pid)
+        assert (status["kernel"]["role"], status["kernel"]["pid"]) == ("headless", process.pid)
         assert (status["kernel"]["approver"], status["kernel"]["consoles"]) == (False, 0)
         process.send_signal(ending)
         out, err = process.communicate(timeout=LONGEST)
@@ -71,7 +54,7 @@ def test_it_serves_until_it_is_told_to_stop(desk: Desk, ending: signal.Signals, 
 
 
 def test_a_rule_that_another_program_writes_waits_and_the_commands_name_it(desk: Desk) -> None:
-    with serving(desk):
+    with desk.serving():
         desk.allow({"schemaVersion": 1, "rules": [{"tool": "*", "decision": "allow", "because": "planted"}]})
         until("the rule waits", lambda: desk.document("status")["kernel"]["waitingRules"] == 1)
         assert "1 looser change of its file waits for you: flytui approvals" in desk.run("status").stdout
@@ -85,24 +68,24 @@ def test_it_says_what_waits_for_trust_and_where_it_is_decided(desk: Desk) -> Non
     entry = {"command": "cat", "tools": ["file.hash"]}
     registry = {"schemaVersion": 2, "sidecars": {"one": entry}}
     (desk.root / "tools" / "external.tools.jsonc").write_text(json.dumps(registry))
-    with serving(desk) as process:
+    with desk.serving() as process:
         assert process.stderr is not None
         told = process.stderr.readline().decode()
     assert told.startswith("1 entry waits for trust and does not run: open flytui")
 
 
 def test_the_second_one_says_who_holds_the_root(desk: Desk) -> None:
-    with serving(desk) as process:
+    with desk.serving() as process:
         second = desk.run("serve")
         assert second.returncode == 5
-        assert f"held by pid {process.pid} (serve), since 20" in second.stderr
+        assert f"held by pid {process.pid} (flytui serve), since 20" in second.stderr
         assert second.stdout == ""
-    with serving(desk):
+    with desk.serving():
         pass
 
 
 def test_its_document_is_one_and_comes_before_it_serves(desk: Desk) -> None:
-    with serving(desk, "--json") as process:
+    with desk.serving("--json") as process:
         process.send_signal(signal.SIGTERM)
         out, _ = process.communicate(timeout=LONGEST)
     assert json.loads(out) == {
@@ -115,13 +98,13 @@ def test_its_document_is_one_and_comes_before_it_serves(desk: Desk) -> None:
 
 
 def test_a_kernel_that_was_killed_keeps_nobody_out(desk: Desk) -> None:
-    with serving(desk) as process:
+    with desk.serving() as process:
         process.send_signal(signal.SIGKILL)
         process.wait(LONGEST)
         assert places(desk).socket.is_socket()
         assert not desk.document("status")["running"]
-    with serving(desk):
-        assert desk.document("status")["kernel"]["role"] == "serve"
+    with desk.serving():
+        assert desk.document("status")["kernel"]["role"] == "headless"
 
 
 async def no_code() -> str:
@@ -130,7 +113,7 @@ async def no_code() -> str:
 
 @pytest.mark.anyio
 async def test_without_a_terminal_no_code_is_made(desk: Desk) -> None:
-    with serving(desk) as process:
+    with desk.serving() as process:
         with pytest.raises(NotPaired, match="no terminal"):
             async with open_attached_console(places(desk), code=no_code):
                 pass
@@ -153,7 +136,7 @@ async def test_on_a_terminal_its_person_reads_the_code_and_who_asks(desk: Desk) 
 
         async with open_attached_console(places(desk), code=code) as (client, _):
             status = await client.status()
-            assert (status.role, status.consoles) == ("serve", 1)
+            assert (status.role, status.consoles) == ("headless", 1)
             terminal.until("a console has come in")
         terminal.until("a console has left")
         assert f"pid {os.getpid()}" in terminal.shown
@@ -164,7 +147,7 @@ async def test_on_a_terminal_its_person_reads_the_code_and_who_asks(desk: Desk) 
 
 
 def test_it_listens_on_loopback_where_it_is_told_to(desk: Desk) -> None:
-    with serving(desk, "--tcp", "--http", "--port", "0", "--json") as process:
+    with desk.serving("--tcp", "--http", "--port", "0", "--json") as process:
         until("both doors", lambda: len(desk.document("status")["kernel"]["listening"]) == 2)
         listening = desk.document("status")["kernel"]["listening"]
         assert [re.sub(r":[0-9]+/", ":N/", address) for address in listening] == [

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from flycore.offline.catalog import known_catalog, read_root
 
 from flycore.model.enums import Effective
 from flytui.cli.demo_root import ALLOWED, HIGH, MEDIUM, TOOLS, prepare_demo
@@ -113,7 +112,7 @@ def test_revoked_trust_is_gone(trusted: Desk) -> None:
 
 def test_revoking_acts_at_once_while_a_kernel_runs(trusted: Desk) -> None:
     with trusted.terminal() as console:
-        until("it is open", lambda: bool(trusted.document("status")["running"]))
+        until("it is open", lambda: trusted.owner() == "console")
         assert trusted.document("call", "try.echo", "message=hi")["status"] == "success"
         done = trusted.run("trust", "--revoke", "--json")
         assert done.returncode == 0, done.stderr
@@ -216,7 +215,7 @@ def test_commands_below_a_program_without_a_file_ask_the_kernel(trusted: Desk) -
 
 def test_trust_waits_for_the_console(desk: Desk) -> None:
     with desk.terminal() as console:
-        until("it is open", lambda: bool(desk.document("status")["running"]))
+        until("it is open", lambda: desk.owner() == "console")
         with desk.terminal("trust") as asking:
             asking.until(f"pid {processes_of(console.process.pid).kernel}")
             asking.process.send_signal(signal.SIGINT)

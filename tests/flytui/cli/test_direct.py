@@ -27,28 +27,16 @@ from kits.command_line import LONGEST, REGISTRY, Desk, until
 
 HEAVY = (
     "click", "asyncio", "anyio", "msgspec", "websockets", "rich", "textual", "jsonschema", "dataclasses",
-    "inspect", "flycore.kernel", "flycore.pipeline", "flycore.server", "flycore.client.remote",
+    "inspect", "flycore.kernel", "flycore.pipeline", "flycore.server", "flycore.client.client",
     "flytui.cli.root_command", "flytui.cli.commands",
 )  # fmt: skip
 """What must not be imported: libraries, the kernel, and the ordinary command line."""
 CALL = ("call", "try.echo", '{"message": "hi"}')
 
 
-@contextmanager
-def served(desk: Desk) -> Iterator[None]:
-    """A kernel runs on the root."""
-    process = desk.start("serve")
-    try:
-        until("the kernel runs", lambda: desk.document("status")["running"])
-        yield
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=60)
-
-
 @pytest.fixture(scope="module")
 def beside(settled: Desk) -> Iterator[Desk]:
-    with served(settled):
+    with settled.serving():
         yield settled
 
 
@@ -213,7 +201,7 @@ def hostile(desk: Desk) -> Iterator[Desk]:
     desk.trust()
     sidecars["evil"] = {"command": "./evil", "args": [text], "tools": [tool]}
     desk.write({"schemaVersion": 2, "sidecars": sidecars, text: 1})
-    with served(desk):
+    with desk.serving():
         yield desk
 
 
@@ -312,6 +300,7 @@ def test_plain_words_are_read(tmp_path: Path) -> None:
 
 
 def test_without_a_kernel_the_ordinary_way_does_it(trusted: Desk) -> None:
+    trusted.end_kernel()
     assert trusted.document("status")["running"] is False
     done = trusted.run("call", "try.echo", '{"message": "hi"}')
     assert done.returncode == 0, done.stderr

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 from pathlib import Path
 
@@ -46,22 +45,17 @@ def test_a_root_that_was_found_upwards_is_named(outer: Desk) -> None:
 
 def test_a_root_within_one_that_is_open_is_warned_of(outer: Desk) -> None:
     inner = outer.root / "vendor" / "inner"
-    serving = outer.start("serve")
     event = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "true"}}
-    try:
-        until("it serves", lambda: outer.document("status")["running"])
+    with outer.serving():
         for words in (("call", "try.echo", "--json"), ("hook", "claude-code", "--wait", "0"), ("mcp",)):
             given = json.dumps({**event, "cwd": str(inner)}).encode() if words[0] == "hook" else b""
             told = run_in(outer, inner, *words, given=given).stderr.decode()
             assert f"warning: this works on the root {inner}, which lies within {outer.root}" in told
         quiet = run_in(outer, inner, "--root", str(outer.root), "call", "try.echo", "--json")
         assert "warning" not in quiet.stderr.decode()
-    finally:
-        serving.send_signal(signal.SIGTERM)
-        serving.communicate(timeout=LONGEST)
     # The record of a killed kernel is no open root.
     lock = next((outer.home / "state" / "flytui" / "roots").glob("*/kernel.lock"))
-    record = {"pid": os.getpid(), "since": 1.0, "role": "serve", "started": 1}
+    record = {"pid": os.getpid(), "since": 1.0, "role": "headless", "started": 1}
     for path in lock.parent.parent.glob("*/kernel.lock"):
         path.write_text(json.dumps(record))
     assert "warning" not in run_in(outer, inner, "call", "try.echo", "--json").stderr.decode()

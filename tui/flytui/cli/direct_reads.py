@@ -1,9 +1,8 @@
 """The short way of the commands that show what is known: `status`, `catalog` and `why`, and of completions of
 the names that a kernel knows.
 
-A running kernel is asked over a blocking connection; where none runs, the files of the root are read. What
-is found is printed by the functions that the ordinary way uses. Output on a terminal and further options are
-left to the ordinary command line, and so is whatever probes a sidecar.
+A running kernel is asked over a blocking connection. What it answers is printed by the functions that the
+ordinary way uses. Output on a terminal and further options are left to the ordinary command line.
 """
 
 from __future__ import annotations
@@ -34,6 +33,8 @@ def show(words: Words) -> int:
     try:
         if words.command == "status":
             return _status(places, client, as_json)
+        # As the ordinary way: the files may have changed a moment ago.
+        client.ask("root.refresh", {"probes": words.command == "why" or not as_json})
         if words.command == "catalog":
             return _catalog(client, as_json)
         return _why(client, words.operands[0], as_json)

@@ -133,8 +133,16 @@ def holder_text(pid: int, since: float, role: str, calls: str = "") -> str:
     name it."""
     if not pid:
         return "another process, which the lock of this root does not name"
+    # Nobody waits for `flytui serve`, so a kernel without a console is one that a command started.
     kernel = "the kernel that a command started" if role == "headless" else role
     return f"{kernel}, pid {pid}, since {clock_time(since)}{f', which runs {calls}' if calls else ''}"
+
+
+def kernel_name(role: str, on_demand: bool) -> str:
+    """Return what a person calls a kernel of that role."""
+    if on_demand:
+        return "started by a command"
+    return "flytui serve" if role == "headless" else role
 
 
 def print_table(invocation: Invocation, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

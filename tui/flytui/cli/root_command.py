@@ -145,12 +145,11 @@ def explain(work: Callable[[], object], report: Callable[[str, int], int] | None
 
 def root_busy_text(busy: RootBusy) -> str:
     """The message on who holds the root, since when, and what you can do."""
-    from flytui.cli.output import clock_time
+    from flytui.cli.output import clock_time, kernel_name
 
-    holder = (
-        f"pid {busy.pid} ({busy.role}), since {clock_time(busy.since)}" if busy.pid else "another process"
-    )
-    if busy.role == "serve":
+    name = kernel_name(busy.role, busy.on_demand)
+    holder = f"pid {busy.pid} ({name}), since {clock_time(busy.since)}" if busy.pid else "another process"
+    if busy.role == "headless" and not busy.on_demand:
         return f"this root is held by {holder}. One kernel serves a root: end it before you start another."
     if busy.role != "console":
         return f"this root is held by {holder}. Try again when that has ended."

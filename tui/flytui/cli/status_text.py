@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from flytui.cli.output import clock_time, count_of
+from flytui.cli.output import clock_time, count_of, kernel_name
 
 Fields = Mapping[str, Any]
 """An object of the document `flytui.status/1`."""
@@ -46,7 +46,8 @@ def status_lines(document: Fields) -> list[str]:
         lines.append("kernel   none runs: flytui opens a console here")
     else:
         lines += [
-            f"kernel   {kernel['role']}, pid {kernel['pid']}, since {clock_time(kernel['since'])}",
+            f"kernel   {kernel_name(kernel['role'], kernel['onDemand'])}, pid {kernel['pid']}, "
+            f"since {clock_time(kernel['since'])}",
             f"version  flytui {kernel['version']}",
             f"console  {_consoles(kernel)}",
             f"calls    {kernel['running']} running, {_waiting_text(kernel)}",

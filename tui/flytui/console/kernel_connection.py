@@ -24,7 +24,7 @@ CODE_LETTERS = 8
 _GROUP = 4
 SEARCH_S = 30.0
 """Seconds for which a kernel that went away is looked for."""
-ROLE_NAMES = {"serve": "flytui serve", "console": "the console"}
+ROLE_NAMES = {"headless": "flytui serve", "console": "the console"}
 
 
 class PairingConnection(Protocol):

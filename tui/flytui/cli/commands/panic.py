@@ -79,7 +79,7 @@ def _stop_root(places: RootPaths) -> tuple[PanicDocument, int]:
         holder = living_holder(places)
         if holder is None:
             return _stop_next_kernel(places, str(error)), 0
-        return _end_unanswering(places, RootBusy(holder.pid, holder.since, holder.role))
+        return _end_unanswering(places, RootBusy(holder.pid, holder.since, holder.role, holder.on_demand))
 
 
 async def _stop_running_kernel(client: Client) -> PanicDocument:
@@ -124,9 +124,10 @@ def _end_unanswering(places: RootPaths, busy: RootBusy) -> tuple[PanicDocument, 
     from flycore.client.unanswering_kernel import end_kernel
     from flytui.cli.documents import PanicDocument
     from flytui.cli.interrupts import run_async
+    from flytui.cli.output import kernel_name
 
     ended = run_async(lambda: end_kernel(places))
-    holder = f"pid {busy.pid} ({busy.role}) held this root and did not answer"
+    holder = f"pid {busy.pid} ({kernel_name(busy.role, busy.on_demand)}) held this root and did not answer"
     if ended:
         message = f"{holder}: it was ended with what it ran. {AT_A_TERMINAL}"
         document = PanicDocument(

@@ -17,8 +17,8 @@ from flytui.cli.shell_completion import tool_names
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from flycore.client.client import KernelClient
     from flycore.model.catalog import CapabilityView, Catalog
-    from flycore.rpc.methods import Client
     from flytui.cli.documents import OfferedTool
 
 
@@ -113,10 +113,11 @@ def refresh_tools(invocation: Invocation) -> int:
     return 0
 
 
-async def _ask_again(client: Client) -> tuple[str, ...]:
+async def _ask_again(client: KernelClient) -> tuple[str, ...]:
     sidecars = executables_of(await client.catalog())
     for sidecar in sidecars:
         await client.probe(sidecar)
+    await client.refresh(True)
     return sidecars
 
 
