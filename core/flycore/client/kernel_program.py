@@ -53,14 +53,18 @@ def _run(order: StartOrder, reports: int) -> None:
     import anyio
 
     from flycore.client.kernel_start import StartReport
-    from flycore.model.errors import FlyError, RootBusy
+    from flycore.model.errors import FlyError, RootBusy, single_exception
 
     try:
-        anyio.run(_serve, order, reports)
+        with single_exception():
+            anyio.run(_serve, order, reports)
     except RootBusy:
         _report(reports, StartReport())
-    except (FlyError, OSError) as error:
+    except FlyError as error:
         _report(reports, StartReport(failed=str(error)))
+    except OSError as error:
+        sentence = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
+        _report(reports, StartReport(failed=sentence))
 
 
 async def _serve(order: StartOrder, reports: int) -> None:

@@ -208,13 +208,20 @@ def _add_file_findings(layer: _RegistryLayer, previous: Registry | None) -> tupl
     """Return the diagnostics of a file. Where it cannot be used they say what is in force instead."""
     if layer.entries is not None:
         return layer.diagnostics
-    in_force = "none of its entries is in force" if previous is None else "its last good state stays in force"
+    kept = _kept_entries(layer, previous)
+    in_force = "its last good state stays in force" if kept else "none of its entries is in force"
     return tuple(
         msgspec.structs.replace(found, message=f"{found.message}; {in_force}")
         if found.severity is Severity.ERROR
         else found
         for found in layer.diagnostics
     )
+
+
+def _kept_entries(layer: _RegistryLayer, previous: Registry | None) -> tuple[SidecarEntry, ...]:
+    """Return the entries of the last good registry that stay in force while the file cannot be used."""
+    kept = (*previous.entries, *previous.replaced) if previous is not None else ()
+    return tuple(entry for entry in kept if entry.source is layer.source)
 
 
 def in_file_order(entries: tuple[SidecarEntry, ...]) -> tuple[SidecarEntry, ...]:
@@ -232,8 +239,7 @@ def _merged(
     for layer in layers:
         entries = layer.entries
         if entries is None:
-            kept = (*previous.entries, *previous.replaced) if previous is not None else ()
-            entries = in_file_order(tuple(entry for entry in kept if entry.source is layer.source))
+            entries = in_file_order(_kept_entries(layer, previous))
         taken += [entry for entry in entries if merged.setdefault(entry.id, entry) is not entry]
     return tuple(merged.values()), tuple(taken)
 

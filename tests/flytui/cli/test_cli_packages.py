@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from kits.command_line import LONGEST, LOOK_AGAIN, REGISTRY, Desk, Terminal, until
+from kits.command_line import LONGEST, LOOK_AGAIN, REGISTRY, Desk, Terminal
 from kits.packages import Example, broken_example, python_example, shell_example
 
 END = "\x1b[F"

@@ -40,7 +40,8 @@ def test_it_ends_what_runs_and_says_what_that_was(trusted: Desk) -> None:
     assert events(trusted).count("PANIC") == 1
 
 
-def test_without_a_kernel_it_holds_for_the_next_one_until_a_person_releases_it(trusted: Desk) -> None:
+def test_it_holds_for_the_next_kernel_until_a_person_releases_it(trusted: Desk) -> None:
+    trusted.end_kernel()
     done = trusted.run("panic")
     assert done.returncode == 0
     assert "everything is stopped" in done.stdout
@@ -48,6 +49,7 @@ def test_without_a_kernel_it_holds_for_the_next_one_until_a_person_releases_it(t
     [file] = (trusted.home / "state").glob("flytui/roots/*/panic.json")
     assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
     for _ in range(2):
+        trusted.end_kernel()
         refused = trusted.run(*CALL)
         assert (refused.returncode, json.loads(refused.stdout)["error"]["code"]) == (4, "panic")
     assert trusted.document("status")["panic"] is True
@@ -82,13 +84,15 @@ def test_beside_a_kernel_that_does_not_answer_it_stops_the_next_one_and_says_so(
 ) -> None:
     from pathlib import Path
 
+    from flycore.client import client
     from flycore.kernel.lock import RootLock
     from flytui.cli.commands import panic
     from flytui.cli.invocation import Invocation
 
     for name, value in trusted.environ.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(panic, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(client, "SETTLE_SECONDS", 0.0)
+    trusted.end_kernel()
     places = find_paths(str(trusted.root), None, trusted.environ, Path.cwd())
     with RootLock.acquire(places, "console"):
         code = panic._print_stop(Invocation(root=str(trusted.root)), places)
@@ -103,18 +107,19 @@ def test_beside_a_kernel_that_does_not_answer_it_stops_the_next_one_and_says_so(
 def test_a_kernel_that_does_not_answer_is_named_and_ended_by_signal(
     trusted: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from flycore.client import client
     from flytui.cli.commands import panic
     from flytui.cli.invocation import Invocation
 
     kernel = trusted.start("serve")
-    until("the kernel runs", lambda: trusted.document("status")["running"])
+    until("the kernel runs", lambda: trusted.owner() == "serve")
     os.kill(kernel.pid, signal.SIGSTOP)
     document = trusted.document("status")
     assert (document["running"], document["heldBy"]) == (False, kernel.pid)
     assert f"held by pid {kernel.pid}, does not answer" in trusted.run("status").stdout
     for name, value in trusted.environ.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(panic, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(client, "SETTLE_SECONDS", 0.0)
     assert panic._stop_root(Invocation(root=str(trusted.root)).places())[1] == 0
     kernel.communicate(timeout=60)
     assert json.loads(trusted.run(*CALL).stdout)["error"]["code"] == "panic"
@@ -151,8 +156,7 @@ def test_a_crowd_that_takes_every_descriptor_leaves_some_to_the_persons_commands
         kernel = desk.start("serve")
         stack.callback(kernel.communicate, timeout=60)
         stack.callback(kernel.kill)
-        until("the kernel runs", places.socket.exists)
-        desk.document("status")
+        until("the kernel runs", lambda: desk.owner() == "serve")
         most = descriptor_table_size(kernel.pid) + 30
         resource.prlimit(kernel.pid, resource.RLIMIT_NOFILE, (most, most))
         crowds = [
@@ -179,6 +183,7 @@ def test_a_crowd_that_takes_every_descriptor_leaves_some_to_the_persons_commands
 @pytest.mark.parametrize("text", ['{"at": 1, "by": "\\u001b[2J\\u202e"}'])
 def test_a_file_that_is_broken_or_hostile_stops_and_is_drawn_safely(trusted: Desk, text: str) -> None:
     trusted.run("panic")
+    trusted.end_kernel()
     [file] = (trusted.home / "state").glob("flytui/roots/*/panic.json")
     file.write_text(text)
     assert trusted.run(*CALL).returncode == 4

@@ -1,4 +1,4 @@
-"""Commands that change a root by themselves, beside a `flytui mcp` whose own kernel holds it, and beside
+"""Commands at which a person decides, beside a `flytui mcp` that has started the kernel, and beside
 `flytui serve`."""
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from mcp_types import ToolListChangedNotification
 
 from flycore.kernel.lock import read_holder
 from kits.command_line import LONGEST, Desk
-from kits.command_line import until as ready
 from kits.kernel import ECHO, Root, tool, until
 from kits.mcp_clients import OLD, over_stdio
 
@@ -54,7 +53,7 @@ async def document(root: Root, *words: str) -> dict[str, Any]:
 
 @asynccontextmanager
 async def idling(root: Root, changed: Callable[[], None] = lambda: None) -> AsyncIterator[Client]:
-    """A client of a `flytui mcp` that holds the root with a kernel of its own."""
+    """A client of a `flytui mcp`, which has started a kernel on demand."""
 
     async def handler(message: Any) -> None:
         if isinstance(message, ToolListChangedNotification):
@@ -64,7 +63,7 @@ async def idling(root: Root, changed: Callable[[], None] = lambda: None) -> Asyn
         await client.list_tools()
         holder = read_holder(root.places)
         assert holder is not None
-        assert holder.role == "provisional"
+        assert holder.on_demand
         yield client
 
 
@@ -117,10 +116,8 @@ async def test_an_allow_is_taken_out_and_what_forbids_is_asked_at_the_terminal(r
         assert (await document(root, "grants"))["rules"] == []
         assert await names(client)
     removed = [line for line in root.audit() if line["event"] == "RULE_CHANGED"]
-    told = [(line["decidedBy"], line["decision"]) for line in removed]
-    assert told[:2] == [("flytui grants", "removed")] * 2
-    # A kernel that started since tells what the file no longer forbids, whoever changed it.
-    assert set(told[2:]) <= {("", "removed, counts since this start")}
+    assert [line["decision"] for line in removed] == ["removed"] * 2
+    assert all(line["decidedBy"].startswith("a terminal, flytui (pid ") for line in removed)
 
 
 async def test_a_stop_is_released_at_the_terminal(root: Root) -> None:
@@ -147,7 +144,7 @@ printf '{{"ok": true}}\\n'
 """
 
 
-async def test_a_call_that_runs_is_waited_for(root: Root) -> None:
+async def test_trust_is_given_while_a_call_runs(root: Root) -> None:
     root.sidecar("slow", SLOW.format(base=root.base), tool("slow.do"))
     root.policy({"tool": "slow.do", "decision": "allow", "because": "test"})
     digest = (await document(root, "trust", "--print-digest"))["digest"]
@@ -162,29 +159,15 @@ async def test_a_call_that_runs_is_waited_for(root: Root) -> None:
         group.start_soon(call)
         await until(lambda: (root.base / "started").exists(), LONGEST)
         digest = (await document(root, "trust", "--print-digest"))["digest"]
-        waits = await anyio.open_process(
-            desk_of(root).argv("trust", "--digest", digest),
-            env=root.environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-        assert waits.stderr is not None
-        said = b""
-        with anyio.fail_after(LONGEST):
-            while b"waits until pid" not in said:
-                said += await waits.stderr.receive()
-        assert (b"provisional" in said, results) == (True, [])
+        assert (await run(root, "trust", "--digest", digest)).returncode == 0
+        assert results == []
         (root.base / "go").touch()
-        assert await waits.wait() == 0
-        await waits.aclose()
     assert results == [False]
 
 
 def test_beside_flytui_serve_a_console_on_it_is_the_place(root: Root) -> None:
     desk = desk_of(root)
-    serving = desk.start("serve")
-    try:
-        ready("it serves", lambda: desk.document("status")["running"])
+    with desk.serving():
         refused = desk.run("trust", "--digest", desk.document("trust", "--print-digest")["digest"])
         assert (refused.returncode, "a console attached to it" in refused.stderr) == (4, True)
         with desk.terminal("trust") as shown:
@@ -196,6 +179,3 @@ def test_beside_flytui_serve_a_console_on_it_is_the_place(root: Root) -> None:
         with desk.terminal("panic", "--release") as shown:
             shown.until("in a console attached to flytui serve")
             assert shown.end() == 4
-    finally:
-        serving.terminate()
-        serving.communicate(timeout=LONGEST)

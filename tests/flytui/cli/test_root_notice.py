@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kits.command import COMMAND
-from kits.command_line import LONGEST, REGISTRY, Desk, until
+from kits.command_line import LONGEST, REGISTRY, Desk
 
 
 @pytest.fixture

@@ -115,7 +115,7 @@ def output_failed(error: OSError) -> int:
 def explain(work: Callable[[], object], report: Callable[[str, int], int] | None = None) -> int:
     """Run `work` and return its exit code. What a person can understand and change is passed to `report` as a
     sentence with its exit code, and by default printed; other exceptions are raised."""
-    from flycore.model.errors import ConnectionLost, FlyError, RootBusy, StateUnwritable
+    from flycore.model.errors import ConnectionLost, FlyError, KernelFailed, RootBusy, StateUnwritable
 
     say = report or print_failure
     try:
@@ -132,7 +132,7 @@ def explain(work: Callable[[], object], report: Callable[[str, int], int] | None
         return say(root_busy_text(busy), EXIT_CONFIGURATION)
     except ConnectionLost as lost:
         return say(str(lost) or "the kernel went away before it answered", EXIT_LOST)
-    except StateUnwritable as error:
+    except (KernelFailed, StateUnwritable) as error:
         return say(str(error), EXIT_CONFIGURATION)
     except FlyError as error:
         return say(str(error), 1)

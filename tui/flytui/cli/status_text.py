@@ -45,9 +45,9 @@ def status_lines(document: Fields) -> list[str]:
     elif kernel is None:
         lines.append("kernel   none runs: flytui opens a console here")
     else:
+        name = kernel_name(kernel["role"], kernel["onDemand"])
         lines += [
-            f"kernel   {kernel_name(kernel['role'], kernel['onDemand'])}, pid {kernel['pid']}, "
-            f"since {clock_time(kernel['since'])}",
+            f"kernel   {name}, pid {kernel['pid']}, since {clock_time(kernel['since'])}",
             f"version  flytui {kernel['version']}",
             f"console  {_consoles(kernel)}",
             f"calls    {kernel['running']} running, {_waiting_text(kernel)}",

@@ -1,6 +1,7 @@
 """`flytui grants`: lists leases, the person's own rules and blocked tools, and removes a rule or a block.
 
-A change that lets more calls through is decided in the console, or on a terminal while no kernel runs.
+A change that lets more calls through is decided in the console, or on a terminal while
+neither a console nor `flytui serve` has the root.
 """
 
 from __future__ import annotations

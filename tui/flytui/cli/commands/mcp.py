@@ -40,8 +40,8 @@ def mcp(
     """Serve the tools of this root to an MCP client over stdio.
 
     An agent's program starts this command, and it ends when that program closes its standard input.
-    Calls go to the kernel that runs on the root; if none runs, the command starts one of its own. A call
-    that needs a person waits in a console, which you open with flytui beside the agent.
+    Calls go to the kernel that runs on the root; if none runs, the command starts one. A call that needs
+    a person waits in a console, which you open with flytui beside the agent.
     """
     places = invocation.places()
     if client_name is not None:

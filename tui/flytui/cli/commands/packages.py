@@ -138,10 +138,10 @@ def review(invocation: Invocation, package: str, of_user: bool) -> int:
 def apply(invocation: Invocation, package: str, of_user: bool) -> int:
     """Install the staged version of the package ID in the place of the present one, which is kept.
 
-    The review is shown first. Where a kernel runs, a person answers in its console. Else you are asked here,
-    and your yes trusts the entry as well. Without a terminal only a version is applied that changes neither
-    permissions nor risks, and its entry then waits for trust. A version that does not answer its probe has to
-    be rolled back, and agents do not see it.
+    The review is shown first. If a console or flytui serve has the root, a person answers in a console. Else
+    you are asked here, and your yes trusts the entry as well. Without a terminal only a version is applied
+    that changes neither permissions nor risks, and its entry then waits for trust. A version that does not
+    answer its probe has to be rolled back, and agents do not see it.
     """
     from flycore.model.enums import PackageAction
 
@@ -163,7 +163,8 @@ def apply(invocation: Invocation, package: str, of_user: bool) -> int:
 def rollback(invocation: Invocation, package: str, of_user: bool) -> int:
     """Go back to the previous version of the package ID, with its entry in the registry.
 
-    The version that is left is removed. Where a kernel runs, a person answers in its console.
+    The version that is left is removed. If a console or flytui serve has the root, a person answers in a
+    console.
     """
     from flycore.model.enums import PackageAction
 
@@ -183,7 +184,7 @@ def rollback(invocation: Invocation, package: str, of_user: bool) -> int:
 def remove(invocation: Invocation, package: str, staged: bool, of_user: bool) -> int:
     """Remove the package ID with its entry, and everything that is staged and kept of it.
 
-    Where a kernel runs, a person answers in its console.
+    If a console or flytui serve has the root, a person answers in a console.
     """
     from flycore.model.enums import PackageAction
     from flycore.offline.packages import discard
