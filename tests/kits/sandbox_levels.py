@@ -32,8 +32,17 @@ if {level!r} != "enforced":
     bubblewrap.PROGRAM = {nowhere!r}
 if {level!r} == "none":
     landlock.version = lambda: 0
+"""
+_COMMAND = """
+from types import SimpleNamespace
+from flycore.client import kernel_start
+kernel_start.sys = SimpleNamespace(executable={program!r})
 sys.argv[0] = "flytui"
 from flytui.cli.main import main
+sys.exit(main())
+"""
+_KERNEL = """
+from flycore.client.kernel_program import main
 sys.exit(main())
 """
 
@@ -71,6 +80,13 @@ class LevelDesk(Desk):
     def argv(self, *words: str) -> list[str]:
         """As that of `Desk`."""
         code = _PATCH.format(level=self.level.value, nowhere=NOWHERE, by_rule=self.by_rule)
+        # The program of a kernel on demand, which the kernel takes for flytui by its name.
+        program = self.home / f"level-{self.level.value}" / "flytui"
+        if not program.exists():
+            program.parent.mkdir(exist_ok=True)
+            program.write_text(f"#!{sys.executable}\n{code}{_KERNEL}")
+            program.chmod(0o700)
+        code += _COMMAND.format(program=str(program))
         return [sys.executable, "-c", code, "--root", str(self.root), *words]
 
 

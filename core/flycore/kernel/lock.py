@@ -126,8 +126,10 @@ class RootLock:
 
 
 def _lock_root(places: RootPaths, fd: int) -> bool:
-    """Lock the root until the descriptor is closed; False if another process has it. Raises StateUnwritable if
-    its file system has no locks."""
+    """Lock the root until the descriptor is closed; False if another process has it.
+
+    Raises StateUnwritable if its file system has no locks.
+    """
     try:
         return _try_lock(fd)
     except OSError as error:

@@ -371,6 +371,7 @@ class StateRefresher:
     async def settle(self, *, probes: bool) -> None:
         """Read the files again; with `probes`, wait until the probes that are due have ended and executables
         have said what they offer, for a bounded time."""
+        await anyio.to_thread.run_sync(self.source_watcher.read)
         self.reload()
         await self.refresh()
         if not probes:

@@ -37,11 +37,13 @@ def test_a_file_system_without_locks_is_named_with_what_to_do(
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="NOT TESTED: root may write everywhere")
 def test_a_state_folder_that_may_not_be_written_is_named_with_what_to_do(places: RootPaths) -> None:
-    places.state_dir.mkdir(parents=True)
-    places.state_dir.chmod(0o500)
+    above = places.state_dir.parent.parent.parent
+    above.mkdir(parents=True)
+    above.chmod(0o500)
     for opening in (RootLock.acquire(places, KernelRole.HEADLESS), start_turn(places)):
         with pytest.raises(StateUnwritable, match="XDG_STATE_HOME"), opening:
             pass
+    above.chmod(0o700)
 
 
 def test_one_of_several_starters_has_the_turn(places: RootPaths) -> None:

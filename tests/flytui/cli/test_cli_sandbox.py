@@ -123,7 +123,8 @@ def test_learn_applies_only_what_a_person_at_a_terminal_accepts(lacking: Desk) -
     assert json.loads(registry.read_text())["sidecars"]["it"]["permissions"] == {
         "fs": {"read": ["data.json"]}
     }
-    # What was trusted before still runs, until the change is trusted.
+    # What was trusted before still runs, until the change is trusted. This kernel has refused it to nobody.
+    lacking.end_kernel()
     assert lacking.run("call", "it.read").returncode == 1
     lacking.trust()
     explained = lacking.run("sandbox", "explain", "it.read").stdout
@@ -133,6 +134,7 @@ def test_learn_applies_only_what_a_person_at_a_terminal_accepts(lacking: Desk) -
 
 
 def test_learn_says_where_nothing_was_confined(trusted: Desk) -> None:
+    trusted.end_kernel()
     bare = LevelDesk(trusted.root, trusted.home, forked=False, level=Level.NONE)
     done = bare.run("sandbox", "learn", "try.echo", "message=x")
     assert done.returncode == 0

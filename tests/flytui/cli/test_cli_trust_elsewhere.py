@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from flycore.registry.paths import TRUST_FILE
 from kits.command_line import ECHO_TOOL, Desk
 from kits.programs import needs
 
@@ -136,12 +137,13 @@ def test_a_program_that_differs_is_not_called_unchanged(shop: Desk) -> None:
     assert waiting(tree)["own"]["elsewhere"]["programs"] == "unknown"
 
 
-def test_looking_records_nothing(shop: Desk) -> None:
+def test_looking_trusts_nothing(shop: Desk) -> None:
     tree = worktree(shop)
     state = shop.home / "state" / "flytui" / "roots"
-    before = {path: path.read_bytes() for path in state.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in state.rglob(TRUST_FILE)}
+    assert before
     waiting(tree)
-    assert {path: path.read_bytes() for path in state.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in state.rglob(TRUST_FILE)} == before
 
 
 def test_a_forged_repository_gets_no_more_than_the_same_entry_by_a_persons_key(shop: Desk) -> None:

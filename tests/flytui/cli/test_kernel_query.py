@@ -90,6 +90,10 @@ def test_an_answer_shows_what_the_files_say_now(trusted: Desk) -> None:
         assert len(waiting) == number + 1
         listed = {view["id"] for view in trusted.document("catalog")["sidecars"]}
         assert f"further.{number}" in listed
+        servers = {"mcpServers": {f"notes.{number}": {"command": "notes-server"}}}
+        (trusted.root / ".mcp.json").write_text(json.dumps(servers))
+        named = {kit["id"] for kit in trusted.document("catalog")["kits"] if kit["kind"] == "mcp-server"}
+        assert named == {f"notes.{number}"}
     assert running_kernel(trusted) == pid
 
 

@@ -400,15 +400,15 @@ def _print_call(words: Words, tool: str, ended: _Outcome | None, stopped: int) -
     if payload is not None and good and not payload["artifacts"] and not payload["warnings"]:
         from flysafe.text import safe_lines
         from flytui.cli.call_headline import success_line
+        from flytui.cli.output import print_error
 
         for line in safe_lines(json.dumps(payload["output"], indent=2, ensure_ascii=False)):
             print_text(line)
-        for line in safe_lines(success_line(
+        headline = success_line(
             payload["status"], payload["tool"], payload["sidecar"], payload["sandbox"],
             payload["durationMs"], payload["waitedMs"],
-        ).replace("\n", "\n    ")):  # fmt: skip
-            sys.stderr.write(line + "\n")
-        sys.stderr.flush()
+        )  # fmt: skip
+        print_error(headline.replace("\n", "\n    "))
         return stopped
     from flytui.cli.call_text import cancelled_result, print_result
     from flytui.cli.output import print_json

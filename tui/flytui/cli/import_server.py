@@ -72,7 +72,7 @@ def _write(invocation: Invocation, places: RootPaths, item: Described, shown: Im
     """Write the entry that was shown. It is refused if the other client's file has changed meanwhile."""
     from flytui.cli.kernel_query import decide
 
-    outcome = decide(places, lambda approver: approver.import_server(item.path, item.key, shown.digest))
+    outcome = decide(places, lambda approver: approver.import_server(item.path, item.id, shown.digest))
     if not outcome.accepted:
         message = f"not imported: {outcome.why_not}"
         return _print_outcome(invocation, places, item.id, item, "refused", message, EXIT_REFUSED)
