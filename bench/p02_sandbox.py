@@ -70,7 +70,7 @@ async def _command(places: RootPaths, environ: dict[str, str]) -> tuple[tuple[st
     taken: list[tuple[Confinement, SystemLayout, Mapping[str, str]]] = []
     argv: list[tuple[str, ...]] = []
     filters: list[bytes] = []
-    arguments, memory_file = bubblewrap.arguments, launch._memory_file
+    arguments = bubblewrap.arguments
 
     def record_arguments(
         confinement: Confinement,
@@ -82,19 +82,14 @@ async def _command(places: RootPaths, environ: dict[str, str]) -> tuple[tuple[st
         taken.append((confinement, layout, environment))
         return arguments(confinement, layout, environment, descriptors, **options)
 
-    def record_file(name: str, content: bytes) -> int:
-        if name == "seccomp":
-            filters.append(content)
-        return memory_file(name, content)
-
     class Recorded(launch.Launch):
         def __init__(self, **fields: object) -> None:
             super().__init__(**fields)  # type: ignore[arg-type]  # the fields of a launch, as they came
             argv.append(self.argv)
+            filters.append(self.filter)
 
     with (
         mock.patch.object(bubblewrap, "arguments", record_arguments),
-        mock.patch.object(launch, "_memory_file", record_file),
         mock.patch.object(launch, "Launch", Recorded),
     ):
         async with running(places, environ) as kernel:

@@ -150,8 +150,8 @@ def settle() -> Delegation:
 
 
 class MemoryGroup:
-    """The group of one call's processes. Its owner closes the entrance once the first one was started, and
-    calls `remove` once all have ended."""
+    """The group of one call's processes. Its owner closes the entrance once the first one is in it, and calls
+    `remove` once all have ended."""
 
     __slots__ = ("_folder", "_groups", "entrance")
 
@@ -159,6 +159,11 @@ class MemoryGroup:
         self._groups, self._folder = groups, folder
         self.entrance = entrance
         """A descriptor of the group's `cgroup.procs`: a process that writes 0 to it moves into the group."""
+
+    def take(self, process: int) -> None:
+        """Move that process into the group, and close the entrance. Raises OSError."""
+        os.write(self.entrance, str(process).encode())
+        self.close_entrance()
 
     def close_entrance(self) -> None:
         """Close the descriptor."""

@@ -56,7 +56,7 @@ def gone(pid: int) -> bool:
 
 def launcher_of(kernel: int) -> int:
     """The launcher of that kernel; 0 where it has none now."""
-    # Its forks are in its group: the ready child, and an observer once the launcher has been killed.
+    # A fork of it is in its group: an observer, once the launcher has been killed.
     return next((pid for pid in children_of(kernel) if is_of_launcher(pid) and _leads_group(pid)), 0)
 
 

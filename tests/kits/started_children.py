@@ -1,19 +1,18 @@
-"""The children of the test's process that run a program: without its launcher, and the ready child.
-
-Whatever starts a child has the launcher make another one ready, so that these two differ before and after.
-"""
+"""The children that the test's process has started, by itself or by its launcher."""
 
 from __future__ import annotations
 
-from flycore.runners.child.launcher import belongs_to_launcher, is_launcher
-from flysafe.procfs import own_children
+import os
+
+from flycore.runners.child.launcher import launcher_id
+from flysafe.procfs import children_of, own_children, read_process
 
 
 def started_children() -> set[int]:
-    """The children that were started for something."""
-    return {pid for pid in own_children() if not belongs_to_launcher(pid)}
-
-
-def ready_children() -> set[int]:
-    """The children that wait for their program."""
-    return {pid for pid in own_children() if belongs_to_launcher(pid) and not is_launcher(pid)}
+    """The children that were started for something: neither the launcher nor an observer."""
+    launcher = launcher_id()
+    launched = map(read_process, children_of(launcher) if launcher else ())
+    # An observer, and a child before it executes anything, are in the session of this process. One that has
+    # ended is the launcher's to reap.
+    led = {p.pid for p in launched if p and not p.ended and p.session != os.getsid(0)}
+    return (own_children() | led) - {launcher}

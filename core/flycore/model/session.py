@@ -2,8 +2,8 @@
 
 Each kernel draws a session when it begins. A call's id is the session, a hyphen and more, and each process
 that is started for a call has the id in its environment, which whatever it starts inherits. By that the
-launcher and the next kernel find processes of a kernel that was killed, also where they are nobody's children
-any more. A process may give the variable up, so that this is never the only way to find a tree.
+next kernel finds processes of a kernel that was killed, also if they are nobody's children any more. A
+process may give the variable up, so that this is never the only way to find a tree.
 """
 
 from __future__ import annotations
@@ -31,10 +31,3 @@ def session_of(call_id: str) -> str:
     """Return the session that a call id begins with; empty if it begins with none."""
     session = call_id.partition("-")[0]
     return session if is_session(session) else ""
-
-
-def session_mark(call_id: str) -> bytes:
-    """Return how the variable begins, name and value, in the environment of every process of the session that
-    the call id begins with; empty if it begins with none."""
-    session = session_of(call_id)
-    return f"{CALL_ID_VARIABLE}={session}-".encode() if session else b""

@@ -4,7 +4,6 @@ protocol."""
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -132,13 +131,12 @@ class PersistentProcess:
         mark = ticks_now()
         self._child = spawn(spec)
         self._tree = register(
-            self._child.process.pid,
+            self._child.process,
             spec.call_id,
             mark,
             persistent=True,
             sidecar=spec.sidecar,
             watched=self._child.watched,
-            first_process=self._child.first_process,
         )
         self._reactor = epoll_reader_of(asyncio.get_running_loop())
         self._tree_watch = tree_watch_of(asyncio.get_running_loop())
@@ -149,6 +147,7 @@ class PersistentProcess:
         self._received, self._limit = 0, UNREQUESTED_BYTES
         self._request: _PendingRequest | None = None
         self._exited = anyio.Event()
+        self._command_exit_code: int | None = None
         self._own_exit_code: int | None = None
         """The program's own, where what confines it exits with another."""
         self._unconfined: SpawnFailure | None = None
@@ -163,7 +162,7 @@ class PersistentProcess:
         """Whether it had exited before `end` sent it a signal."""
         self.answered = 0
         """How many requests it has answered."""
-        self._reactor.watch(self._child.pidfd, self._on_exit)
+        self._reactor.watch(self._child.process.pidfd, self._on_exit)
         self._stdout = PipeReader(self._reactor, self._child.stdout, self._take, self._on_silence)
         self._errors = PipeReader(self._reactor, self._child.stderr, self._take_error)
         self._stdin = LineWriter(self._reactor, self._child.stdin)
@@ -176,8 +175,7 @@ class PersistentProcess:
     @property
     def exit_code(self) -> int | None:
         """The exit code, negative for a signal; None before `end` has returned."""
-        code = self._child.process.returncode
-        return self._own_exit_code if self._own_exit_code is not None else code
+        return self._own_exit_code if self._own_exit_code is not None else self._command_exit_code
 
     def ready(self) -> bool:
         """Whether it can serve a request: it runs, and what it has written until now follows the protocol."""
@@ -289,9 +287,9 @@ class PersistentProcess:
         self._tree_watch.forget(self._tree)
         self._stdout.close()
         self._errors.close()
-        self._reactor.forget(self._child.pidfd)
-        os.close(self._child.pidfd)
-        self._child.process.poll()
+        self._reactor.forget(self._child.process.pidfd)
+        self._command_exit_code = self._child.process.exit_code()
+        self._child.process.close()
         forget(self._tree)
         self._child.remove_group()
         if self._child.confined is not None:
@@ -304,7 +302,7 @@ class PersistentProcess:
         self._break(died=True)
 
     def _on_exit(self) -> None:
-        self._reactor.forget(self._child.pidfd)
+        self._reactor.forget(self._child.process.pidfd)
         self._exited.set()
         # The answer may be in the pipe already, because the exit is often seen first.
         self._stdout.drain()
@@ -315,7 +313,7 @@ class PersistentProcess:
         self._break(died=asked or self._exit_code() != 0)
 
     def _exit_code(self) -> int | None:
-        code = _exit_code(self.pid)
+        code = self._child.process.exit_code()
         return code if code is None or self._own_exit_code is None else self._own_exit_code
 
     def _look_at_report(self) -> None:
@@ -325,7 +323,7 @@ class PersistentProcess:
         report = self._child.confined.report()
         self._own_exit_code = report.exit_code
         # A command that was ended by a signal leaves no report of its end.
-        if not report.confined and (_exit_code(self.pid) or 0) > 0:
+        if not report.confined and (self._child.process.exit_code() or 0) > 0:
             self._errors.drain()
             said = self._stderr.data.decode("utf-8", "replace").strip().splitlines()
             self._unconfined = not_confined((said or ["it was ended before it ran"])[-1])
@@ -394,15 +392,6 @@ class PersistentProcess:
         if self._request is not None:
             self._request.finish(End.DIED)
         self._on_change(self)
-
-
-def _exit_code(pid: int) -> int | None:
-    """The exit code of a child, negative for a signal; None while it runs. The child is not reaped, so that
-    its id stays taken."""
-    gone = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-    if gone is None:
-        return None
-    return gone.si_status if gone.si_code == os.CLD_EXITED else -gone.si_status
 
 
 # The dialect `persistent`: the same request and answer lines, over a process that serves several calls.

@@ -16,8 +16,8 @@ IN_MEMORY = ("/dev/shm", "/tmp")  # noqa: S108  # file systems in memory that on
 
 
 class Descriptors(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers that bwrap's own descriptors have: one opened path for each mount, the filter of system
-    calls, and the end of the pipe on which bwrap reports."""
+    """The numbers that bwrap's own descriptors have: one opened path for each mount, and the ends of the
+    pipes from which bwrap reads the filter of system calls and on which it reports."""
 
     mounts: Mapping[str, int]
     seccomp: int

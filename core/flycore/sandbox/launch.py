@@ -62,11 +62,28 @@ class Launch:
     """A folder that was made for this program alone, and is removed after it."""
     observer: ObserverOrder | None = None
     """What is noted of the program; its owner closes the file of the notes. None where nothing is."""
+    filter: bytes = field(default=b"", repr=False)
+    """The filter of system calls, which the command waits for before it executes the program."""
+    filter_pipe: int = -1
+    """The end of a pipe to which the filter is written; -1 if no command waits for it."""
 
     def close(self) -> None:
         """Close the descriptors that were for the process."""
         for descriptor in self.descriptors:
             os.close(descriptor)
+
+    def let_go(self) -> None:
+        """Hand over the filter, so that the command executes the program."""
+        if self.filter_pipe >= 0:
+            with suppress(BrokenPipeError):  # the command has ended
+                # In one piece, which a pipe takes at once: there is no moment with a part of the filter.
+                os.write(self.filter_pipe, self.filter)
+        self.give_up()
+
+    def give_up(self) -> None:
+        """Close the pipe. A command that has got no filter ends without having executed the program."""
+        if self.filter_pipe >= 0:
+            os.close(self.filter_pipe)
 
     def report(self, written: bytes) -> ConfinementReport:
         """Return what was written to `status` by the end of the process."""
@@ -120,7 +137,7 @@ def enforced_launch(
     program = _filter_of(confinement, observed=observed)
     with _Descriptors() as opened:
         mounts = opened.mounts(confinement)
-        seccomp = opened.keep(_memory_file("seccomp", program))
+        seccomp, filter_pipe = opened.filter_pipe()
         reader, writer = opened.pipe()
         arguments = bubblewrap.arguments(
             msgspec.structs.replace(confinement, mounts=tuple(mounts)),
@@ -138,12 +155,14 @@ def enforced_launch(
         observer = _observer(confinement, layout, Level.ENFORCED) if observed else None
         return Launch(
             argv=(bubblewrap.PROGRAM, "--args", str(listed), "--", *argv),
-            # The id as well: with it the next kernel finds what bwrap has just started when it is killed.
+            # The id as well: with it the next kernel finds what was just started when this one was killed.
             environment=OUTER_ENVIRONMENT | _call_id(environment),
             descriptors=opened.handed_over(),
             status=reader,
             keeps_watch=True,
             observer=observer,
+            filter=program,
+            filter_pipe=filter_pipe,
         )
 
 
@@ -208,15 +227,14 @@ class _Descriptors:
 
     def __init__(self) -> None:
         self._kept: list[int] = []
-        self._reader = -1
+        self._ours: list[int] = []
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for descriptor in (*self._kept, self._reader):
-            if descriptor >= 0:
-                os.close(descriptor)
+        for descriptor in (*self._kept, *self._ours):
+            os.close(descriptor)
 
     def keep(self, descriptor: int) -> int:
         """Take over a descriptor that is for the process."""
@@ -236,12 +254,19 @@ class _Descriptors:
 
     def pipe(self) -> tuple[int, int]:
         """Make the pipe for reports; its reading end is not for the process."""
-        self._reader, writer = os.pipe2(os.O_CLOEXEC)
-        return self._reader, self.keep(writer)
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        self._ours.append(reader)
+        return reader, self.keep(writer)
+
+    def filter_pipe(self) -> tuple[int, int]:
+        """Make the pipe for the filter; its writing end is not for the process."""
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        self._ours.append(writer)
+        return self.keep(reader), writer
 
     def handed_over(self) -> tuple[int, ...]:
         """Give up all of them. Returns those for the process."""
-        kept, self._kept, self._reader = tuple(self._kept), [], -1
+        kept, self._kept, self._ours = tuple(self._kept), [], []
         return kept
 
 

@@ -1,6 +1,6 @@
 """The steps by which a process gives up its rights before it executes a program: level `degraded`.
 
-The launcher of the kernel loads this file by its path, with the standard library only, and each child calls
+The kernel's launcher loads this file by its path, with the standard library only, and each child calls
 `restrict` between its fork and its `execve`. A trial, which belongs to no call, runs the file as a program:
 `python -I -S restriction_program.py FD`, where FD is a file with the order and the command.
 

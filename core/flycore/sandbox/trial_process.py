@@ -1,8 +1,7 @@
 """Runs the program of a launch to its end, outside of any call: to try what this machine can confine.
 
 The process stays in the session of this one, so that it is never taken for what a call left behind, and it
-may be started from any thread. Calls are started by the launcher (`runners/child`), which takes the same
-steps.
+may be started from any thread. Calls are started by `runners/child`, which takes the same steps.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ def run_trial(launch: Launch, timeout_s: float, stdin: bytes = b"") -> subproces
     """
     with ExitStack() as stack:
         stack.callback(launch.close)
+        launch.let_go()
         if launch.status is not None:
             stack.callback(os.close, launch.status)
         argv, environment, descriptors = launch.argv, launch.environment, launch.descriptors

@@ -353,8 +353,7 @@ def test_a_confined_call_leaves_nobody(scene: Scene, victim: str, number: int) -
 
 
 def family_of(kernel: int, most: int) -> list[Process]:
-    """What the kernel has started, without its launcher and the ready child, once it is at least so many: the
-    leader first."""
+    """What the kernel has started, without its launcher, once it is at least so many: the leader first."""
     found: list[Process] = []
 
     def complete() -> bool:

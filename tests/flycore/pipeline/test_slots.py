@@ -15,6 +15,7 @@ from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.enums import Code, Effective, Status
 from flysafe.procfs import read_process
+from kits.console_processes import gone
 from kits.kernel import (
     Root,
     a_caller,
@@ -153,7 +154,7 @@ async def test_stopping_everything_ends_what_stays(root: Root) -> None:
     async with kernel_of(root) as kernel:
         process = await the_process(kernel, root)
         await kernel.panic("a test")
-        assert read_process(process) is None
+        assert gone(process)
 
 
 async def test_a_death_is_told_and_only_what_reads_is_asked_again(root: Root, tmp_path: Path) -> None:

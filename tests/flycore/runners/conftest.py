@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flycore.runners.child.launcher import prepare_launcher
-from flycore.runners.child.process_tree import leaving
+from flycore.runners.child.namespace_process import leaving
 from flysafe.procfs import environment_value, process_table
 from flysafe.spare_descriptors import keep_spare_descriptors
 from kits.hostile_children import MakeJob, python_jobs

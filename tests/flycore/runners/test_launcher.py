@@ -5,11 +5,9 @@ from __future__ import annotations
 import errno
 import os
 import resource
-import select
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,21 +18,16 @@ import pytest
 from flycore.model.enums import Code, Status
 from flycore.model.program import ConfinementReport, RestrictionOrder
 from flycore.runners.child import launcher
-from flycore.runners.child.launcher import (
-    ChildProcess,
-    is_launcher,
-    launch,
-    prepare_launcher,
-    reap_ready_children,
-)
+from flycore.runners.child.launcher import LaunchedProcess, keep, launch, launcher_id, prepare_launcher
+from flycore.runners.child.process import is_readable
 from flycore.runners.child.process_tree import become_subreaper
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.child.spawn import SpawnSpec
 from flycore.runners.one_shot import ProcessJsonJob, call_sidecar
-from flysafe.procfs import own_children, process_table, read_process
+from flysafe.procfs import children_of, process_table, read_process
 from kits import waits
 from kits.kernel import until
-from kits.started_children import ready_children, started_children
+from kits.started_children import started_children
 
 MakeJob = Callable[..., ProcessJsonJob]
 ESCAPES = """
@@ -109,6 +102,7 @@ async def test_a_launcher_that_was_ended_is_started_again(sidecar: MakeJob) -> N
     outcome = await call_sidecar(sidecar("import os; os.write(1, b'{\"ok\": true}')"))
     assert outcome.status is Status.SUCCESS, outcome
     assert read_process(old) is None
+    assert launcher_id() != old
 
 
 def test_a_launcher_that_is_about_to_start_is_nobodys_orphan() -> None:
@@ -123,12 +117,12 @@ async def test_a_launcher_that_was_stopped_goes_on(sidecar: MakeJob, monkeypatch
     # A launcher that is given up after that time would be another one afterwards.
     monkeypatch.setattr(launcher, "ANSWER_SECONDS", 600.0)
     prepare_launcher()
-    (old,) = [pid for pid in own_children() if is_launcher(pid)]
+    old = launcher_id()
     os.kill(old, signal.SIGSTOP)
     await until(lambda: (process := read_process(old)) is not None and process.state == "T")
     outcome = await call_sidecar(sidecar("import os; os.write(1, b'{\"ok\": true}')"))
     assert outcome.status is Status.SUCCESS, outcome
-    assert is_launcher(old)
+    assert launcher_id() == old
     assert read_process(old) is not None
 
 
@@ -141,8 +135,11 @@ async def test_what_cannot_be_executed_is_told_and_leaves_no_child(sidecar: Make
         outcome = await call_sidecar(sidecar("", argv=(path,)))
         assert (outcome.status, outcome.code) == (Status.FAILED, Code.SPAWN)
     assert started_children() == before
-    with pytest.raises(OSError, match=os.strerror(errno.ENOENT)):
-        launch(["/bin/true"], executable=None, cwd="/no/folder", env={}, stdin=0, stdout=1, stderr=2)
+    child = launch(["/bin/true"], executable=None, cwd="/no/folder", env={}, stdin=0, stdout=1, stderr=2)
+    assert is_readable(child.starting, 60.0)
+    assert (fault := child.continue_start()) is not None
+    assert fault.errno == errno.ENOENT
+    ended(child)
     with pytest.raises(ValueError, match="NUL"):
         launch(["/bin/true", "a\0b"], executable=None, cwd="/", env={}, stdin=0, stdout=1, stderr=2)
 
@@ -150,13 +147,10 @@ async def test_what_cannot_be_executed_is_told_and_leaves_no_child(sidecar: Make
 def test_the_launcher_has_no_environment_and_leads_no_session() -> None:
     become_subreaper()
     prepare_launcher()
-    child = launch(["/bin/true"], executable=None, cwd="/", env={}, stdin=0, stdout=1, stderr=2)
-    child.wait()
-    assert child.returncode == 0
-    (pid,) = [pid for pid in own_children() if is_launcher(pid)]
+    assert run("true") == 0
+    pid = launcher_id()
     assert process_table()[pid].session == os.getsid(0)
     assert os.getpgid(pid) == pid
-    assert launcher.ANSWER_SECONDS > 1
 
 
 def test_a_child_gets_the_descriptors_it_is_handed_under_their_own_numbers(tmp_path: Path) -> None:
@@ -182,8 +176,7 @@ def test_a_child_gets_the_descriptors_it_is_handed_under_their_own_numbers(tmp_p
             os.close(number)
     with os.fdopen(reading) as file:
         lines = file.read().split()
-    child.wait()
-    assert child.returncode == 0
+    assert ended(child) == 0
     assert lines[:3] == ["three", "one", "two"]
     # The last one is that of the listing.
     assert sorted(map(int, lines[3:]))[:3] == [0, 1, 2]
@@ -201,7 +194,8 @@ def test_more_descriptors_than_a_message_carries_are_refused() -> None:
 def test_the_limits_hold_from_the_first_instruction_on() -> None:
     become_subreaper()
     reading, writing = os.pipe()
-    limits = ((resource.RLIMIT_NOFILE, 77, True), (resource.RLIMIT_FSIZE, 4096, False))
+    hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+    limits = ((resource.RLIMIT_NOFILE, 77, 77), (resource.RLIMIT_FSIZE, 4096, hard))
     with os.fdopen(reading) as file:
         try:
             child = launch(
@@ -211,215 +205,152 @@ def test_the_limits_hold_from_the_first_instruction_on() -> None:
         finally:
             os.close(writing)
         said = file.read().split()
-    child.wait()
+    assert ended(child) == 0
     assert said == ["77", "77", "unlimited"]
 
 
-def test_a_ready_child_waits_in_the_session_of_the_kernel() -> None:
+def test_the_exit_of_each_child_is_told() -> None:
     become_subreaper()
-    run_true()
-    pid = ready_child()
-    process = process_table()[pid]
-    assert (process.parent, process.session) == (os.getpid(), os.getsid(0))
+    prepare_launcher()
+    assert [run("exit 7"), run("kill -9 $$"), run("true")] == [7, -9, 0]
+
+
+def test_a_child_is_reaped_only_when_it_is_closed() -> None:
+    become_subreaper()
+    child = launch(["/bin/true"], executable=None, cwd="/", env={}, stdin=0, stdout=1, stderr=2)
+    assert is_readable(child.pidfd, 60.0)
+    assert child.exit_code() == 0
+    process = read_process(child.pid)
+    assert process is not None
+    assert (process.ended, process.parent) == (True, launcher_id())
+    child.close()
+    waits.until("it is reaped", lambda: read_process(child.pid) is None)
+
+
+@pytest.mark.parametrize("moment", ["while it runs", "when it has exited"])
+def test_a_child_of_an_ended_launcher_is_this_processs_own(moment: str) -> None:
+    become_subreaper()
+    reading, writing = os.pipe()
+    child = launch(
+        ["/bin/sh", "-c", "read line; exit 7"], executable=None, cwd="/", env={},
+        stdin=reading, stdout=1, stderr=2,
+    )  # fmt: skip
+    os.close(reading)
+    if moment == "when it has exited":
+        os.kill(launcher_id(), signal.SIGSTOP)  # it tells nobody
+        os.close(writing)
+        assert is_readable(child.pidfd, 60.0)
+    ended_launcher()
+    if moment == "while it runs":
+        assert child.exit_code() is None
+        os.close(writing)
+    assert ended(child) == 7
+    assert read_process(child.pid) is None
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads every process")
-def test_another_process_of_the_user_reads_nothing_of_a_ready_child() -> None:
-    """Its memory will hold a request, with the secrets of a sidecar."""
-    become_subreaper()
-    pid = ready_child()
-    with pytest.raises(PermissionError):
-        os.listdir(f"/proc/{pid}/fd")
-    with pytest.raises(PermissionError):
-        Path(f"/proc/{pid}/environ").read_bytes()
+def test_another_process_of_the_user_reads_nothing_of_a_child_that_starts(tmp_path: Path) -> None:
+    """Its memory holds the request, with the secrets of a sidecar."""
+    start = Starting(tmp_path)
+    child = begin(start, 1)
+    for pid in (child.pid, launcher_id()):
+        with pytest.raises(PermissionError):
+            os.listdir(f"/proc/{pid}/fd")
+        with pytest.raises(PermissionError):
+            Path(f"/proc/{pid}/environ").read_bytes()
+    start.tell(b"")
+    assert ended(child) == 0
 
 
 @pytest.mark.root
-def test_a_ready_child_has_nothing_of_an_earlier_request() -> None:
-    become_subreaper()
-    run_true()
-    pid = ready_child()
-    assert Path(f"/proc/{pid}/environ").read_bytes() in (b"", b"\0")
-    folder = f"/proc/{pid}/fd"
-    waits.until("the other descriptors are closed", lambda: len(os.listdir(folder)) == 5)
-    names = [os.readlink(f"{folder}/{number}") for number in os.listdir(folder)]
-    sockets = [name for name in names if name.startswith("socket:")]
-    assert len(sockets) == 2
-    (launcher_id,) = (child for child in own_children() if is_launcher(child))
-    standard = {os.readlink(f"/proc/{launcher_id}/fd/{number}") for number in range(3)}
-    assert set(names) == {*standard, *sockets}
+def test_a_child_that_starts_has_no_environment_and_no_channel_to_the_kernel(tmp_path: Path) -> None:
+    start = Starting(tmp_path)
+    child = begin(start, 1)
+    assert Path(f"/proc/{child.pid}/environ").read_bytes() in (b"", b"\0")
+    start.tell(b"")
+    assert ended(child) == 0
 
 
-def test_a_ready_child_that_was_ended_is_reaped_and_another_one_takes_its_place() -> None:
-    become_subreaper()
-    prepare_launcher()
-    (launcher_id,) = (child for child in own_children() if is_launcher(child))
-    for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP):
-        old = ready_child()
-        os.kill(old, number)
-        os.waitid(os.P_PID, old, os.WEXITED | os.WNOWAIT)
-        run_true()
-        reap_ready_children()
-        assert read_process(old) is None
-        assert ready_child() != old
-    assert is_launcher(launcher_id)
-
-
-def test_a_ready_child_that_was_stopped_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher, "ANSWER_SECONDS", 600.0)
-    become_subreaper()
-    old = ready_child()
-    os.kill(old, signal.SIGSTOP)
-    os.waitid(os.P_PID, old, os.WSTOPPED)
-    assert run_true().pid == old
-
-
-def test_the_ready_child_of_a_launcher_that_is_given_up_leaves() -> None:
-    become_subreaper()
-    old = ready_child()
-    ended_launcher()
-    # It cannot tell a launcher that it was taken, and so it starts nothing.
-    assert run_true().pid != old
-    os.waitid(os.P_PID, old, os.WEXITED | os.WNOWAIT)
-    assert not reap_ready_children()
-    assert read_process(old) is None
-
-
-@pytest.mark.parametrize("ended", ["the kernel", "both"])
-def test_a_ready_child_leaves_with_a_killed_kernel(ended: str) -> None:
-    code = "import time, kits.started_children as kit\n"
-    code += "from flycore.runners.child.launcher import prepare_launcher, _running\nprepare_launcher()\n"
-    code += "while not kit.ready_children(): time.sleep(0.01)\n"
-    code += "print(_running[0].process.pid, *kit.ready_children(), flush=True)\ntime.sleep(600)"
+def test_a_kept_process_ends_with_a_killed_kernel() -> None:
+    code = "import os, subprocess, time\n"
+    code += "from flycore.runners.child.launcher import keep\n"
+    code += "words = ['/bin/sh', '-c', 'setsid sleep 600 & echo started; wait']\n"
+    code += "child = subprocess.Popen(words, start_new_session=True)\n"
+    code += "keep(child.pid, os.pidfd_open(child.pid))\n"
+    code += "print(child.pid, flush=True)\ntime.sleep(600)"
     with subprocess.Popen(
         [sys.executable, "-c", code], env=OWN_PATH, stdout=subprocess.PIPE, text=True
     ) as kernel:
         assert kernel.stdout is not None
-        launcher_id, ready = map(int, kernel.stdout.readline().split())
-        descriptors = [os.pidfd_open(ready), os.pidfd_open(launcher_id)]
-        if ended == "both":
-            kernel.send_signal(signal.SIGSTOP)
-            os.kill(launcher_id, signal.SIGKILL)
+        said = {kernel.stdout.readline(), kernel.stdout.readline()} - {"started\n"}
+        child = int(said.pop())
+        pidfds = [os.pidfd_open(pid) for pid in (child, *children_of(child))]
+        assert len(pidfds) == 2
         kernel.kill()
-    for descriptor in descriptors:
-        assert select.select([descriptor], [], [], 60.0)[0]
-        os.close(descriptor)
+    for pidfd in pidfds:
+        assert is_readable(pidfd, 60.0)
+        os.close(pidfd)
 
 
-@pytest.mark.parametrize("stopped", ["the ready child", "the group"])
+def test_a_process_that_has_ended_is_kept_no_longer() -> None:
+    with subprocess.Popen(["/bin/true"]) as done:
+        pidfd = os.pidfd_open(done.pid)
+        keep(done.pid, pidfd)
+        os.close(pidfd)
+    assert run("true") == 0
+
+
+@pytest.mark.parametrize("stopped", ["its child", "the launcher"])
 def test_a_launcher_ends_what_a_killed_kernel_leaves_whoever_is_stopped(stopped: str) -> None:
-    """The ready child is in the launcher's own group: a signal to that group is one to the launcher."""
-    code = "import time, kits.started_children as kit\n"
-    code += "from flycore.runners.child.launcher import launch, _running\n"
+    code = "import time\nfrom flycore.runners.child.launcher import launch, launcher_id\n"
     code += "child = launch(['/bin/sh', '-c', 'sleep 600 & setsid sleep 600 & echo started; wait'],\n"
     code += "    executable=None, cwd='/', env={'PATH': '/usr/bin:/bin'}, stdin=0, stdout=1, stderr=2)\n"
-    code += "while not kit.ready_children(): time.sleep(0.01)\n"
-    code += "print(child.pid, _running[0].process.pid, *kit.ready_children(), flush=True)\ntime.sleep(600)"
+    code += "print(child.pid, launcher_id(), flush=True)\ntime.sleep(600)"
     with subprocess.Popen(
-        [sys.executable, "-c", code], env=OWN_PATH, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", code],
+        env=OWN_PATH,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,  # as a supervisor starts one
     ) as kernel:
         assert kernel.stdout is not None
         said = [kernel.stdout.readline(), kernel.stdout.readline()]
         assert "started\n" in said
         (numbers,) = (line for line in said if line != "started\n")
-        child, launcher_id, ready = map(int, numbers.split())
+        child, launcher_pid = map(int, numbers.split())
         table = process_table()
         family = [pid for pid, process in table.items() if process.parent == child]
         assert len(family) == 2
-        descriptors = [os.pidfd_open(pid) for pid in (child, *family, ready, launcher_id)]
-        os.kill(ready, signal.SIGSTOP)
-        if stopped == "the group":
-            # As the system does when the kernel goes, while a member of the launcher's group is stopped.
-            os.kill(launcher_id, signal.SIGHUP)
+        descriptors = [os.pidfd_open(pid) for pid in (child, *family, launcher_pid)]
+        # The system sends HUP and CONT to a group that has lost its last parent outside of it.
+        victim = launcher_pid if stopped == "the launcher" else child
+        os.kill(victim, signal.SIGSTOP)
+        waits.until("it has stopped", lambda: (p := read_process(victim)) is not None and p.state == "T")
         kernel.kill()
     for descriptor in descriptors:
-        assert select.select([descriptor], [], [], 60.0)[0]
+        assert is_readable(descriptor, 60.0)
         os.close(descriptor)
-
-
-REFUSED = """
-import ctypes, errno, os, struct, sys
-from flycore.runners.child.launcher import launch
-from flycore.runners.child.process_tree import become_subreaper
-from flycore.runners.child.run import ChildExit, RunLimits, run_child
-from flycore.runners.child.spawn import SpawnSpec
-from flycore.runners.child.ready_child_program import _CLONE, _CLONE3
-newer, older = map(int, sys.argv[1:])
-steps = (
-    (0x20, 0, 0, 0), (0x15, 4, 0, _CLONE3), (0x15, 0, 2, _CLONE[os.uname().machine]),
-    (0x20, 0, 0, 16), (0x45, 2, 0, 0x8000),  # the flags, and CLONE_PARENT
-    (0x06, 0, 0, 0x7FFF0000), (0x06, 0, 0, newer), (0x06, 0, 0, older))
-kept = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
-class Filter(ctypes.Structure):
-    _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
-libc = ctypes.CDLL(None)
-assert libc.prctl(38, 1, 0, 0, 0) == 0
-assert libc.prctl(22, 2, ctypes.byref(Filter(len(steps), ctypes.addressof(kept)))) == 0
-become_subreaper()
-for _ in range(3):
-    try:
-        launch(["/bin/echo", "ran"], executable=None, cwd="/", env={}, stdin=0, stdout=1, stderr=2).wait()
-    except OSError as error:
-        print(errno.errorcode[error.errno], flush=True)
-"""
-FAILS, ALLOWED = 0x50000, 0x7FFF0000
-
-
-@pytest.mark.parametrize(
-    ("newer", "older", "said"),
-    [
-        (errno.ENOSYS, ALLOWED, "ran"),
-        (errno.EPERM, ALLOWED, "ran"),
-        (errno.ENOSYS, FAILS | errno.EAGAIN, "EAGAIN"),
-        (errno.EMFILE, ALLOWED, "EMFILE"),
-    ],
-)
-def test_where_a_filter_refuses_the_newer_call_the_older_one_is_made(
-    newer: int, older: int, said: str
-) -> None:
-    words = [sys.executable, "-c", REFUSED, str(FAILS | newer), str(older)]
-    done = subprocess.run(words, env=OWN_PATH, stdout=subprocess.PIPE, text=True, check=True)
-    assert done.stdout.split() == [said] * 3
 
 
 def ended_launcher() -> int:
     """Kill the launcher, and return its id once it has ended."""
-    (pid,) = [pid for pid in own_children() if is_launcher(pid)]
+    pid = launcher_id()
     os.kill(pid, signal.SIGKILL)
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     return pid
 
 
-def run_true() -> ChildProcess:
-    child = launch(["/bin/true"], executable=None, cwd="/", env={}, stdin=0, stdout=1, stderr=2)
-    child.wait()
-    assert child.returncode == 0
-    return child
+def ended(child: LaunchedProcess) -> int | None:
+    """Wait for the exit of the child, and close it. Returns its exit code."""
+    assert is_readable(child.pidfd, 60.0)
+    code = child.exit_code()
+    child.close()
+    return code
 
 
-def ready_child() -> int:
-    """The child that waits for its program, once there is one."""
-    prepare_launcher()
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        for pid in ready_children():
-            process = read_process(pid)
-            if process is not None and not process.ended and has_usual_signals(pid):
-                return pid
-        time.sleep(0.01)
-    pytest.fail("there was never a ready child")
-
-
-def has_usual_signals(pid: int) -> bool:
-    """Whether a signal ends the process, as it ends a program: it has undone what Python and the launcher
-    set. Every user may read this of a process, and only root may read its descriptors."""
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except OSError:
-        return False
-    sets = dict(line.split(":\t", 1) for line in lines if line.startswith(("SigIgn", "SigCgt")))
-    changed = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1 | 1 << signal.SIGHUP - 1
-    return not any(int(value, 16) & changed for value in sets.values())
+def run(script: str) -> int | None:
+    child = launch(["/bin/sh", "-c", script], executable=None, cwd="/", env={}, stdin=0, stdout=1, stderr=2)
+    return ended(child)
 
 
 WAITS_TO_BE_LET_GO = """
@@ -456,17 +387,21 @@ class Starting:
 
     def close(self) -> None: ...
 
+    def let_go(self) -> None: ...
+
+    def give_up(self) -> None: ...
+
     def report(self, written: bytes) -> ConfinementReport:
         return ConfinementReport(confined=True)
 
     def clean_up(self) -> None: ...
 
 
-def begin(start: Starting, output: int) -> ChildProcess:
+def begin(start: Starting, output: int) -> LaunchedProcess:
     become_subreaper()
     return launch(
         start.argv, executable=None, cwd="/", env={}, stdin=0, stdout=output, stderr=2,
-        restriction=start.restriction, wait=False,
+        restriction=start.restriction,
     )  # fmt: skip
 
 
@@ -480,14 +415,14 @@ def test_children_that_start_are_waited_for_later_in_any_order(tmp_path: Path) -
     os.close(writing)
     for start, child, word in list(zip(starts, children, (b"", b"fail", b""), strict=True))[::-1]:
         process = process_table()[child.pid]
-        assert (child.start_fault(), process.session) == (None, child.pid)
+        assert (child.continue_start(), process.session) == (None, child.pid)
         assert child.starting >= 0
         start.tell(word)
-        assert select.select([child.starting], [], [], 60.0)[0]
-        fault = child.start_fault()
+        assert is_readable(child.starting, 60.0)
+        fault = child.continue_start()
         assert (fault.errno if fault else 0) == (errno.ENOSPC if word else 0)
         assert child.starting == -1
-        child.wait()
+        assert ended(child) == (127 if word else 0)
     with os.fdopen(reading) as file:
         assert file.read().split() == ["ran", "ran"]
 

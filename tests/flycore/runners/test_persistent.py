@@ -159,7 +159,7 @@ async def test_whoever_breaks_the_contract_is_ended_and_replaced(name: str, make
         first = pid_of(await pool.call(f"answer() if not given else None\n    if given:\n     {code}"))
         outcome = await pool.call("", input={"now": 1}, timeout_ms=100 if slow else 60_000)
         assert (outcome.status, outcome.code) == (Status.FAILED, error), outcome
-        assert read_process(first) is None
+        await gone(first)
         assert pid_of(await pool.call("answer()")) != first
 
 
@@ -344,7 +344,7 @@ async def test_halting_ends_what_rests_and_what_is_asked_without_the_grace_of_ca
             group.start_soon(hang)
             await started.wait()
             await pool.pool.halt()
-            assert read_process(resting) is None
+            await gone(resting)
         assert outcomes[0].code == Code.CRASHED
 
 

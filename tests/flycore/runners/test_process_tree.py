@@ -16,6 +16,7 @@ import pytest
 from flycore.model.enums import Level
 from flycore.model.session import CALL_ID_VARIABLE
 from flycore.runners.child import process_tree
+from flycore.runners.child.process import ChildProcess, own_exit_code
 from flycore.runners.child.process_tree import ProcessTree, become_subreaper
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.child.spawn import SpawnSpec
@@ -32,6 +33,19 @@ if os.fork() == 0:
     time.sleep(600)
 time.sleep(600)
 """
+
+
+class OwnChild(ChildProcess):
+    """A child that neither the launcher nor a namespace knows, as those of a launcher that was ended."""
+
+    def continue_start(self) -> OSError | None:
+        return None
+
+    def exit_code(self) -> int | None:
+        return own_exit_code(self.pid)
+
+    def close(self) -> None:
+        os.close(self.pidfd)
 
 
 def orphan_maker(call_id: str) -> subprocess.Popen[bytes]:
@@ -56,14 +70,14 @@ async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: py
     before = started_children()
     mark, call_id = ticks_now(), f"{os.getpid()}-leaver"
     leader = orphan_maker(call_id)
-    tree = process_tree.register(leader.pid, call_id, mark)
+    tree = process_tree.register(OwnChild(leader.pid, os.pidfd_open(leader.pid)), call_id, mark)
 
-    def look_and_leave() -> frozenset[int]:
+    def look_and_leave() -> set[int]:
         seen = own_children()
         monkeypatch.setattr(process_tree, "own_children", own_children)
         os.kill(leader.pid, signal.SIGKILL)
         os.waitid(os.P_PID, leader.pid, os.WEXITED | os.WNOWAIT)
-        return frozenset(seen)
+        return seen
 
     monkeypatch.setattr(process_tree, "_signal_group", lambda leader, number: None)
     monkeypatch.setattr(process_tree, "own_children", look_and_leave)
@@ -72,6 +86,7 @@ async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: py
         assert started_children() <= before | {leader.pid}
     finally:
         leader.wait()
+        tree.process.close()
         process_tree.forget(tree)
 
 
@@ -130,12 +145,12 @@ async def test_a_killed_tree_is_waited_for_as_long_as_it_gets_smaller(
     looks, clock = iter(left), itertools.count(step=1.5)
     running = Process(1 << 30, "R", parent=0, session=0, terminal=0, started=0, name="it")
 
-    def members(tree: ProcessTree) -> tuple[list[Process], int]:
-        return [running] * next(looks), 0
+    def members(tree: ProcessTree) -> tuple[list[Process], bool]:
+        return [running] * next(looks), True
 
     monkeypatch.setattr(process_tree, "_members", members)
     monkeypatch.setattr(process_tree, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     monkeypatch.setattr(process_tree, "_signal_group", lambda leader, number: None)
     monkeypatch.setattr(process_tree, "send_signal", lambda *given: None)
-    ended = await process_tree.end_tree(ProcessTree(1 << 30, "call", 0), 0)
+    ended = await process_tree.end_tree(ProcessTree(OwnChild(1 << 30, -1), "call", 0), 0)
     assert ended.survivors == survivors

@@ -78,6 +78,7 @@ def output_of(launch: Launch) -> str:
     """Everything that the launched program printed."""
     with contextlib.ExitStack() as stack:
         stack.callback(launch.close)
+        launch.let_go()
         if launch.status is not None:
             stack.callback(os.close, launch.status)
         ran = subprocess.run(

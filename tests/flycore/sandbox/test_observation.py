@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flycore.runners.child.launcher import is_launcher, prepare_launcher
+from flycore.runners.child.launcher import launcher_id, prepare_launcher
 from flycore.runners.child.observer_program import LONGEST_PATH, MOST_NOTES
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.child.spawn import SpawnSpec
@@ -18,8 +18,9 @@ from flycore.sandbox import landlock
 from flycore.sandbox.confinement import Confinement, Mount, read_system_layout
 from flycore.sandbox.launch import Launch, degraded_launch, enforced_launch
 from flycore.sandbox.observation import why_not_observed
-from flysafe.procfs import children_of, own_children
+from flysafe.procfs import children_of
 from kits.programs import needs_bubblewrap
+from kits.started_children import started_children
 
 pytestmark = pytest.mark.anyio
 Maker = Callable[..., Launch]
@@ -254,11 +255,10 @@ tried(lambda: os.open("granted", os.O_RDONLY))
 
 async def test_without_its_observer_a_program_reaches_nothing(make: Maker, tmp_path: Path) -> None:
     prepare_launcher()
-    launcher = next(pid for pid in own_children() if is_launcher(pid))
 
     def kill_observer(data: bytes) -> None:
         if b"ready" in data:
-            for observer in children_of(launcher):
+            for observer in children_of(launcher_id()) - started_children():
                 os.kill(observer, signal.SIGKILL)
 
     ended = await run(make, tmp_path, WITHOUT, on_stdout=kill_observer)

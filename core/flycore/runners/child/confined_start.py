@@ -63,6 +63,14 @@ class ConfinedStart(Protocol):
         """Close `descriptors`, once the command was started or could not be."""
         ...
 
+    def let_go(self) -> None:
+        """Let a confining command execute the program, which it does not before this call."""
+        ...
+
+    def give_up(self) -> None:
+        """Have a confining command that was not let go end without having executed the program."""
+        ...
+
     def report(self, written: bytes) -> ConfinementReport:
         """What the command has written to `status` by its end."""
         ...
@@ -78,6 +86,9 @@ class ConfinedChild:
     def __init__(self, start: ConfinedStart) -> None:
         self._start = start
         self._written = b""
+        self._held = True
+        self.ended = False
+        """Whether nothing more can be reported."""
         self._status = start.status
         self._notes = start.observer.notes if start.observer is not None else None
         self.notes: bytes | None = None
@@ -96,6 +107,17 @@ class ConfinedChild:
         """What was to be started: the confining command, or the program that gives up its own rights."""
         return self._start.argv[0]
 
+    @property
+    def descriptor(self) -> int:
+        """The end of a pipe that can be read when more is reported; -1 if nothing is reported."""
+        return -1 if self._status is None else self._status
+
+    def let_go(self) -> None:
+        """Let a confining command execute the program."""
+        if self._held:
+            self._held = False
+            self._start.let_go()
+
     def report(self) -> ConfinementReport:
         """What the confining command has reported until now."""
         while self._status is not None and len(self._written) < MAX_STATUS:
@@ -104,6 +126,7 @@ class ConfinedChild:
             except BlockingIOError:
                 break
             if not part:
+                self.ended = True
                 break
             self._written += part
         return self._start.report(self._written)
@@ -111,6 +134,9 @@ class ConfinedChild:
     def close(self) -> ConfinementReport:
         """Read the rest, close the pipe and the file of the notes, and remove what was made for the child
         alone."""
+        if self._held:
+            self._held = False
+            self._start.give_up()
         report = self.report()
         if self._notes is not None:
             # Each note was written before the noted call went on, so nothing has to be waited for.

@@ -1,9 +1,8 @@
-"""The launcher of this process: it starts children that keep their own orphans (`launcher_program`).
+"""The launcher of this process: it starts children below itself (`launcher_program`).
 
 A process has one launcher, started at the first child or, by `prepare_launcher`, before it is needed. It ends
-with this process, or when this process closes its end of the socket, and ends the children that are left. A
-launcher that is given up is killed, so that it ends no child, and the next one is told of the children that
-run.
+with this process, or when this process closes its end of the socket, and ends everything that is left below
+it. If it is killed, what it started becomes this process's own, and the next launcher is told of it.
 """
 
 from __future__ import annotations
@@ -13,12 +12,10 @@ import atexit
 import errno
 import marshal
 import os
-import select
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,87 +23,29 @@ from pathlib import Path
 import msgspec
 
 from flycore.model.program import ObserverOrder, RestrictionOrder
-from flycore.model.session import CALL_ID_VARIABLE, session_mark
-from flycore.runners.child.launcher_program import ADOPT, MARK
-from flycore.runners.child.ready_child_program import (
+from flycore.runners.child.launcher_program import (
     ANSWER,
     DESCRIPTORS,
+    KEEP,
     LONGEST_PATH,
     MOST_DESCRIPTORS,
     OBSERVED,
     START,
 )
+from flycore.runners.child.process import ChildProcess, is_readable, own_exit_code
 
 ANSWER_SECONDS = 20.0
 """How long a child may take to be started. Only a machine that is overloaded takes that long."""
 LOOK_SECONDS = 0.1
-"""After how long without an answer the launcher is looked at: a program of the user may have stopped it, and
-the caller of `launch` waits."""
+"""After how long without an answer the launcher is told to go on: a program of the user may have stopped it,
+and the caller waits."""
 _PROGRAM = str(Path(__file__).with_name("launcher_program.py"))
 _ATTEMPTS = 2
 _FURTHER = 2
-"""The descriptors of a child besides its streams and those that it is handed: its group and its notes."""
-_LEAVE_SECONDS = 2.0
-"""How long a ready child may take to leave when this process ends; a busy machine takes some milliseconds."""
-_LEAVE_PAUSE_S = 0.002
+"""The descriptors of a child besides those of its request and those that it is handed: its group and its
+notes."""
 _EXIT_SECONDS = 25.0
 """How long the launcher may take to end what is left when this process ends; usually nothing is."""
-
-
-class ChildProcess:
-    """A child of this process that the launcher started. Its owner reaps it by `poll`."""
-
-    __slots__ = ("pid", "returncode", "starting")
-
-    def __init__(self, pid: int, starting: int = -1) -> None:
-        self.pid = pid
-        self.starting = starting
-        """The end of a pipe that can be read once the child has executed its program or could not; -1 where
-        that is settled."""
-        self.returncode: int | None = None
-        """Negative for a signal; None until it was reaped."""
-
-    def start_fault(self) -> OSError | None:
-        """Why the child has executed no program; None where it has, or where it is not known yet."""
-        if self.starting < 0:
-            return None
-        try:
-            answer = os.read(self.starting, ANSWER.size)
-        except BlockingIOError:
-            return None
-        self.close_start()
-        if not answer:
-            return None
-        number = ANSWER.unpack(answer)[0]
-        return OSError(number, os.strerror(number))
-
-    def close_start(self) -> None:
-        """Ask no more how the start went."""
-        if self.starting >= 0:
-            os.close(self.starting)
-            self.starting = -1
-
-    def poll(self) -> int | None:
-        """Reap the child where it has exited, and return its exit code; None while it runs."""
-        self._wait(os.WNOHANG)
-        return self.returncode
-
-    def wait(self) -> None:
-        """Wait for the exit of the child, and reap it."""
-        self._wait(0)
-
-    def _wait(self, flags: int) -> None:
-        if self.returncode is not None:
-            return
-        try:
-            pid, status = os.waitpid(self.pid, flags)
-        except ChildProcessError:
-            self.returncode = 0
-        else:
-            if pid == self.pid:
-                self.returncode = os.waitstatus_to_exitcode(status)
-        if self.returncode is not None:
-            _unreaped.discard(self.pid)
 
 
 class _Launcher(msgspec.Struct, frozen=True):
@@ -114,110 +53,105 @@ class _Launcher(msgspec.Struct, frozen=True):
     """The process that started it: a fork of that process must not use it."""
     process: subprocess.Popen[bytes]
     control: socket.socket
-    """What is for itself."""
-    starts: socket.socket
-    """The requests, which its ready child reads."""
-    marks: set[bytes] = msgspec.field(default_factory=set)
-    """The marks that it knows."""
 
 
 _running: list[_Launcher] = []
-_unreaped: set[int] = set()
-"""The ids of the children that were started and not reaped: no other process can have one of them."""
-_left_groups: set[int] = set()
-"""The process groups of launchers that were given up, as long as they may hold a child of this process."""
-_marks: set[bytes] = set()
-"""How the variables begin that mark the children of this process: one for each session of calls."""
+_launched: dict[int, LaunchedProcess] = {}
+"""The children that were started and not closed, by id: no other process can have one of these ids."""
+
+
+class LaunchedProcess(ChildProcess):
+    """A child that the launcher started, and reaps once it is closed."""
+
+    def __init__(self, pid: int, pidfd: int, starting: int, exits: socket.socket) -> None:
+        super().__init__(pid, pidfd, starting)
+        self._launcher, self._exits = _running[0].process, exits
+        self._exit_code: int | None = None
+        _launched[pid] = self
+
+    def continue_start(self) -> OSError | None:
+        """As in `ChildProcess`: the program was executed at the end of the answer."""
+        try:
+            answer = os.read(self.starting, ANSWER.size)
+        except BlockingIOError:
+            return None
+        self._close_start()
+        if not answer:
+            return None
+        number = ANSWER.unpack(answer)[0]
+        return OSError(number, os.strerror(number))
+
+    def exit_code(self) -> int | None:
+        """As in `ChildProcess`."""
+        if self._exit_code is None and self.has_exited():
+            self._exit_code = self._told_exit_code()
+        return self._exit_code
+
+    def _told_exit_code(self) -> int:
+        """The exit code that the launcher tells at once."""
+        while not is_readable(self._exits.fileno(), LOOK_SECONDS) and self._launcher.poll() is None:
+            _continue(self._launcher.pid)
+        with suppress(OSError):
+            if told := self._exits.recv(ANSWER.size, socket.MSG_DONTWAIT):
+                return int(ANSWER.unpack(told)[0])
+        # The launcher has ended, and its children are this process's own once it has gone.
+        self._launcher.wait()
+        with suppress(ChildProcessError):
+            return own_exit_code(self.pid) or 0
+        return -signal.SIGKILL
+
+    def close(self) -> None:
+        """As in `ChildProcess`."""
+        self.exit_code()
+        self._close_start()
+        self._exits.close()
+        os.close(self.pidfd)
+        del _launched[self.pid]
+        with suppress(ChildProcessError):  # usually it is the launcher's
+            os.waitpid(self.pid, os.WNOHANG)
+
+    def _close_start(self) -> None:
+        if self.starting >= 0:
+            os.close(self.starting)
+            self.starting = -1
 
 
 def prepare_launcher() -> None:
-    """Start the launcher, where none runs. Returns before it is ready."""
+    """Start the launcher if none runs. Returns before it is ready."""
     if _running and _running[0].owner == os.getpid():
         return
     if _running:
-        # A fork: they are children of the process that it was forked from.
-        _unreaped.clear()
-        _left_groups.clear()
-        _marks.clear()
+        _launched.clear()  # they are children of the process that this one was forked from
     _discard()
     _running.append(_start())
-    _hand_over(_running[0])
+    with suppress(OSError):  # it was ended at once, and the next start notices
+        for pid, process in _launched.items():
+            _send(_running[0].control, [process.pidfd], KEEP + ANSWER.pack(pid))
     # It would end by itself, but a process that leaves first would not have waited for it.
     atexit.unregister(_close)
     atexit.register(_close)
 
 
 def renew_launcher() -> None:
-    """Start another launcher where the one that ran was ended: without one, this process's children would
-    outlive it if it were killed."""
-    if _running and _running[0].owner == os.getpid() and _running[0].process.poll() is not None:
+    """Let the launcher go on if a program has stopped it, and start another one if it was ended: without one,
+    this process's children would outlive it if it were killed."""
+    if not _running or _running[0].owner != os.getpid():
+        return
+    if _running[0].process.poll() is None:
+        _continue(_running[0].process.pid)
+    else:
         _discard()
         prepare_launcher()
 
 
-def _hand_over(launcher: _Launcher) -> None:
-    """Tell a new launcher of the children that run."""
-    with suppress(OSError):  # it was ended at once, and the next start notices
-        _send_marks(launcher)
-    pids = sorted(_unreaped)
-    for first in range(0, len(pids), MOST_DESCRIPTORS):
-        part = pids[first : first + MOST_DESCRIPTORS]
-        pidfds: list[int] = []
-        try:
-            pidfds += (os.pidfd_open(pid) for pid in part)
-            body = b"".join(map(ANSWER.pack, part))
-            _send(launcher.control, pidfds, ADOPT + body)
-        except OSError:
-            # Without descriptors, or with a launcher that was ended at once. The children run on all the
-            # same, and the next kernel ends what this one would leave.
-            return
-        finally:
-            for pidfd in pidfds:
-                os.close(pidfd)
+def launcher_id() -> int:
+    """Return the id of this process's launcher; 0 if there is none."""
+    return _running[0].process.pid if _running and _running[0].owner == os.getpid() else 0
 
 
-def _send_marks(launcher: _Launcher) -> None:
-    for mark in sorted(_marks - launcher.marks):
-        _send(launcher.control, [], MARK + mark)
-        launcher.marks.add(mark)
-
-
-def is_launcher(pid: int) -> bool:
-    """Return whether that child of this process is its launcher."""
-    return bool(_running) and _running[0].process.pid == pid
-
-
-def belongs_to_launcher(pid: int) -> bool:
-    """Return whether that child of this process is its launcher, or a child that waits for its program."""
-    # The launcher itself first: as it starts, it is not yet in the group that it makes for itself.
-    try:
-        return is_launcher(pid) or (bool(_running) and os.getpgid(pid) == _running[0].process.pid)
-    except ProcessLookupError:
-        return False
-
-
-def reap_ready_children() -> bool:
-    """Reap the children that have ended before they were given a program: somebody has ended them, or the
-    launcher that made them was given up. Returns whether a launcher that was given up has left some."""
-    if _running and _running[0].owner == os.getpid():
-        _reap_group(_running[0].process.pid)
-    for group in tuple(_left_groups):
-        if not _reap_group(group):
-            _left_groups.discard(group)
-    return bool(_left_groups)
-
-
-def _reap_group(launcher: int) -> bool:
-    """Reap the children in the group of that launcher, but not the launcher. Returns whether one is left."""
-    # The number of a group is not used again for a process as long as one in it is not reaped.
-    try:
-        while (ended := os.waitid(os.P_PGID, launcher, os.WEXITED | os.WNOHANG | os.WNOWAIT)) is not None:
-            if ended.si_pid == launcher:
-                return True  # `renew_launcher` sees it
-            os.waitpid(ended.si_pid, os.WNOHANG)
-    except ChildProcessError:
-        return False
-    return True
+def keep(pid: int, pidfd: int) -> None:
+    """Let the launcher end that process if this one is killed. Raises OSError."""
+    _deliver([pidfd], KEEP + ANSWER.pack(pid))
 
 
 def launch(
@@ -230,24 +164,22 @@ def launch(
     stdout: int,
     stderr: int,
     handed: Sequence[int] = (),
-    limits: Sequence[tuple[int, int, bool]] = (),
+    limits: Sequence[tuple[int, int, int]] = (),
     observer: ObserverOrder | None = None,
     restriction: RestrictionOrder | None = None,
     group: int = -1,
-    wait: bool = True,
-) -> ChildProcess:
-    """Start a child in a session of its own, as a child of this process and subreaper of its descendants.
+) -> LaunchedProcess:
+    """Start a child in a session of its own, below the launcher, as subreaper of its descendants.
 
-    With `wait` it has executed its program when this returns. Without, it is about to, and its owner asks
-    `start_fault` once `starting` can be read. Other tasks may run meanwhile, but not before the child is
-    registered (`process_tree`).
+    The child is about to execute its program when this returns: its owner asks `continue_start` when
+    `starting` can be read. Other tasks may run before that, but not before the child is registered
+    (`process_tree`).
 
     The child gets the descriptors `handed` under their own numbers. `limits` are its resource limits: the
-    kind, the value, and whether it must not raise it again. With `observer` another process notes what the
-    child and its descendants ask for. With `restriction` the child gives up rights before it executes its
-    program, and executes nothing where it cannot. `group` is a descriptor of the `cgroup.procs` of the
-    control group that the child moves into, -1 for none. This process has to be a child subreaper itself.
-    Raises OSError, and ValueError for a NUL character.
+    kind, the soft and the hard one. With `observer` another process notes what the child and its descendants
+    ask for. With `restriction` the child gives up rights before it executes its program, and executes nothing
+    if it cannot. `group` is a descriptor of the `cgroup.procs` of the control group that the child moves
+    into, -1 for none. Raises OSError, and ValueError for a NUL character.
     """
     module = b"" if restriction is None else _encoded(restriction.module)
     if len(handed) >= MOST_DESCRIPTORS - DESCRIPTORS - _FURTHER or len(module) >= LONGEST_PATH:
@@ -262,112 +194,104 @@ def launch(
         *(candidates, words, variables, _encoded(cwd), list(handed), list(limits)),
         *(observed, restricted, grouped),
     )
-    if mark := session_mark(env.get(CALL_ID_VARIABLE, "")):
-        _marks.add(mark)
     descriptor = os.memfd_create("launch", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, marshal.dumps(request))
         further = (*handed, *((group,) if grouped else ()))
         further = further if observer is None else (*further, observer.notes)
-        message = START if observer is None else OBSERVED
-        child = _ask([stdin, stdout, stderr], descriptor, further, message + module)
+        message = (START if observer is None else OBSERVED) + module
+        return _ask([stdin, stdout, stderr], descriptor, further, message)
     finally:
         os.close(descriptor)
-    if wait:
-        _wait_for_start(child)
-    return child
 
 
-def _wait_for_start(child: ChildProcess) -> None:
-    """Wait until the child has executed its program. Raises OSError where it could not; then it is reaped."""
-    fault: OSError | None = None
-    if _wait_for(child.starting, child.pid):
-        fault = child.start_fault()
-    else:
-        child.close_start()
-        os.kill(child.pid, signal.SIGKILL)
-        fault = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-    if fault is not None:
-        child.wait()
-        raise fault
-
-
-def _ask(streams: list[int], request: int, handed: Sequence[int], message: bytes) -> ChildProcess:
+def _ask(streams: list[int], request: int, further: Sequence[int], message: bytes) -> LaunchedProcess:
     # Once more with a new launcher: a tool may have ended the old one.
     for _ in range(_ATTEMPTS):
-        prepare_launcher()
         reading, writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         answer = b""
-        try:
-            _send_marks(_running[0])
-            _send(_running[0].starts, [*streams, writing, request, *handed], message)
-            os.close(writing)
-            writing = -1
-            if _wait_for(reading, _running[0].process.pid):
-                answer = os.read(reading, ANSWER.size)
-        except OSError:
-            answer = b""
-        finally:
-            if writing >= 0:
+        with theirs:
+            try:
+                _deliver([*streams, writing, theirs.fileno(), request, *further], message)
+            finally:
                 os.close(writing)
+        if _answers(reading):
+            answer = os.read(reading, ANSWER.size)
         if answer:
-            return _started(answer, reading)
+            return _started(answer, reading, ours)
         os.close(reading)
+        ours.close()
         _discard()
     raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
 
-def _started(answer: bytes, reading: int) -> ChildProcess:
-    child = ChildProcess(ANSWER.unpack(answer)[0], reading)
-    if not child.pid:
-        # The launcher could make none, and has written both numbers at once.
-        fault = child.start_fault()
-        child.close_start()
-        raise fault or OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
-    _unreaped.add(child.pid)
-    return child
+def _started(answer: bytes, reading: int, exits: socket.socket) -> LaunchedProcess:
+    pid = ANSWER.unpack(answer)[0]
+    try:
+        # The launcher does not reap it yet, so its id cannot belong to another process by now.
+        pidfd = os.pidfd_open(pid) if pid else -1
+    except OSError:
+        os.kill(pid, signal.SIGKILL)
+        os.close(reading)
+        exits.close()
+        raise
+    if pid:
+        return LaunchedProcess(pid, pidfd, reading, exits)
+    # The launcher could make no child, and has written both numbers at once.
+    number = ANSWER.unpack(os.read(reading, ANSWER.size))[0]
+    os.close(reading)
+    exits.close()
+    raise OSError(number, os.strerror(number))
 
 
-def _send(control: socket.socket, descriptors: list[int], message: bytes = START) -> None:
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+def _deliver(descriptors: list[int], message: bytes) -> None:
+    """Send the message to the launcher, and to another one if the first was ended. Raises OSError."""
+    prepare_launcher()
+    try:
+        _send(_running[0].control, descriptors, message)
+    except (BrokenPipeError, ConnectionResetError):
+        _discard()
+        prepare_launcher()
+        _send(_running[0].control, descriptors, message)
+
+
+def _send(control: socket.socket, descriptors: list[int], message: bytes) -> None:
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
     control.sendmsg([message], rights, socket.MSG_NOSIGNAL)
 
 
-def _wait_for(reading: int, leader: int) -> bool:
-    """Wait until there is something to read, or the end; False where that takes too long. `leader` and its
-    group are what it waits for."""
-    poll = select.poll()
-    poll.register(reading, select.POLLIN)
+def _answers(reading: int) -> bool:
+    """Wait for an answer of the launcher, or its end; False if that takes too long."""
     for _ in range(round(ANSWER_SECONDS / LOOK_SECONDS)):
-        if poll.poll(LOOK_SECONDS * 1000):
+        if is_readable(reading, LOOK_SECONDS):
             return True
-        _continue(leader)
+        _continue(_running[0].process.pid)
     return False
 
 
 def _continue(leader: int) -> None:
-    """Let the launcher and its ready child, or a child that starts, go on if somebody has stopped it. The
-    leader is not reaped yet, so its id and the group are its own."""
+    """Let the launcher, and a child that it has just forked, go on if somebody has stopped them."""
+    # It is not reaped yet, so that its id and the group are its own. One that was just started has no group.
     try:
         os.killpg(leader, signal.SIGCONT)
-    except ProcessLookupError:  # it has just been started, and has no group yet
+    except ProcessLookupError:
         os.kill(leader, signal.SIGCONT)
 
 
 def _start() -> _Launcher:
     control, controlled = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    starts, started = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with controlled, started:
-        numbers = (controlled.fileno(), started.fileno())
+    with controlled:
+        number = controlled.fileno()
         # No site, no environment, no folder of anybody's: nothing but the standard library is loaded.
         process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _PROGRAM, *map(str, numbers)],
+            [sys.executable, "-I", "-S", _PROGRAM, str(number)],
             cwd="/",
             env={},
             stdin=subprocess.DEVNULL,
-            pass_fds=numbers,
+            pass_fds=(number,),
         )
-    return _Launcher(os.getpid(), process, control, starts)
+    return _Launcher(os.getpid(), process, control)
 
 
 def _discard() -> None:
@@ -377,31 +301,21 @@ def _discard() -> None:
         if launcher.owner == os.getpid():
             # First: at the end of its socket it would end the children.
             launcher.process.kill()
-            if launcher.process.returncode is None:
-                _continue(launcher.process.pid)
             launcher.process.wait()
-            _left_groups.add(launcher.process.pid)
         else:
             launcher.process.returncode = 0  # a fork of the owner: nothing is waited for at the end
         launcher.control.close()
-        # Its ready child, a child of this process, leaves at the end of this socket.
-        launcher.starts.close()
 
 
 def _close() -> None:
     """Let the launcher end what is left, and itself."""
-    if _running and _running[0].owner == os.getpid():
+    if launcher_id():
         launcher = _running[0]
         launcher.control.close()
         with suppress(subprocess.TimeoutExpired):
-            # A tool may have stopped it.
             _continue(launcher.process.pid)
             launcher.process.wait(_EXIT_SECONDS)
     _discard()
-    # Its ready child leaves at the end of its socket, and nobody else would reap it.
-    until = time.monotonic() + _LEAVE_SECONDS
-    while reap_ready_children() and time.monotonic() < until:
-        time.sleep(_LEAVE_PAUSE_S)
 
 
 def _candidates(program: str, env: Mapping[str, str]) -> list[bytes]:

@@ -1,212 +1,359 @@
-"""The program of the launcher: a small process that starts the children of a kernel, and keeps them from
-outliving it.
+"""The program of the launcher: a small process that starts the children of a kernel, and ends what a killed
+kernel leaves.
 
-It is run by its path, with the standard library only, and imports nothing of this distribution. It has a
-child ready for the next request (`ready_child_program`), which is a child of the kernel and not of this
-process: the kernel waits for it as for any child of its own. Each child is a child subreaper before it
-executes its program: that setting survives `execve`, and whatever the program starts and leaves, in however
-many forks and sessions, becomes a child of that program and not of the kernel. Only when the program itself
-has exited do its orphans become children of the kernel.
+It is run by its path, with the standard library only, and imports nothing of this distribution. For each
+request it forks a child, which prepares itself and executes its program; so starts run beside one another,
+and an `execve` that hangs holds nobody else's. Both the launcher and each child are child subreapers: what a
+program starts and leaves, in however many forks and sessions, becomes a child of that program, and a child of
+this process once the program has exited. All that was started here therefore stays below this process.
 
-The kernel sends its requests over one socket, from which only the ready child reads, and what is for this
-process over another one. The ready child says when it is taken, and then this process makes the next one.
-Where the system refuses to make one, this process reads the request, and answers with 0 as the id and the
-error number.
+A request is one message with the descriptors of the child's stdin, stdout and stderr, of a pipe for the
+answer, of a socket for the exit, of a file with the request, and of what else the child is given. The answer
+is the child's id, 8 bytes, once it leads its session, and after it the error number, 8 bytes, if the program
+could not be started; the end of the pipe says that it was. If no child can be made, the answer is 0 and the
+error number. The exit code is written to the socket. The child is reaped when the kernel has closed its end,
+so that until then nothing else has its id. Orphans are reaped at once.
 
-A program that is to be observed gets an observer (`observer_program`), a child of this process. That module,
-and those that confine programs, are loaded in this process, once, so that no child has to.
+Requests hold secrets. They are read by the child alone, so that no later child has them in its memory.
 
-The launcher has a pidfd of each child until the child exits (`kept_children_program`). At the end of its
-socket the kernel is gone, however it ended, and the launcher ends each of these children with all its
-descendants. A kernel that ends by itself has ended them before. A new launcher gets the pidfds of the
-children that an earlier one started.
+A program that is to be confined by its own process names the file of the module that does it: the child
+calls its function `restrict` after everything else that needs a right, and executes nothing if that raises. A
+program that is to be observed gets an observer (`observer_program`), a child of this process. Both modules
+are loaded in this process, once, so that no child has to.
+
+At the end of the kernel's socket the kernel is gone, however it ended, and the launcher ends all that is
+below it, and the processes that it was told to keep: the first process of a namespace that the kernel made
+without the launcher, and the children of an earlier launcher.
 """
 
 from __future__ import annotations
 
+import array
 import ctypes
+import errno
+import fcntl
 import gc
 import marshal
 import os
 import resource
+import select
 import signal
 import socket
+import struct
 import sys
+import time
 
 TYPE_CHECKING = False
 """As in `typing`, which takes as long to import as all of the launcher's start."""
 if TYPE_CHECKING:
     from types import ModuleType
 
-ADOPT, MARK = b"=", b"#"
-"""The first byte of a message: keep the children whose pidfds it carries, with their ids behind that byte; or
-learn how the variable begins, behind that byte, that marks what a child starts."""
+ANSWER = struct.Struct("=q")
+START, OBSERVED, KEEP = b"+", b"o", b"="
+"""The first byte of a message: start a child, behind it the file of the module that confines it; start one
+with an observer; keep the process whose pidfd the message carries, behind it its id."""
+DESCRIPTORS = 6
+MOST_DESCRIPTORS = 253
+"""SCM_MAX_FD of the kernel's `include/net/scm.h`: how many one message can carry."""
+LONGEST_PATH = 4_096
+"""PATH_MAX of the kernel, with the NUL: how long the path of a module may be."""
 OOM_SCORE_RAISE = 500
 """How much more a child's `oom_score_adj` is than that of the process that it is started for."""
 MAX_OOM_SCORE = 1000
 """From proc_pid_oom_score_adj(5)."""
-_PR_SET_DUMPABLE = 4
-_FOLDER = os.path.dirname(os.path.abspath(__file__))
+END_SECONDS = 20.0
+"""How long the launcher tries to end what a kernel left. What is left then may not be ended by this user."""
+_PAUSE_S = 0.002
+_NUMBER_BYTES = array.array("i").itemsize
+_PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
+_OBSERVER_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "observer_program.py")
 _loaded: dict[str, ModuleType] = {}
 
 
-def main(control: int, starts: int) -> None:
-    """Serve requests until the kernel closes its ends of the sockets, or is gone; then end its children."""
+def main(control: int) -> None:
+    """Serve requests until the kernel closes its end of the socket, or is gone; then end its children."""
     # A group of its own: what a terminal sends to the kernel's group is not for this process.
     os.setpgid(0, 0)
     # The system sends this to a group whose last parent outside of it has gone, while one of its members is
     # stopped. That is when the kernel is killed, and this process has to end what the kernel left. A handler,
     # and not SIG_IGN, which the programs would inherit.
     signal.signal(signal.SIGHUP, lambda *_: None)
-    _offer_memory()
-    _raise_descriptor_limit()
-    # Requests hold secrets, and no other process of the user may read them in a child that starts.
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
-    for descriptor in (control, starts):
-        # A child with one of them could have others started. They were inheritable for this program's start.
-        os.set_inheritable(descriptor, False)
-    Launcher(socket.socket(fileno=control), socket.socket(fileno=starts)).serve()
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    offer_memory(os.getpid())
+    # Every number that a descriptor of the kernel may have. Each child gets a limit of its own.
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    prctl = ctypes.CDLL(None).prctl
+    # No other process of the user may read the request in the memory of a child that starts.
+    prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
+    prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # A child with it could have others started. It was inheritable for this program's start.
+    os.set_inheritable(control, False)
+    # What is there by now is looked at by no collection, which would copy its pages in each child.
+    gc.freeze()
+    launcher = Launcher(socket.socket(fileno=control))
+    launcher.serve()
+    launcher.end_all()
     # Without the interpreter's clean-up: the kernel waits for this process when it ends.
     os._exit(0)
 
 
 class Launcher:
-    """The sockets, the ready child, and the children that are kept."""
+    """The kernel's socket, the children that the kernel has not let go, and the processes that are kept."""
 
-    def __init__(self, control: socket.socket, starts: socket.socket) -> None:
-        self._program = load(os.path.join(_FOLDER, "ready_child_program.py"))
-        self._children = load(os.path.join(_FOLDER, "kept_children_program.py")).Children(os.getppid())
-        self._cloner = self._program.Cloner()
-        self._control, self._starts = control, starts
-        self._notices, self._childs_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._ready = (0, -1)
-        """The id and the pidfd of the ready child; 0 and -1 where there is none."""
-        self._ended = False
-        """Whether the last one has ended untaken, or could not be made."""
-        self._observers: set[int] = set()
-        self._children.watch(control.fileno())
-        self._children.watch(self._notices.fileno())
-        self._children.watch(starts.fileno())
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._poll = select.poll()
+        self._exits: dict[int, tuple[int, socket.socket]] = {}
+        """By descriptor of the socket for its exit: the id of each child."""
+        self._running: dict[int, socket.socket] = {}
+        """By id: the sockets of the children whose exit was not told yet."""
+        self._kept: dict[int, int] = {}
+        """By pidfd: the ids of the processes that are kept."""
+        self._signals, written = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(written, warn_on_full_buffer=False)
+        for number in (control.fileno(), self._signals):
+            self._poll.register(number, select.POLLIN)
 
     def serve(self) -> None:
-        """Serve until the kernel is gone, and end its children."""
-        # What is there by now is looked at by no collection, which would copy its pages in each child.
-        gc.freeze()
-        self._make_ready()
+        """Serve until the kernel is gone."""
         while True:
-            readable = self._children.wait()
-            if self._notices.fileno() in readable:
-                self._take()
-            elif self._ready[1] in readable:
-                self._ready_child_ended()
-            self._reap_observers()
-            if self._control.fileno() in readable and not self._obey():
-                break
-            is_asked = self._starts.fileno() in readable
-            # One that has ended untaken may have been unable to live: the next one is made for a request.
-            if self._ready[0] == 0 and (is_asked or not self._ended) and (error := self._make_ready()):
-                self._ended = True
-                if is_asked:
-                    self._refuse(error)
-        if self._ready[0]:
-            self._children.ignore(self._ready[1])
-            self._children.add(*self._ready)
-        self._children.end_all()
+            for number, _ in self._poll.poll():
+                if number == self._control.fileno():
+                    if not self._obey():
+                        return
+                elif number == self._signals:
+                    os.read(number, 65_536)
+                    self._note_exits()
+                elif number in self._kept:
+                    self._forget(number)
+                else:
+                    self._let_go(number)
 
     def _obey(self) -> bool:
         """Do what the kernel's next message says; False at the end."""
-        message, received = self._program.receive(self._control)
-        if message[:1] == MARK:
-            self._children.add_mark(message[len(MARK) :])
+        message, received = receive(self._control)
+        if message[:1] == KEEP:
+            for (pid,), pidfd in zip(ANSWER.iter_unpack(message[1:]), received, strict=True):
+                self._kept[pidfd] = pid
+                self._poll.register(pidfd, select.POLLIN)
         elif message:
-            answer = self._program.ANSWER
-            pids = [pid for (pid,) in answer.iter_unpack(message[len(ADOPT) :])]
-            for pid, number in zip(pids, received, strict=True):
-                self._children.add(pid, number)
+            self._start(message, received)
         return bool(message)
 
-    def _make_ready(self) -> int:
-        """Make the next ready child. Returns the error number where the system refuses; otherwise 0."""
+    def _start(self, message: bytes, received: list[int]) -> None:
+        """Fork the child of a request. Of what was received, only the socket for its exit stays here."""
+        answer, exit_number = received[3], received.pop(4)
         try:
-            pid, pidfd = self._cloner.clone()
+            _load_ahead(message[1:])
+            channel = self._start_observer(received) if message[:1] == OBSERVED else -1
+            if channel >= 0:
+                received.append(channel)
+            pid = os.fork()
+            if pid == 0:
+                signal.set_wakeup_fd(-1)
+                _become(received, channel)
         except OSError as error:
-            return int(error.errno or 0)
-        if pid == 0:
-            self._program.serve_one(self._starts, self._childs_end, load)
-        self._ready = (pid, pidfd)
-        self._children.ignore(self._starts.fileno())
-        self._children.watch(pidfd)
-        return 0
+            os.write(answer, ANSWER.pack(0) + ANSWER.pack(error.errno or errno.EAGAIN))
+            os.close(exit_number)
+        else:
+            exit_socket = socket.socket(fileno=exit_number)
+            self._exits[exit_number] = (pid, exit_socket)
+            self._running[pid] = exit_socket
+            # Nothing is ever sent to it, so that it can be read when the kernel has closed its end.
+            self._poll.register(exit_number, select.POLLIN)
+        finally:
+            for number in received:
+                os.close(number)
 
-    def _take(self) -> None:
-        """Keep the ready child, which has taken a request."""
-        notice, received = self._program.receive(self._notices)
-        answer = self._program.ANSWER
-        message = notice[answer.size :]
-        self._ended = False
-        self._children.add(*self._forget_ready(), answer.unpack_from(notice)[0])
-        _load_ahead(message[1:])
-        if message[:1] == self._program.OBSERVED:
-            self._start_observer(*received)
-        for number in received:
-            os.close(number)
+    def _start_observer(self, received: list[int]) -> int:
+        """Start an observer. Returns the channel over which the child sends it its filter's listener."""
+        module = load(_OBSERVER_PROGRAM)
+        ours, theirs = socket.socketpair()
+        notes, request = received.pop(), received[4]
+        try:
+            if os.fork() == 0:
+                try:
+                    order = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))[6]  # noqa: S302
+                    signal.set_wakeup_fd(-1)
+                    module.observe(theirs.fileno(), order[2], notes)
+                finally:
+                    os._exit(0)
+        finally:
+            theirs.close()
+            os.close(notes)
+        return ours.detach()
 
-    def _ready_child_ended(self) -> None:
-        """Forget a ready child that somebody has ended. The kernel reaps it."""
-        os.close(self._forget_ready()[1])
-        self._ended = True
+    def _note_exits(self) -> None:
+        """Tell the exits of children, and reap the orphans that have ended."""
+        for pid, exit_socket in tuple(self._running.items()):
+            ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if ended is not None:
+                code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
+                _send(exit_socket, ANSWER.pack(code))
+                del self._running[pid]
+        held = {pid for pid, _ in self._exits.values()}
+        for pid in _children_of_this_process() - held:
+            _reap(pid)
 
-    def _forget_ready(self) -> tuple[int, int]:
-        forgotten, self._ready = self._ready, (0, -1)
-        self._children.ignore(forgotten[1])
-        self._children.watch(self._starts.fileno())
-        return forgotten
+    def _let_go(self, number: int) -> None:
+        """Forget a child of which the kernel wants to know nothing more, and reap it if it has exited."""
+        self._poll.unregister(number)
+        pid, exit_socket = self._exits.pop(number)
+        self._running.pop(pid, None)
+        exit_socket.close()
+        _reap(pid)
 
-    def _refuse(self, error: int) -> None:
-        """Answer the next request: no child can be made."""
-        message, received = self._program.receive(self._starts)
-        if message:
-            pack = self._program.ANSWER.pack
-            answer = received[self._program.DESCRIPTORS - 2]
-            os.write(answer, pack(0) + pack(error))
-        for number in received:
-            os.close(number)
+    def _forget(self, pidfd: int) -> None:
+        self._poll.unregister(pidfd)
+        del self._kept[pidfd]
+        os.close(pidfd)
 
-    def _start_observer(self, channel: int, notes: int, request: int) -> None:
-        """Start an observer. Over the channel the child sends it its filter's listener."""
-        module = load(self._program.OBSERVER_PROGRAM)
-        observer = os.fork()
-        if observer == 0:
+    def end_all(self) -> None:
+        """End all processes below this one and all that are kept, until none is left."""
+        deadline = time.monotonic() + END_SECONDS
+        while time.monotonic() < deadline:
             try:
-                order = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))[6]  # noqa: S302
-                module.observe(channel, order[2], notes)
-            finally:
-                os._exit(0)
-        self._observers.add(observer)
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
+            except ChildProcessError:
+                # Whatever was started here is below this process, so nothing of it is left.
+                if not self._kept:
+                    return
+            for pidfd in [number for number, _ in self._poll.poll(0) if number in self._kept]:
+                self._forget(pidfd)
+            # A stopped process starts no other one: only what has stopped is found as a whole.
+            stopped: dict[int, int] = {}
+            while fresh := self._stop_others(stopped):
+                stopped |= fresh
+            for pidfd in stopped.values():
+                _signal(pidfd, signal.SIGKILL)
+                os.close(pidfd)
+            time.sleep(_PAUSE_S)
 
-    def _reap_observers(self) -> None:
-        """Reap the observers whose programs have ended."""
-        for observer in tuple(self._observers):
-            if os.waitpid(observer, os.WNOHANG)[0]:
-                self._observers.discard(observer)
+    def _stop_others(self, stopped: dict[int, int]) -> dict[int, int]:
+        """Stop what is below this process or kept, without these. Returns the pidfds by id."""
+        below, fresh = self._below(), {}
+        for pid in below.keys() - stopped.keys():
+            try:
+                pidfd = os.pidfd_open(pid)
+            except OSError:
+                continue  # it has exited
+            # The descriptor means one process from here on. Another one may have got the id before.
+            if _parent_of(pid) == below[pid]:
+                fresh[pid] = pidfd
+                _signal(pidfd, signal.SIGSTOP)
+            else:
+                os.close(pidfd)
+        return fresh
+
+    def _below(self) -> dict[int, int]:
+        """The kept processes, and all processes below them and below this one: their parents by id."""
+        parents = _parents()
+        below: dict[int, list[int]] = {}
+        for pid, parent in parents.items():
+            below.setdefault(parent, []).append(pid)
+        found = dict.fromkeys((os.getpid(), *self._kept.values()))
+        walked = list(found)
+        for pid in walked:  # grows while it is walked
+            fresh = [child for child in below.get(pid, ()) if child not in found]
+            found.update(dict.fromkeys(fresh))
+            walked += fresh
+        return {pid: parents[pid] for pid in found if pid != os.getpid() and pid in parents}
 
 
-def _offer_memory() -> None:
-    """Let the system, where memory runs out, end a child and what it starts rather than the kernel."""
-    # A child inherits the value. Raising it needs no privilege, but the file can only be opened as long as
-    # this process can be inspected, so it is not left to the children. A system without it needs nothing.
+def _become(received: list[int], channel: int) -> None:
+    """In the child: answer, prepare, and execute the program. Does not return."""
+    stdin, stdout, stderr, answer, request, *further = received
     try:
-        with open("/proc/self/oom_score_adj", "r+b", buffering=0) as score:
-            own = int(score.read())
-            score.write(b"%d" % min(own + OOM_SCORE_RAISE, MAX_OOM_SCORE))
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
+            signal.signal(ignored, signal.SIG_DFL)
+        # First: from the answer on the kernel knows it as the leader of its session.
+        os.setsid()
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        os.write(answer, ANSWER.pack(os.getpid()))
+        # The kernel itself wrote it.
+        order = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))  # noqa: S302
+        candidates, argv, environ, cwd, numbers, limits, observed, restricted, grouped = order
+        os.chdir(cwd)
+        # Far from 0 to 2 first: one of these numbers may be a descriptor that was received.
+        for target, number in enumerate([os.dup(number) for number in (stdin, stdout, stderr)]):
+            os.dup2(number, target)
+        if observed:
+            # Out of the way of the numbers that are handed over.
+            channel = fcntl.fcntl(further.pop(), fcntl.F_DUPFD_CLOEXEC, max(numbers, default=0) + 1)
+        if grouped:
+            os.write(further.pop(), b"0")
+        answer = _hand_over(further, numbers, answer)
+        if observed:
+            load(_OBSERVER_PROGRAM).install(*observed[:2], channel)
+        if restricted:
+            # An exception that is none of the system's ends this process before it executes anything.
+            load(os.fsdecode(restricted[0])).restrict(restricted[1])
+        # Last, because this process, too, is subject to them from here on.
+        for kind, soft, hard in limits:
+            resource.setrlimit(kind, (soft, hard))
+        _execute(candidates, argv, environ)
+    except OSError as error:
+        os.write(answer, ANSWER.pack(error.errno or 0))
+    except MemoryError:
+        os.write(answer, ANSWER.pack(errno.ENOMEM))
+    finally:
+        os._exit(127)
+
+
+def _hand_over(received: list[int], numbers: list[int], answer: int) -> int:
+    """Give the program these descriptors under these numbers. Returns the new number of the answer's pipe."""
+    if not numbers:
+        return answer
+    # All of them above every number that is wanted first: one that is wanted may be in use.
+    above = max(numbers) + 1
+    answer, *moved = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, above) for number in (answer, *received))
+    for number, descriptor in zip(numbers, moved, strict=True):
+        os.dup2(descriptor, number)
+    return answer
+
+
+def _execute(candidates: list[bytes], argv: list[bytes], environ: dict[bytes, bytes]) -> None:
+    """Execute the first candidate that can be executed. Raises OSError for the most telling failure."""
+    fault: OSError | None = None
+    for candidate in candidates:
+        try:
+            os.execve(candidate, argv, environ)  # noqa: S606 - without a shell is what is wanted
+        except (FileNotFoundError, NotADirectoryError) as error:
+            fault = fault or error
+        except OSError as error:
+            fault = error
+    raise fault if fault is not None else FileNotFoundError(2, "")
+
+
+def receive(connection: socket.socket) -> tuple[bytes, list[int]]:
+    """The next message with its descriptors; empty at the end."""
+    try:
+        # No program may get one of them: the end of the answer's pipe says that a program was executed.
+        message, parts, _, _ = connection.recvmsg(
+            1 + LONGEST_PATH, socket.CMSG_LEN(MOST_DESCRIPTORS * _NUMBER_BYTES), socket.MSG_CMSG_CLOEXEC
+        )
+    except ConnectionError:
+        return b"", []
+    received = array.array("i")
+    for level, kind, data in parts:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            received.frombytes(data[: len(data) - len(data) % _NUMBER_BYTES])
+    return message, list(received)
+
+
+def offer_memory(pid: int) -> None:
+    """Let the system, if memory runs out, end that process and what it starts rather than the kernel."""
+    # A child inherits the value. Raising it needs no privilege, but the file can only be opened as long as
+    # the process can be inspected. A system without it needs nothing.
+    try:
+        with open("/proc/self/oom_score_adj", "rb", buffering=0) as score:
+            raised = min(int(score.read()) + OOM_SCORE_RAISE, MAX_OOM_SCORE)
+        with open(f"/proc/{pid}/oom_score_adj", "wb", buffering=0) as score:
+            score.write(b"%d" % raised)
     except OSError:
         return
-
-
-def _raise_descriptor_limit() -> None:
-    """Allow every number that a descriptor of the kernel may have. Each child gets a limit of its own."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def load(path: str) -> ModuleType:
@@ -222,7 +369,7 @@ def load(path: str) -> ModuleType:
 
 
 def _load_ahead(path: bytes) -> None:
-    """Load the module here, where a child names one, so that the next ones have it."""
+    """Load the module here, if a child names one, so that the next ones have it."""
     try:
         if path:
             load(os.fsdecode(path))
@@ -230,5 +377,51 @@ def _load_ahead(path: bytes) -> None:
         return
 
 
+def _send(connection: socket.socket, message: bytes) -> None:
+    try:
+        connection.send(message, socket.MSG_NOSIGNAL | socket.MSG_DONTWAIT)
+    except OSError:
+        return  # the kernel has closed its end
+
+
+def _reap(pid: int) -> None:
+    try:
+        os.waitpid(pid, os.WNOHANG)
+    except ChildProcessError:
+        return
+
+
+def _signal(pidfd: int, number: signal.Signals) -> None:
+    try:
+        signal.pidfd_send_signal(pidfd, number)
+    except OSError:
+        return  # it has exited, or may not be signalled
+
+
+def _children_of_this_process() -> set[int]:
+    own = os.getpid()
+    try:
+        with open(f"/proc/self/task/{own}/children", "rb") as file:
+            return set(map(int, file.read().split()))
+    except FileNotFoundError:  # this kernel keeps no such list
+        return {pid for pid, parent in _parents().items() if parent == own}
+
+
+def _parents() -> dict[int, int]:
+    """The parent of each process, by id."""
+    found = {int(name): _parent_of(int(name)) for name in os.listdir("/proc") if name.isdecimal()}
+    return {pid: parent for pid, parent in found.items() if parent}
+
+
+def _parent_of(pid: int) -> int:
+    """The parent of the process; 0 if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+            # A process chooses its own name, which may hold brackets and spaces: the last bracket ends it.
+            return int(file.read(4096).rpartition(b")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]))

@@ -1,11 +1,14 @@
 """The process tree of a call: every process that the call started, found and ended, and no other process.
 
-Each leader is a child subreaper (`launcher_program`): while it lives, a process that is orphaned below it
-becomes its own child, whatever sessions, groups and environments that process has. This process is a
-subreaper, too: when a leader exits, what it left becomes a child of this process. A child in another session
-that is no leader is therefore left over from a call whose leader has exited, or has shed its leader's setting
-on purpose. In both cases its call is over for it, and the next end of a call that ran when it was started
-takes it along.
+A program in a process namespace is told by the first process of the namespace. Everything in it is below that
+process, and the system ends it together with it.
+
+Every other leader is a child of the launcher, and both are child subreapers (`launcher_program`): while the
+leader lives, a process that is orphaned below it becomes its own child, whatever sessions, groups and
+environments that process has. When a leader exits, what it left becomes a child of the launcher, or of this
+process if the launcher was ended. A child of these two in another session that is no leader is therefore left
+over from a call whose leader has exited, or has shed its leader's setting on purpose. In both cases its call
+is over for it, and the next end of a call that ran when it was started takes it along.
 
 Every program that this process starts in a new session must be registered here: an unregistered one would be
 taken for such a process.
@@ -17,12 +20,13 @@ import ctypes
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
 
 import anyio
 import msgspec
 
-from flycore.runners.child.launcher import belongs_to_launcher
+from flycore.runners.child.launcher import launcher_id
+from flycore.runners.child.namespace_process import leaving, reap_leaving
+from flycore.runners.child.process import ChildProcess
 from flysafe.procfs import (
     Process,
     children_of,
@@ -44,10 +48,11 @@ _LONGEST_PAUSE_S = 0.05
 
 
 class ProcessTree(msgspec.Struct, frozen=True, eq=False):
-    """The processes of one call. The leader is our child, leads its session and process group, and is not
-    reaped yet, so that its process id cannot be used by another process."""
+    """The processes of one call. The leader leads its session and process group, and is not reaped yet, so
+    that its process id cannot be used by another process."""
 
-    leader: int
+    process: ChildProcess
+    """The leader."""
     call_id: str
     started: int
     """Clock ticks since boot, taken before the leader was started."""
@@ -57,15 +62,15 @@ class ProcessTree(msgspec.Struct, frozen=True, eq=False):
     """The id of the entry that the leader's program belongs to."""
     watched: bool = False
     """Whether the leader only watches over the program, which ends at once when the leader does."""
-    first_process: Callable[[], int] = lambda: 0
-    """Returns the id of the first process of the program's process namespace, as soon as the leader has
-    reported it; 0 where there is none."""
+
+    @property
+    def leader(self) -> int:
+        """The id of the leader."""
+        return self.process.pid
 
 
 # Children belong to the process as a whole, and so does this table of trees by leader.
 _registered: dict[int, ProcessTree] = {}
-_leaving: set[int] = set()
-"""The ids of adopted processes that run nobody's code any more and are about to exit."""
 _served: dict[int, str] = {}
 """The call that each persistent tree serves, by leader."""
 # The ids of processes that are subreapers: a fork of this process inherits the list, but not the setting.
@@ -86,18 +91,17 @@ def become_subreaper() -> None:
 
 
 def register(
-    leader: int,
+    process: ChildProcess,
     call_id: str,
     started: int,
     *,
     persistent: bool = False,
     sidecar: str = "",
     watched: bool = False,
-    first_process: Callable[[], int] = lambda: 0,
 ) -> ProcessTree:
     """Register the tree of a child that was just started in its own session."""
-    tree = ProcessTree(leader, call_id, started, persistent, sidecar, watched, first_process)
-    _registered[leader] = tree
+    tree = ProcessTree(process, call_id, started, persistent, sidecar, watched)
+    _registered[process.pid] = tree
     return tree
 
 
@@ -126,7 +130,7 @@ def forget(tree: ProcessTree) -> None:
 
 def has_descendants(tree: ProcessTree) -> bool:
     """Whether a process of the tree is left besides its leader."""
-    return any(True for _ in _adopted(tree))
+    return bool(_adopted(tree))
 
 
 def count_descendants(tree: ProcessTree) -> int:
@@ -134,19 +138,11 @@ def count_descendants(tree: ProcessTree) -> int:
     return sum(not process.ended for process in _adopted(tree))
 
 
-def let_leave(tree: ProcessTree) -> bool:
-    """Take the first process of the program's namespace out of the tree, whose leader has exited, where it is
-    all that is left and has no process below it. Returns whether that was so.
-
-    That process dies with its watching leader: all others of the namespace are below it, and so none is left.
-    Its own end may take many milliseconds, in which the system takes the namespace down.
-    """
-    pid = tree.first_process()
-    left = [process.pid for process in _adopted(tree)]
-    if not pid or left != [pid] or children_of(pid):
-        return False
-    _leaving.add(pid)
-    return True
+def namespace_leaves(tree: ProcessTree) -> bool:
+    """Whether the tree, whose leader has exited, is a namespace of which only the first process is left, on
+    its way out: the system ends it with the leader."""
+    pid = tree.process.first_process
+    return bool(pid) and [process.pid for process in _adopted(tree)] == [pid] and not children_of(pid)
 
 
 def exceeds(tree: ProcessTree, most: int) -> bool:
@@ -158,30 +154,13 @@ def exceeds(tree: ProcessTree, most: int) -> bool:
 def reap_orphans() -> bool:
     """Reap the orphans of all trees that have ended. Returns whether processes are left that no tree looks
     after."""
-    # What a call leaves is reaped when it ends. A program that gave its setting up leaves its orphans to this
-    # process before that, and a call may last for hours.
+    # The launcher reaps what its children leave. If it was ended, this process has to, and a call may last
+    # for hours.
     for tree in tuple(_registered.values()):
-        reap_descendants(tree)
-    _reap_leaving()
-    return bool(_leaving)
-
-
-def leaving() -> frozenset[int]:
-    """Return the first processes of namespaces that are going by themselves, and will be reaped later."""
-    return frozenset(_leaving)
-
-
-def _reap_leaving() -> None:
-    for pid in tuple(_leaving):
-        if _reap(pid):
-            _leaving.discard(pid)
-
-
-def reap_descendants(tree: ProcessTree) -> None:
-    """Reap the orphans of the tree that have ended."""
-    for process in tuple(_adopted(tree)):
-        if process.ended:
-            _reap(process.pid)
+        for process in _adopted(tree):
+            if process.ended:
+                _reap(process.pid)
+    return reap_leaving()
 
 
 class TreeEnd(msgspec.Struct, frozen=True):
@@ -217,8 +196,8 @@ async def _end_with(tree: ProcessTree, number: signal.Signals, patience_s: float
         _signal_group(tree.leader, number)
     # Members can start others while they are being signalled, so this looks again until nobody is left.
     while True:
-        living, reaped = _members(tree)
-        if not living and not reaped:
+        living, whole = _members(tree)
+        if not living and whole:
             return 0
         for process in living:
             if process.pid != spared and (process.pid, process.started) not in signalled:
@@ -228,7 +207,7 @@ async def _end_with(tree: ProcessTree, number: signal.Signals, patience_s: float
             fewest, deadline = len(living), time.monotonic() + patience_s
         if living and time.monotonic() >= deadline:
             return len(living)
-        # Only zombies were reaped: what they orphaned may be adopted by now, so the next look is at once.
+        # Some have gone, and what they orphaned may be adopted by now: the next look is at once.
         await anyio.sleep(pause if living else 0)
         pause = min(pause * 2, _LONGEST_PAUSE_S)
 
@@ -244,45 +223,56 @@ def _signal_group(leader: int, number: signal.Signals) -> None:
         return
 
 
-def _members(tree: ProcessTree) -> tuple[list[Process], int]:
-    """The processes of the tree that are alive now, and how many of its zombies were reaped.
+def _members(tree: ProcessTree) -> tuple[list[Process], bool]:
+    """The processes of the tree that are alive now, and whether this look was a whole one.
 
-    The tree has ended only when this finds nobody and reaps nobody.
+    The tree has ended only when a whole look finds nobody.
     """
-    reaped = 0
+    whole = True
     # The process table is read one process after the other, so it is no snapshot: a process may be missed
     # while its parent exits. The leader is looked at first: what it orphans later is no child of ours yet.
-    roots = [] if _has_ended(tree.leader) else [tree.leader]
+    roots = [] if tree.process.has_exited() else [tree.leader]
     for process in _adopted(tree):
         if process.ended and _reap(process.pid):
-            reaped += 1
+            whole = False
         else:
             roots.append(process.pid)
-    table = process_table()
+    table = process_table() if roots else {}
+    # One that the launcher has reaped by now may have left others to it.
+    whole = whole and all(pid in table for pid in roots)
     living = (table[pid] for pid in descendants(roots, table) if pid in table)
-    return [process for process in living if not process.ended or process.pid in roots], reaped
+    return [process for process in living if not process.ended or process.pid in roots], whole
 
 
-def _adopted(tree: ProcessTree) -> Iterable[Process]:
-    """The adopted children of this process that belong to the tree; its leader is not one of them."""
-    if _leaving:
-        _reap_leaving()
-    strangers = own_children().difference(_registered, _leaving)
-    strangers = {pid for pid in strangers if not belongs_to_launcher(pid)}
-    # The normal end of a call: no children but registered leaders means that no tree without its leader is
-    # left, at the price of reading one small file of /proc.
-    if not strangers:
-        return
-    # The first process of another call's namespace is that call's, and it does not end this one. Where calls
-    # end at once, several of them are here, and each would make the others read the whole process table.
-    strangers.difference_update(other.first_process() for other in _registered.values() if other is not tree)
+def _adopted(tree: ProcessTree) -> list[Process]:
+    """The processes of the tree that are not below its leader any more."""
+    # The processes of a namespace stay below its first one, which ends last.
+    if first := tree.process.first_process:
+        process = None if tree.process.namespace_ended() else read_process(first)
+        return [] if process is None else [process]
     own_session = os.getsid(0)
-    for pid in strangers:
-        process = read_process(pid)
-        # A session cannot be joined, only inherited: a child in our own session was started by a library in
-        # this process and belongs to no call.
-        if process is not None and process.session != own_session and _owner_is(tree, process):
-            yield process
+    while True:
+        # The normal end of a call: no children but registered leaders means that no tree without its leader
+        # is left, at the price of reading two small files of /proc.
+        found = [read_process(pid) for pid in _strangers()]
+        # What one that has gone since then left is a child of the launcher by now.
+        if all(found):
+            # A session cannot be joined, only inherited: a child in our own session was started by a library
+            # in this process, or is an observer, and belongs to no call.
+            children = (process for process in found if process and process.session != own_session)
+            return [process for process in children if _owner_is(tree, process)]
+
+
+def _strangers() -> set[int]:
+    """The children of this process and of the launcher that lead no tree."""
+    strangers, launcher = own_children(), launcher_id()
+    if launcher:
+        strangers |= children_of(launcher)
+        strangers.discard(launcher)
+    strangers.difference_update(_registered, leaving())
+    # The first process of another call's namespace is that call's, and it does not end this one.
+    strangers.difference_update(other.process.first_process for other in _registered.values())
+    return strangers
 
 
 def _owner_is(tree: ProcessTree, process: Process) -> bool:
@@ -294,14 +284,9 @@ def _owner_is(tree: ProcessTree, process: Process) -> bool:
     return process.started >= tree.started
 
 
-def _has_ended(leader: int) -> bool:
-    """Whether the leader and all its threads have exited. It is not reaped, so that its id stays taken."""
-    return os.waitid(os.P_PID, leader, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
 def _reap(pid: int) -> bool:
-    """Reap an adopted zombie; False where some of its threads still run."""
+    """Reap a zombie; False if some of its threads still run, or if it is the launcher's to reap."""
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
-        return True
+        return False

@@ -4,7 +4,6 @@ tree."""
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,7 +21,7 @@ from flycore.runners.child.process_tree import (
     end_tree,
     forget,
     has_descendants,
-    let_leave,
+    namespace_leaves,
     register,
 )
 from flycore.runners.child.spawn import (
@@ -122,14 +121,7 @@ async def _run_once(
         child = spawn(spec, wait=False)
     except SpawnError as fault:
         return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
-    tree = register(
-        child.process.pid,
-        spec.call_id,
-        mark,
-        sidecar=spec.sidecar,
-        watched=child.watched,
-        first_process=child.first_process,
-    )
+    tree = register(child.process, spec.call_id, mark, sidecar=spec.sidecar, watched=child.watched)
     running = _Running(child, tree, stdin, limits, on_stdout)
     running.watch_tree(spec.limits.most_processes)
     try:
@@ -144,7 +136,7 @@ async def _run_once(
     report = running.report
     own_code = report.exit_code if report is not None else None
     return ChildExit(
-        exit_code=child.process.returncode if own_code is None else own_code,
+        exit_code=running.exit_code if own_code is None else own_code,
         stdout=bytes(running.stdout.data),
         stderr_tail=running.stderr.data,
         timed_out=running.timed_out,
@@ -186,9 +178,11 @@ class _Running:
         """What the confining command has reported by its end."""
         self.notes: bytes | None = None
         """What the observer has noted by the end of the child."""
+        self.exit_code: int | None = None
+        """The exit code of the child by its end."""
         self._exited = False
         self._deadline = loop.call_later(limits.timeout_ms / 1000, self._on_deadline)
-        self._reactor.watch(child.pidfd, self._on_exit)
+        self._reactor.watch(child.process.pidfd, self._on_exit)
         if child.process.starting >= 0:
             self._reactor.watch(child.process.starting, self._on_start)
         self._pipes = (
@@ -207,13 +201,16 @@ class _Running:
             self.stopped.set()
 
     def _on_start(self) -> None:
-        """Note how the start went. A child that has executed no program exits by itself."""
+        """Go on with the start. A child that has executed no program exits by itself."""
+        # The descriptor may be closed by the next step.
         self._reactor.forget(self._child.process.starting)
-        self.start_fault = self._child.process.start_fault()
+        self.start_fault = self._child.process.continue_start()
+        if self._child.process.starting >= 0:
+            self._reactor.watch(self._child.process.starting, self._on_start)
 
     def _on_exit(self) -> None:
         self._exited = True
-        self._reactor.forget(self._child.pidfd)
+        self._reactor.forget(self._child.process.pidfd)
         self.stopped.set()
 
     def _on_deadline(self) -> None:
@@ -230,7 +227,7 @@ class _Running:
         # The child's last output may still be in the pipes, because the exit is often seen first.
         for pipe in self._pipes:
             pipe.drain()
-        if has_descendants(self._tree) and not let_leave(self._tree):
+        if has_descendants(self._tree) and not namespace_leaves(self._tree):
             self.left_behind = count_descendants(self._tree)
             return False
         self._close()
@@ -262,11 +259,10 @@ class _Running:
         for pipe in self._pipes:
             pipe.close()
         self._outlet.close()
-        self._reactor.forget(self._child.pidfd)
+        self._reactor.forget(self._child.process.pidfd)
         self._reactor.forget(self._child.process.starting)
-        self._child.process.close_start()
-        os.close(self._child.pidfd)
-        self._child.process.poll()
+        self.exit_code = self._child.process.exit_code()
+        self._child.process.close()
         forget(self._tree)
         self.memory_limited = self._child.memory_exceeded
         self._child.remove_group()

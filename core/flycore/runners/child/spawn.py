@@ -8,14 +8,16 @@ import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 
 import msgspec
 
 from flycore.model.sidecar import Limits
 from flycore.runners.child.confined_start import ConfinedChild, ConfinedStart
-from flycore.runners.child.launcher import ChildProcess, launch
+from flycore.runners.child.launcher import ANSWER_SECONDS, LOOK_SECONDS, launch
+from flycore.runners.child.namespace_process import start_in_namespace
+from flycore.runners.child.process import ChildProcess, is_readable
 from flysafe.control_groups import MemoryGroup, memory_control
 from flysafe.own_process import descriptor_limit_before
 from flysafe.spare_descriptors import NONE_LEFT
@@ -72,10 +74,9 @@ class SpawnError(Exception):
 
 
 class Child(msgspec.Struct, frozen=True):
-    """A running child and our ends of its pipes. Its owner closes the descriptors and reaps the child."""
+    """A running child and our ends of its pipes. Its owner closes the descriptors and the process."""
 
     process: ChildProcess
-    pidfd: int
     stdin: int
     stdout: int
     stderr: int
@@ -88,11 +89,6 @@ class Child(msgspec.Struct, frozen=True):
     def watched(self) -> bool:
         """Whether `process` only watches over the program, which ends at once when it does."""
         return self.confined is not None and self.confined.keeps_watch
-
-    def first_process(self) -> int:
-        """Return the id of the first process of the program's process namespace, once it is reported; 0 where
-        there is none."""
-        return self.confined.report().first_process if self.confined is not None else 0
 
     @property
     def memory_exceeded(self) -> bool:
@@ -108,8 +104,8 @@ class Child(msgspec.Struct, frozen=True):
 def spawn(spec: SpawnSpec, *, wait: bool = True) -> Child:
     """Start the child. Raises SpawnError; then nothing runs any more and no descriptor is left open.
 
-    Without `wait` the child may be about to execute its program (`launcher.launch`). Its owner registers it
-    at once, and `start_failure` says later why it has executed none.
+    With `wait` the start is over when this returns. Without, its owner registers the child at once, and calls
+    `continue_start` when `starting` can be read; `start_failure` puts what that returns into words.
     """
     ends: list[int] = []  # read and write end of stdin, stdout, stderr
     with ExitStack() as undo:
@@ -126,9 +122,9 @@ def spawn(spec: SpawnSpec, *, wait: bool = True) -> Child:
             group = _memory_group(spec.limits)
             if group is not None:
                 undo.callback(group.remove)
-            # A look at the files has to come right after the start.
-            wait = wait or spec.check is not None
-            process, pidfd = _start(spec, ends, confined, group, wait=wait)
+            process = _start(spec, ends, confined, reports, group)
+            if wait or spec.check is not None:
+                _finish_start(process)
         except (OSError, ValueError) as fault:
             raise SpawnError(_failure(spec, fault, None if confined is None else confined.argv[0])) from fault
         finally:
@@ -138,14 +134,12 @@ def spawn(spec: SpawnSpec, *, wait: bool = True) -> Child:
         # before.
         changed = spec.check() if spec.check is not None else ""
         if changed:
-            _end(process, pidfd)
+            _end(process)
             raise SpawnError(_swapped(changed))
         undo.pop_all()
     child_in, stdin, stdout, child_out, stderr, child_err = ends
     _close([child_in, child_out, child_err])
-    if group is not None:
-        group.close_entrance()
-    return Child(process, pidfd, stdin, stdout, stderr, reports, group)
+    return Child(process, stdin, stdout, stderr, reports, group)
 
 
 def _memory_group(limits: Limits) -> MemoryGroup | None:
@@ -174,34 +168,54 @@ def _start(
     spec: SpawnSpec,
     ends: list[int],
     confined: ConfinedStart | None,
+    reports: ConfinedChild | None,
     group: MemoryGroup | None,
-    *,
-    wait: bool,
-) -> tuple[ChildProcess, int]:
-    """The process, and a descriptor that becomes readable when it exits."""
+) -> ChildProcess:
+    limits = tuple(_limits(spec.limits, reserves_memory=reserves_memory(spec.executable, spec.argv)))
+    streams = ends[0], ends[3], ends[5]
+    observer = None if confined is None else confined.observer
+    # The filter of an observer has to be in force before the command that makes the namespace is executed,
+    # and only a child of the launcher can do that.
+    if confined is not None and reports is not None and confined.keeps_watch and observer is None:
+        return start_in_namespace(confined, reports, streams, limits, group)
     child = launch(
         spec.argv if confined is None else confined.argv,
         executable=spec.executable if confined is None else None,
         cwd=spec.cwd if confined is None else confined.cwd,
         env=spec.env if confined is None else confined.environment,
-        stdin=ends[0],
-        stdout=ends[3],
-        stderr=ends[5],
+        stdin=streams[0],
+        stdout=streams[1],
+        stderr=streams[2],
         handed=() if confined is None else confined.descriptors,
-        limits=tuple(_limits(spec.limits, reserves_memory=reserves_memory(spec.executable, spec.argv))),
-        observer=None if confined is None else confined.observer,
+        limits=limits,
+        observer=observer,
         restriction=None if confined is None else confined.restriction,
         group=-1 if group is None else group.entrance,
-        wait=wait,
     )
-    try:
-        # The child is not reaped yet, so its id cannot belong to another process by now.
-        return child, os.pidfd_open(child.pid)
-    except OSError:
-        os.kill(child.pid, signal.SIGKILL)
-        child.close_start()
-        child.wait()
-        raise
+    if group is not None:
+        group.close_entrance()
+    if reports is not None:
+        reports.let_go()
+    return child
+
+
+def _finish_start(process: ChildProcess) -> None:
+    """Wait until the start is over. Raises OSError if it has failed; then the child is ended."""
+    fault: OSError | None = None
+    for _ in range(round(ANSWER_SECONDS / LOOK_SECONDS)):
+        if process.starting < 0:
+            break
+        if is_readable(process.starting, LOOK_SECONDS):
+            fault = process.continue_start()
+        else:
+            # A program of the user may have stopped it. It is not reaped, so its id names its group.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGCONT)
+    else:
+        fault = OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+    if fault is not None:
+        _end(process)
+        raise fault
 
 
 def _failure(spec: SpawnSpec, fault: OSError | ValueError, command: str | None) -> SpawnFailure:
@@ -223,14 +237,14 @@ def not_confined(why: str) -> SpawnFailure:
     )
 
 
-def _end(process: ChildProcess, pidfd: int) -> None:
-    """End the child and everything in its session's first group, and reap it."""
+def _end(process: ChildProcess) -> None:
+    """End the child and everything in its session's first group, and close it."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    os.close(pidfd)
+    is_readable(process.pidfd, None)
+    process.close()
 
 
 def _swapped(changed: str) -> SpawnFailure:
@@ -245,25 +259,27 @@ def _close(descriptors: list[int]) -> None:
         os.close(descriptor)
 
 
-def _limits(limits: Limits, *, reserves_memory: bool) -> Iterator[tuple[int, int, bool]]:
-    """The limits to set: the kind, the value, and whether the program must not raise it again. Those that
-    every program has are `DEFAULT_MEMORY_BYTES` of memory, and the limit of descriptors that this process was
-    started with. `reserves_memory` says that the program's address space cannot be limited."""
+def _limits(limits: Limits, *, reserves_memory: bool) -> Iterator[tuple[int, int, int]]:
+    """The limits to set: the kind, the soft and the hard one. Those that every program has are
+    `DEFAULT_MEMORY_BYTES` of memory, and the limit of descriptors that this process was started with.
+    `reserves_memory` says that the program's address space cannot be limited."""
     # The default counts what a program writes to, not its address space, of which some runtimes reserve many
     # gigabytes: those would not start, also with a declared limit that is enough for what they use.
-    written = limits.most_memory
+    written, files = limits.most_memory, limits.open_files or descriptor_limit_before()
     for kind, wanted in (
         (resource.RLIMIT_CPU, limits.cpu_seconds),
         (resource.RLIMIT_AS, None if reserves_memory else limits.memory_bytes),
         (resource.RLIMIT_DATA, written),
         (resource.RLIMIT_FSIZE, limits.file_bytes),
+        (resource.RLIMIT_NOFILE, files),
     ):
         if wanted is not None:
-            yield kind, wanted, True
-    files = limits.open_files or descriptor_limit_before()
-    # The launcher allows itself more descriptors, so a child always gets a limit of its own.
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    yield resource.RLIMIT_NOFILE, files or soft, files is not None
+            hard = resource.getrlimit(kind)[1]
+            value = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            yield kind, value, value
+    if files is None:
+        # The launcher allows itself more descriptors, so a child always gets a limit of its own.
+        yield resource.RLIMIT_NOFILE, *resource.getrlimit(resource.RLIMIT_NOFILE)
 
 
 RESERVING = frozenset(("node", "nodejs", "npx", "npm", "bun", "bunx", "deno", "java", "chromium", "chrome"))

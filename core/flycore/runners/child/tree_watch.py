@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakKeyDictionary
 
-from flycore.runners.child.launcher import reap_ready_children, renew_launcher
+from flycore.runners.child.launcher import renew_launcher
 from flycore.runners.child.process_tree import ProcessTree, exceeds, reap_orphans
 from flysafe.control_groups import memory_control
 
@@ -49,8 +49,7 @@ class TreeWatch:
         # Without a descriptor or a process left, the next look tries again.
         with suppress(OSError):
             renew_launcher()
-        left = reap_ready_children()
-        left = reap_orphans() or left
+        left = reap_orphans()
         groups = memory_control().groups
         if groups is not None:
             left = groups.remove_left() or left

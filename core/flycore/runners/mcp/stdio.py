@@ -141,7 +141,7 @@ class StdioTransport:
         mark = ticks_now()
         child = spawn(self._spec)
         tree = register(
-            child.process.pid,
+            child.process,
             self._spec.call_id,
             mark,
             persistent=True,
@@ -160,7 +160,7 @@ class StdioTransport:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._read, child.stdout, incoming)
                 group.start_soon(self._write, child.stdin, outgoing)
-                group.start_soon(self._watch, child.pidfd)
+                group.start_soon(self._watch, child.process.pidfd)
                 try:
                     yield read, write
                 finally:
@@ -191,7 +191,7 @@ class StdioTransport:
             left = False
             # A server that starts processes without end gets no time for more.
             with anyio.move_on_after(0 if self.process_limit else LEAVE_GRACE_S):
-                await anyio.wait_readable(child.pidfd)
+                await anyio.wait_readable(child.process.pidfd)
                 left = True
             grace_s = LEFTOVER_GRACE_S if left else TERM_GRACE_S
             self.survivors = (await end_tree(tree, 0.0 if self.process_limit else grace_s)).survivors
@@ -199,9 +199,8 @@ class StdioTransport:
             errors.drain()
             errors.close()
             os.close(child.stdout)
-            os.close(child.pidfd)
-            child.process.poll()
-            self.exit_code = child.process.returncode
+            self.exit_code = child.process.exit_code()
+            child.process.close()
             forget(tree)
             self.memory_limit = self._spec.limits.most_memory if child.memory_exceeded else 0
             child.remove_group()
