@@ -120,16 +120,16 @@ async def probe_installed(root: HeldRoot, done: PackageOutcome) -> PackageOutcom
         return done
     environment = find_environment(places, dict(os.environ))
     trust = TrustStore.load(places.trust_file)
-    effective = effective_files(environment, read_files(environment, None), trust)
-    entry = effective.files.registry.entry(view.sidecar)
-    program = effective.files.programs.get(view.sidecar)
-    if entry is None or entry.id not in effective.trusted or entry.package_version != view.version:
+    files = effective_files(environment, read_files(environment, None), trust)
+    entry = files.registry.entry(view.sidecar)
+    program = files.programs.get(view.sidecar)
+    if entry is None or entry.id not in files.trusted or entry.package_version != view.version:
         return done
     finding = None
     if program is not None and program.state is PathState.RESOLVED:
-        spawn = probe_spawn(environment, lambda: effective.files, new_session())
+        spawn = probe_spawn(environment, lambda: files, new_session())
         prober = Prober(spawn, ProbeCache(places.cache_dir), time.time)
-        finding = await prober.probe(probe_work(environment, effective.files, entry))
+        finding = await prober.probe(probe_work(environment, files, entry))
     why_not = verdict(finding, program)
     recorded = record_verdict(places, view, why_not)
     if recorded is None:

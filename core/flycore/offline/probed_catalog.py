@@ -39,7 +39,7 @@ async def probed_catalog(root: RootReading, *, schemas_again: bool = False) -> C
     await ask_unknown(
         environment,
         files,
-        root.unprobed,
+        root.state.catalog,
         root.schemas,
         observations,
         new_session(),
