@@ -12,13 +12,15 @@ import time
 from functools import partial
 from pathlib import Path
 
+import msgspec
 from common import Row
 from growth import linear, timed
 from kernels import root
 from p06_registry import entry
 
 from flycore.catalog.document import catalog_document
-from flycore.kernel.load_state import Situation, build_state, find_environment, read_files
+from flycore.kernel.load_state import find_environment, read_files
+from flycore.kernel.root_state import state_in_force
 from flycore.model.diagnostics import nearest
 from flycore.registry.load import load_registry
 from flycore.registry.paths import REGISTRY_FILE
@@ -48,9 +50,8 @@ def _measure(base: Path, tools: int, rounds: int) -> dict[str, float]:
     sidecars = {f"bench.s{number}": _sidecar(number) for number in range(tools // EACH)}
     path.write_text(json.dumps({"schemaVersion": 2, "sidecars": sidecars}))
     environment = find_environment(places, environ)
-    files = read_files(environment, None)
-    observed = Situation(trusted=frozenset(sidecars), seen={})
-    build = partial(build_state, environment, files, observed, version=1, now=time.time())
+    files = msgspec.structs.replace(read_files(environment, None), trusted=frozenset(sidecars))
+    build = partial(state_in_force, environment, files, {}, time.time())
     catalog = build().catalog
     offered = [view for view in catalog.capabilities if view.capability.name.startswith("bench.")]
     if len(offered) != tools:

@@ -46,7 +46,7 @@ _EVERY_BLOCK = Block(tool=EVERY_TOOL, since=0.0, reason="the list of blocked too
 class ToolBlockStore:
     """The blocked tools of one app root. Whoever writes holds the root's lock."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path = path
         self._store = Store(path, _File, _NO_BLOCKS, MAX_BYTES, fault=_File.fault)
         self._store.reload()

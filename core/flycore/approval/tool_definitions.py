@@ -45,7 +45,7 @@ class StoredDefinitions(msgspec.Struct, frozen=True, kw_only=True):
 class ToolDefinitionStore:
     """The trusted definitions of one app root, by sidecar. Whoever writes holds the root's lock."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._store = Store[Mapping[str, StoredDefinitions]](
             path, dict[str, StoredDefinitions], {}, MAX_BYTES
         )

@@ -51,7 +51,7 @@ class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
 class TrustStore:
     """The trusted entries of one app root. Whoever writes holds the root's lock."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
         self._path = path
         self._store = Store[Mapping[str, TrustRecord]](path, dict[str, TrustRecord], {}, MAX_BYTES)
         self.reload()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 
@@ -12,9 +12,7 @@ from flycore.catalog.bindings import resolve_bindings
 from flycore.catalog.builtin import KNOWN, is_builtin_name
 from flycore.catalog.builtin_tools import builtin_view
 from flycore.catalog.dialect import in_dialect
-from flycore.catalog.fixes import NO_MACHINE, Machine
-from flycore.catalog.mcp_capabilities import missing_names, offered_capability, untrusted_names
-from flycore.catalog.observations import NOTHING_SEEN, Observation
+from flycore.catalog.mcp_capabilities import offered_capability
 from flycore.catalog.plan_capabilities import plan_capability, plan_names
 from flycore.catalog.reasons import quota_limited
 from flycore.catalog.registry_capability import capability_from_spec, describes_itself, greater_risk
@@ -29,133 +27,105 @@ from flycore.catalog.snapshot import (
 )
 from flycore.model.catalog import Capability, CapabilityView, Catalog, SidecarView
 from flycore.model.described import Described
-from flycore.model.enums import Decision, Effective, Kind, Level, SandboxState, Source
-from flycore.model.program import ResolvedProgram
+from flycore.model.enums import Effective, Kind, SandboxState, Source
 from flycore.model.sidecar import Registry, SidecarEntry
-from flycore.model.stability import SandboxReport, Stability
-from flycore.model.upstream import McpToolOffer
+from flycore.model.stability import Stability
 
-PROTOCOLS = ("1",)
-"""The versions of process-json that this kernel speaks."""
 NOTHING = "none"
 """The `source` of a known tool that no sidecar offers."""
-
-PolicyView = Callable[[Capability, SidecarEntry], tuple[Decision, str]]
-
-
-class CatalogFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts that the catalog is built from; mappings are by sidecar id unless they say otherwise.
-
-    A fact that is absent is not known yet. For `programs` and `trusted`, absent means refused.
-    """
-
-    registry: Registry
-    programs: Mapping[str, ResolvedProgram]
-    trusted: frozenset[str]
-    policy: PolicyView
-    core: str
-    version: int
-    now: float
-    """Unix time, seconds."""
-    protocols: tuple[str, ...] = PROTOCOLS
-    delegates: Mapping[str, Mapping[str, ResolvedProgram]] = msgspec.field(default_factory=dict)
-    installed: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """The installed version of the declared package; for a bundled sidecar, that of the distribution."""
-    missing_secrets: Mapping[str, Mapping[str, str]] = msgspec.field(default_factory=dict)
-    seen: Mapping[str, Observation] = msgspec.field(default_factory=dict)
-    sandbox: Mapping[str, SandboxReport] = msgspec.field(default_factory=dict)
-    changed: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    """For an entry whose changed value waits for trust: the difference from the last trusted value, which is
-    the one in `registry`."""
-    exceeded: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
-    minimum: Mapping[str, Level] = msgspec.field(default_factory=dict)
-    """The weakest level that each tool may run at by the person's settings, by tool."""
-    least: Mapping[str, Level] = msgspec.field(default_factory=dict)
-    """The weakest level of the tools that the settings do not name."""
-    level_remedies: Mapping[Level, str] = msgspec.field(default_factory=dict)
-    """By level: what makes it possible here, where it is not and anything does."""
-    blocked: frozenset[str] = frozenset()
-    offers: Mapping[str, McpToolOffer] = msgspec.field(default_factory=dict)
-    """What executables and MCP servers offer. `with_offered_tools` has put these tools into the registry's
-    entries before."""
-    bundled: frozenset[str] = frozenset()
-    """Sidecars whose program is that of this distribution."""
-    machine: Machine = NO_MACHINE
-    plan_denied: Callable[[Capability], str] = lambda capability: ""
-    """Returns by which rules a plan itself is denied for every input; empty where it is not."""
-    builtin: Mapping[str, SidecarEntry] = msgspec.field(default_factory=dict)
-    """What stands for the entries of the kernel's own tools, by tool."""
-    described: tuple[Described, ...] = ()
-    """Kits, skills, plugins and servers, as their files describe them."""
-    hide_degraded: tuple[str, ...] = ()
-    """Patterns of tools that agents are not shown while they are degraded."""
-    registry_file: str = ""
-    """The project's registry, relative to the app root; empty where there is none."""
+FIRST_VERSION = 1
+"""The first version of a catalog; each change to what it shows adds one."""
 
 
-def build_catalog(facts: CatalogFacts) -> Catalog:
+def build_catalog(
+    registry: Registry,
+    sidecars: Sequence[SidecarFacts],
+    builtin: Mapping[str, SidecarFacts] | None = None,
+    *,
+    now: float,
+    plan_denied: Callable[[Capability], str] = lambda capability: "",
+    blocked: frozenset[str] = frozenset(),
+    described: tuple[Described, ...] = (),
+    hide_degraded: tuple[str, ...] = (),
+    registry_file: str = "",
+    version: int = FIRST_VERSION,
+) -> Catalog:
     """Return the catalog: every sidecar of the registry, every tool that one offers, and every known tool
-    that none offers."""
-    winners = _offering_sidecars(facts.registry)
-    users = _user_claims(facts.registry)
-    sidecars: list[SidecarView] = []
+    that none offers.
+
+    `sidecars` are the facts about the registry's entries, in its order, and `builtin` those about what stands
+    for the entries of the kernel's own tools, by tool. `plan_denied` returns by which rules a plan itself is
+    denied for every input, or an empty text. `hide_degraded` are patterns of tools that agents are not shown
+    while they are degraded. `registry_file` is the project's registry, relative to the app root, and `now`
+    Unix time in seconds.
+    """
+    winners, users = _offering_sidecars(registry), _user_claims(registry)
+    shown: list[SidecarView] = []
     views: dict[str, CapabilityView] = {}
-    for entry in facts.registry.entries:
-        dialect = dialect_of(entry, facts.seen.get(entry.id, NOTHING_SEEN).finding)
-        capabilities = {
-            name: _as_risky_as(capability, entry, users)
-            for name, capability in _offered_tools(entry, winners, dialect)
-        }
-        known = _facts_of(facts, entry, capabilities)
-        whole, source = sidecar_stability(known), _source(entry)
-        for name, stability in _tool_stabilities(known, capabilities, whole):
-            views[name] = CapabilityView(
-                capability=capabilities[name],
-                sidecar=entry.id,
-                source=source,
-                stability=stability,
-                decision=known.policy(name)[0],
-                because=known.policy(name)[1],
-            )
-        tools = [views[name].stability for name in capabilities]
-        sidecars.append(
-            SidecarView(
-                id=entry.id,
-                entry=entry,
-                trusted=known.trusted,
-                stability=with_tools(whole, tools),
-                changed=facts.changed.get(entry.id, ()),
-                tool_count=len(tools),
-                available_tools=sum(tool.effective is Effective.AVAILABLE for tool in tools),
-                lists=facts.offers.get(entry.id, McpToolOffer()).lists,
-            )
+    for facts in sidecars:
+        view, offered = _sidecar_views(facts, winners, users)
+        shown.append(view)
+        views |= offered
+    for name, facts in (builtin or {}).items():
+        views[name] = builtin_view(
+            msgspec.structs.replace(facts, tools={name: KNOWN[name]}, decided={}), name
         )
-    line = _first_line(facts.registry)
-    for name, entry in facts.builtin.items():
-        known = msgspec.structs.replace(_facts_of(facts, entry, {name: KNOWN[name]}), trusted=True)
-        views[name] = builtin_view(known, name)
+    line = _first_line(registry)
     for name in KNOWN:
         if name not in views:
-            views[name] = _unoffered_tools(KNOWN[name], facts.registry_file, line)
+            views[name] = _unoffered_tools(KNOWN[name], registry_file, line)
     for name in plan_names():
-        views[name] = plan_capability(
-            KNOWN[name], views, denied=facts.plan_denied(KNOWN[name]), blocked=name in facts.blocked
-        )
+        denied = plan_denied(KNOWN[name])
+        views[name] = plan_capability(KNOWN[name], views, denied=denied, blocked=name in blocked)
     return Catalog(
-        version=facts.version,
-        app_root=facts.registry.app_root,
-        sidecars=tuple(sidecars),
-        capabilities=tuple(_hidden_where_degraded(views[name], facts) for name in sorted(views)),
-        diagnostics=facts.registry.diagnostics,
-        described=resolve_bindings(facts.described, views, facts.registry),
-        built_at=facts.now,
+        version=version,
+        app_root=registry.app_root,
+        sidecars=tuple(shown),
+        capabilities=tuple(_hidden_where_degraded(views[name], hide_degraded) for name in sorted(views)),
+        diagnostics=registry.diagnostics,
+        described=resolve_bindings(described, views, registry),
+        built_at=now,
     )
 
 
-def _hidden_where_degraded(view: CapabilityView, facts: CatalogFacts) -> CapabilityView:
+def _sidecar_views(
+    facts: SidecarFacts, winners: Mapping[str, str], users: Mapping[str, Capability]
+) -> tuple[SidecarView, dict[str, CapabilityView]]:
+    """Return the sidecar, and by name the tools that it offers."""
+    entry = facts.entry
+    offered = _offered_tools(entry, winners, dialect_of(entry, facts.observation.finding))
+    tools = {name: _as_risky_as(capability, entry, users) for name, capability in offered}
+    facts = msgspec.structs.replace(facts, tools=tools, decided={})
+    whole, source = sidecar_stability(facts), _source(entry)
+    views: dict[str, CapabilityView] = {}
+    for name, stability in _tool_stabilities(facts, whole):
+        decision, because = facts.decision(name)
+        views[name] = CapabilityView(
+            capability=tools[name],
+            sidecar=entry.id,
+            source=source,
+            stability=stability,
+            decision=decision,
+            because=because,
+        )
+    stabilities = [view.stability for view in views.values()]
+    view = SidecarView(
+        id=entry.id,
+        entry=entry,
+        trusted=facts.trusted,
+        stability=with_tools(whole, stabilities),
+        changed=facts.changed,
+        tool_count=len(stabilities),
+        available_tools=sum(tool.effective is Effective.AVAILABLE for tool in stabilities),
+        lists=facts.lists,
+    )
+    return view, views
+
+
+def _hidden_where_degraded(view: CapabilityView, patterns: tuple[str, ...]) -> CapabilityView:
     """Return the tool, hidden from agents where it is degraded and the settings name it."""
     degraded = view.stability.effective is Effective.DEGRADED
-    if not degraded or not any(fnmatchcase(view.capability.name, one) for one in facts.hide_degraded):
+    if not degraded or not any(fnmatchcase(view.capability.name, one) for one in patterns):
         return view
     return msgspec.structs.replace(view, hidden=True)
 
@@ -218,57 +188,19 @@ def _as_risky_as(capability: Capability, entry: SidecarEntry, users: Mapping[str
     return capability if own is None else greater_risk(capability, own)
 
 
-def _facts_of(
-    facts: CatalogFacts, entry: SidecarEntry, capabilities: Mapping[str, Capability]
-) -> SidecarFacts:
-    decided: dict[str, tuple[Decision, str]] = {}
-
-    def policy(tool: str) -> tuple[Decision, str]:
-        if tool not in decided:
-            capability = capabilities.get(tool)
-            decided[tool] = (Decision.ASK, "") if capability is None else facts.policy(capability, entry)
-        return decided[tool]
-
-    offer = facts.offers.get(entry.id, McpToolOffer())
-    return SidecarFacts(
-        entry=entry,
-        program=facts.programs.get(entry.id),
-        core=facts.core,
-        protocols=facts.protocols,
-        policy=policy,
-        delegates=facts.delegates.get(entry.id, {}),
-        installed_version=facts.installed.get(entry.id),
-        trusted=entry.id in facts.trusted,
-        missing_secrets=facts.missing_secrets.get(entry.id, {}),
-        seen=facts.seen.get(entry.id, NOTHING_SEEN),
-        sandbox=facts.sandbox.get(entry.id),
-        exceeded=facts.exceeded.get(entry.id, ()),
-        minimum=facts.minimum,
-        least=facts.least.get(entry.id, Level.NONE),
-        level_remedies=facts.level_remedies,
-        blocked=facts.blocked,
-        changed_tools=untrusted_names(entry, offer),
-        gone_tools=missing_names(entry, offer),
-        bundled=entry.id in facts.bundled,
-        machine=facts.machine,
-    )
-
-
-def _tool_stabilities(
-    known: SidecarFacts, capabilities: Mapping[str, Capability], whole: Stability
-) -> Iterator[tuple[str, Stability]]:
+def _tool_stabilities(facts: SidecarFacts, whole: Stability) -> Iterator[tuple[str, Stability]]:
     """Yield the snapshot of each tool."""
     # Tools of one sidecar that nothing tells apart share one snapshot: a server may offer thousands of tools.
     # Where an early dimension failed, all of them share the sidecar's own.
     settled = whole.sandbox is None and whole.probe is None
     shared: dict[object, Stability] = {}
-    for name in capabilities:
+    for name in facts.tools:
         if settled:
             yield name, whole
             continue
-        key = tool_variant_key(known, name)
+        key = tool_variant_key(facts, name)
         if key not in shared:
-            shared[key] = sidecar_stability(known, name)
+            shared[key] = sidecar_stability(facts, name)
         yield name, shared[key]
 
 

@@ -87,7 +87,7 @@ def entries_for(network: Mapping[str, bool]) -> dict[str, SidecarEntry]:
 
 def builtin_view(facts: SidecarFacts, tool: str) -> CapabilityView:
     """Return the tool with its state."""
-    decision, because = facts.policy(tool)
+    decision, because = facts.decision(tool)
     return CapabilityView(
         capability=KNOWN[tool],
         sidecar=None,

@@ -35,16 +35,15 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class Answer(Value, frozen=True, kw_only=True):
-    """What a sidecar answered when it was asked whether it works: by its probe, by `--schema`, or by the
-    session of an MCP server."""
+    """The answer of a sidecar: to its probe, to `--schema`, or in the session with an MCP server."""
 
     finding: ProbeFinding
     listing: McpToolList | None = None
     """The tools that an executable or an MCP server listed last; None before the first list."""
     programs: Mapping[str, ResolvedProgram] | None = None
-    """The programs that a probe asked; the answer holds for these only. None for the other two."""
+    """The programs that a probe asked; the answer holds for these only. None for other answers."""
     surroundings: Surroundings | None = None
-    """What a probe found around it; None if an earlier kernel asked."""
+    """The surroundings of a probe; None if an earlier kernel asked."""
     remembered: bool = False
     """Whether an earlier kernel asked, so that it is shown only until this one has probed the sidecar."""
 
@@ -55,14 +54,14 @@ class Answer(Value, frozen=True, kw_only=True):
 
 
 class UnavailableAnswer(Value, frozen=True, kw_only=True):
-    """What a tool said when it answered that it is unavailable, and what it said can be done."""
+    """The words of a tool that answered `unavailable`: the reason, and how to mend it."""
 
     message: str
     hint: str = ""
 
 
 class CallEnd(Value, frozen=True, kw_only=True):
-    """How a call of a tool ended."""
+    """The end of a call of a tool."""
 
     tool: str
     at: float
@@ -71,9 +70,9 @@ class CallEnd(Value, frozen=True, kw_only=True):
     message: str = ""
     stderr_tail: str = ""
     refusals: Refusals | None = None
-    """What it was refused, if that explains its failure."""
+    """The accesses that it was refused, if they explain its failure."""
     unavailable: UnavailableAnswer | None = None
-    """What the tool itself said, if it answered that it is unavailable."""
+    """The tool's own words, if it answered that it is unavailable."""
     seal: str = ""
     """Digest of the seal of its program; empty if the call was not confined."""
 
@@ -88,19 +87,19 @@ class Failure(Value, frozen=True, kw_only=True):
 
 
 class Observation(Value, frozen=True, kw_only=True):
-    """What was seen of one sidecar."""
+    """The facts that were observed of one sidecar."""
 
     basis: tuple[Source, str] | None = None
-    """Source and digest of the entry that everything but `failure` is about."""
+    """Source and digest of the entry; all facts but `failure` are about this value of it."""
     answer: Answer | None = None
     failure: Failure | None = None
     refusals: Mapping[str, Refusals] = {}
-    """What the last call of each tool was refused."""
+    """By tool: the accesses that its last call was refused."""
     unavailable: Mapping[str, UnavailableAnswer] = {}
-    """The tools that answered their last call with `unavailable`."""
+    """By tool: its answer to the last call, if that was `unavailable`."""
 
     def is_of(self, entry: SidecarEntry) -> bool:
-        """Return whether everything but `failure` is about exactly this value of the entry."""
+        """Return whether the facts are about exactly this value of the entry."""
         # By the source, too: a project's entry and the user's own one may read the same.
         return self.basis == (entry.source, entry.digest)
 
@@ -120,7 +119,7 @@ class Observation(Value, frozen=True, kw_only=True):
         return self.failure.state if self.failure is not None else RuntimeState.READY
 
 
-NOTHING_SEEN = Observation()
+NO_OBSERVATION = Observation()
 FORGOTTEN_AFTER_S = 60.0
 """Seconds without a call after which a failure says little about the present."""
 STATE_BY_CODE = {
@@ -143,7 +142,7 @@ def still_holding(
     """Return the facts that hold for the entry as it is now; `programs` are those that it leads to."""
     failure = _recent(seen.failure, now)
     if not seen.is_of(entry):
-        return Observation(failure=failure) if failure is not None else NOTHING_SEEN
+        return Observation(failure=failure) if failure is not None else NO_OBSERVATION
     answer = seen.answer
     if answer is not None and answer.programs is not None and answer.programs != programs:
         answer = None
@@ -152,25 +151,11 @@ def still_holding(
     return msgspec.structs.replace(seen, answer=answer, failure=failure)
 
 
-def all_holding(
-    seen: Mapping[str, Observation],
-    registry: Registry,
-    programs: Callable[[str], Mapping[str, ResolvedProgram]],
-    now: float,
-) -> Mapping[str, Observation]:
-    """Return what holds of each sidecar of which anything was seen. `programs` gives the programs of one."""
-    return {
-        entry.id: still_holding(seen[entry.id], entry, programs(entry.id), now)
-        for entry in registry.entries
-        if entry.id in seen
-    }
-
-
 def _recent(failure: Failure | None, now: float) -> Failure | None:
     return failure if failure is not None and now - failure.last < FORGOTTEN_AFTER_S else None
 
 
-# What a fact changes.
+# How a fact changes an observation.
 
 
 def with_answer(seen: Observation, answer: Answer) -> Observation:
@@ -248,7 +233,7 @@ class Observations:
         self.current: Mapping[str, Observation] = {}
         """By sidecar. It is replaced as a whole, so that another thread may read it."""
         self.on_news: Callable[[], None] = lambda: None
-        """Is called if the catalog has to show what was noted."""
+        """Is called if the catalog has to show a new fact."""
         self.observer_fault = ""
         """Why no further call is observed; empty until one could not be started with an observer."""
         self._shown: Mapping[str, Observation] = self.current
@@ -259,11 +244,11 @@ class Observations:
         self._saved = True
 
     def note(self, entry: SidecarEntry, fact: Answer | CallEnd) -> None:
-        """Note what was seen of the entry's sidecar, unless the entry has changed since."""
+        """Note a fact about the entry's sidecar, unless the entry has changed since."""
         basis = (entry.source, entry.digest)
         if self._known.get(entry.id, basis) != basis:
             return
-        before = self.current.get(entry.id, NOTHING_SEEN)
+        before = self.current.get(entry.id, NO_OBSERVATION)
         if not before.is_of(entry):
             before = Observation(basis=basis, failure=before.failure)
         if isinstance(fact, Answer):
@@ -281,8 +266,8 @@ class Observations:
             self.on_news()
 
     def forget_unavailable(self, sidecar: str) -> None:
-        """Forget what the tools of a sidecar answered that is asked again."""
-        seen = self.current.get(sidecar, NOTHING_SEEN)
+        """Forget the answers of the sidecar's tools, because it is asked again."""
+        seen = self.current.get(sidecar, NO_OBSERVATION)
         if seen.unavailable:
             self.current = {**self.current, sidecar: msgspec.structs.replace(seen, unavailable={})}
 
@@ -293,10 +278,17 @@ class Observations:
         programs: Callable[[str], Mapping[str, ResolvedProgram]],
         now: float,
     ) -> None:
-        """Note that a state of these entries shows `shown`, and drop what holds no longer."""
+        """Note that a state of these entries shows `shown`, and drop the facts that no longer hold.
+
+        `programs` gives the programs that an entry leads to, by its id.
+        """
         latest = shown is self.current
         self._known = {entry.id: (entry.source, entry.digest) for entry in registry.entries}
-        self.current = all_holding(self.current, registry, programs, now)
+        self.current = {
+            entry.id: still_holding(self.current[entry.id], entry, programs(entry.id), now)
+            for entry in registry.entries
+            if entry.id in self.current
+        }
         self._shown = self.current if latest else shown
 
     @property

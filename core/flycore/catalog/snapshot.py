@@ -25,10 +25,10 @@ from flycore.catalog import reasons
 from flycore.catalog.builtin import KNOWN
 from flycore.catalog.dialect import arguments_problem, dialect_names, tool_dialect
 from flycore.catalog.fixes import NEEDED, NO_MACHINE, Machine, of_probe
-from flycore.catalog.observations import NOTHING_SEEN, Observation
+from flycore.catalog.observations import NO_OBSERVATION, Observation
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.registry_capability import describes_itself
-from flycore.catalog.version import check_versions
+from flycore.catalog.version import PROTOCOLS, check_versions
 from flycore.model.catalog import Capability
 from flycore.model.diagnostics import Severity
 from flycore.model.enums import (
@@ -58,6 +58,7 @@ from flycore.model.stability import (
     ToolProbe,
     VersionEvidence,
 )
+from flycore.model.upstream import McpLists
 
 _STOPPING_UPGRADES = (UpgradeState.APPLYING, UpgradeState.ROLLBACK_REQUIRED, UpgradeState.FAILED)
 
@@ -124,7 +125,7 @@ OWN_PROTOCOLS = frozenset(("process-json/1",))
 MANIFEST_REASONS = 5
 """Problems of an entry that become reasons. All of them are in the evidence."""
 
-PolicyView = Callable[[str], tuple[Decision, str]]
+PolicyView = Callable[[Capability, SidecarEntry], tuple[Decision, str]]
 """Returns policy's decision on a tool before an input is known, and why."""
 
 
@@ -134,14 +135,17 @@ class SidecarFacts(msgspec.Struct, frozen=True, kw_only=True):
     entry: SidecarEntry
     program: ResolvedProgram | None
     core: str
-    protocols: tuple[str, ...]
     policy: PolicyView
+    tools: Mapping[str, Capability] = msgspec.field(default_factory=dict)
+    """The tools that it offers, by name. `build_catalog` adds them."""
     delegates: Mapping[str, ResolvedProgram] = msgspec.field(default_factory=dict)
     installed_version: str | None = None
     trusted: bool = False
+    changed: tuple[str, ...] = ()
+    """The difference of the changed entry that waits for trust from `entry`."""
     missing_secrets: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Why each missing secret counts as missing, by name; never a value."""
-    seen: Observation = NOTHING_SEEN
+    observation: Observation = NO_OBSERVATION
     sandbox: SandboxReport | None = None
     exceeded: tuple[str, ...] = ()
     """Permissions beyond the limit in the person's settings, in words."""
@@ -156,9 +160,21 @@ class SidecarFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Tools of an MCP server that wait for a person, and whether each is new."""
     gone_tools: frozenset[str] = frozenset()
     """Tools that their MCP server no longer offers."""
+    lists: McpLists = McpLists()
+    """What its MCP server lists besides tools."""
     bundled: bool = False
     """Whether its program is that of this distribution."""
     machine: Machine = NO_MACHINE
+    decided: dict[str, tuple[Decision, str]] = msgspec.field(default_factory=dict)
+    """The decisions that were asked for, by tool: each rule is compared with a tool once."""
+
+    def decision(self, tool: str) -> tuple[Decision, str]:
+        """Return policy's decision on the tool, and why."""
+        if tool not in self.decided:
+            capability = self.tools.get(tool)
+            found = (Decision.ASK, "") if capability is None else self.policy(capability, self.entry)
+            self.decided[tool] = found
+        return self.decided[tool]
 
 
 class DimensionResult(msgspec.Struct, frozen=True):
@@ -250,20 +266,20 @@ def tool_variant_key(facts: SidecarFacts, tool: str) -> Hashable:
     return (
         probed,
         broken and broken[0],
-        facts.policy(tool),
+        facts.decision(tool),
         tool in facts.blocked,
         tool if tool in facts.changed_tools or tool in facts.gone_tools else None,
         NEEDED.get(tool),
         tool if _dialect_unknown(facts, tool) or _arguments_problem(facts, tool) is not None else None,
         tool if _weaker_than_required(facts, tool) is not None else None,
-        tool if tool in facts.seen.refusals else None,
-        tool if tool in facts.seen.unavailable else None,
+        tool if tool in facts.observation.refusals else None,
+        tool if tool in facts.observation.unavailable else None,
     )
 
 
 def _probed_tool(facts: SidecarFacts, tool: str) -> ToolProbe | None:
     """Return what the sidecar's last answer says of that tool alone."""
-    finding = facts.seen.finding
+    finding = facts.observation.finding
     return finding.evidence.tools.get(tool) if finding is not None and finding.evidence is not None else None
 
 
@@ -306,7 +322,7 @@ def _path(facts: SidecarFacts, _: str | None) -> DimensionResult:
 
 def _version(facts: SidecarFacts, _: str | None) -> DimensionResult:
     state, reason, evidence = check_versions(
-        facts.entry, core=facts.core, protocols=facts.protocols, installed_version=facts.installed_version
+        facts.entry, core=facts.core, protocols=PROTOCOLS, installed_version=facts.installed_version
     )
     why = () if reason is None else (reason,)
     return DimensionResult(state, why, {"version": evidence}, breaks=state is VersionState.INCOMPATIBLE)
@@ -318,7 +334,7 @@ def _probe(facts: SidecarFacts, tool: str | None) -> DimensionResult:
     if facts.missing_secrets:
         missing = reasons.secret_missing(facts.entry, facts.missing_secrets)
         return DimensionResult(ProbeState.UNAVAILABLE, (missing,), breaks=True)
-    probe = facts.seen.finding
+    probe = facts.observation.finding
     evidence = {} if probe is None or probe.evidence is None else {"probe": probe.evidence}
     if probe is not None and probe.state is ProbeState.UNAVAILABLE:
         return DimensionResult(probe.state, _probe_result(facts, tool, probe), evidence, breaks=True)
@@ -363,7 +379,7 @@ def dialect_of(entry: SidecarEntry, probe: ProbeFinding | None) -> str:
 
 def _arguments_problem(facts: SidecarFacts, tool: str) -> Reason | None:
     """Return why a tool of a dialect cannot be called as the entry's config is."""
-    dialect = dialect_of(facts.entry, facts.seen.finding)
+    dialect = dialect_of(facts.entry, facts.observation.finding)
     if not dialect or _describes(facts.entry, tool):
         return None
     why, key = arguments_problem(dialect, tool, facts.entry)
@@ -381,11 +397,11 @@ def _dialect_unknown(facts: SidecarFacts, tool: str) -> bool:
         return False
     if known.layer is Layer.BUILTIN:
         return False
-    finding = facts.seen.finding
+    finding = facts.observation.finding
     evidence = finding.evidence if finding is not None else None
     if evidence is not None and evidence.protocol in OWN_PROTOCOLS:
         return False
-    if tool_dialect(dialect_of(facts.entry, facts.seen.finding), tool) is not None:
+    if tool_dialect(dialect_of(facts.entry, facts.observation.finding), tool) is not None:
         return False
     return not _describes(facts.entry, tool)
 
@@ -412,9 +428,9 @@ def _broken_delegate(facts: SidecarFacts, tool: str) -> tuple[str, ResolvedProgr
 def _runtime(facts: SidecarFacts, tool: str | None) -> DimensionResult:
     if not facts.trusted:
         return DimensionResult(RuntimeState.READY)
-    failure = facts.seen.failure
+    failure = facts.observation.failure
     if failure is None:
-        said = facts.seen.unavailable.get(tool or "")
+        said = facts.observation.unavailable.get(tool or "")
         if said is None:
             return DimensionResult(RuntimeState.READY)
         reason = reasons.answered_unavailable(facts.entry, tool or "", said.message, said.hint)
@@ -428,8 +444,8 @@ def _sandbox(facts: SidecarFacts, tool: str | None) -> DimensionResult:
     refused = _policy_result(facts, tool)
     if refused is not None:
         return DimensionResult(SandboxState.DENIED, (refused,), evidence, breaks=True)
-    asks = any(facts.policy(name)[0] is Decision.ASK for name in _tools(facts, tool))
-    lacking = facts.seen.refusals.get(tool or "")
+    asks = any(facts.decision(name)[0] is Decision.ASK for name in _tools(facts, tool))
+    lacking = facts.observation.refusals.get(tool or "")
     why = () if lacking is None else (reasons.permission_missing(facts.entry, tool or "", lacking),)
     return DimensionResult(SandboxState.APPROVAL_REQUIRED if asks else SandboxState.ALLOWED, why, evidence)
 
@@ -471,7 +487,7 @@ def _tool_policy_result(facts: SidecarFacts, tool: str) -> Reason | None:
         return reasons.definition_changed(tool, new=facts.changed_tools[tool])
     if (weak := _weaker_than_required(facts, tool)) is not None:
         return weak
-    decision, because = facts.policy(tool)
+    decision, because = facts.decision(tool)
     return reasons.policy_denied(tool, because) if decision is Decision.DENY else None
 
 

@@ -12,6 +12,9 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import Reason, VersionEvidence
 from flycore.registry.version_range import is_in_range
 
+PROTOCOLS = ("1",)
+"""The versions of process-json that this kernel speaks."""
+
 
 def check_versions(
     entry: SidecarEntry, *, core: str, protocols: tuple[str, ...], installed_version: str | None

@@ -185,16 +185,17 @@ async def _load_root(
     environment = find_environment(places, environ)
     with suppress(OSError):  # without it, there are no tools in it
         private_folder(places.user_tools_dir)
-    blocks = ToolBlockStore(places.blocks_file)
     now = recorder.clock.now()
     # Before any call: a folder that is removed here cannot belong to one.
     await anyio.to_thread.run_sync(remove_expired, places.state_dir, places.data_dir, now)
     # Before the files are read: a version that was applied in part is neither the old nor the new one.
     await anyio.to_thread.run_sync(recover_packages, environment, recorder)
-    loaded = await anyio.to_thread.run_sync(load_state, environment, blocks, cache, now)
+    loaded = await anyio.to_thread.run_sync(load_state, environment, cache, now)
     switch = PanicSwitch(places.state_dir)
     refresher = StateRefresher(loaded, recorder, cache, session, switch.active)
-    return _Root(environment, recorder, session, blocks, switch, refresher, QuotaEvents(recorder))
+    return _Root(
+        environment, recorder, session, loaded.registry.trust.blocks, switch, refresher, QuotaEvents(recorder)
+    )
 
 
 def _build_parts(
@@ -282,7 +283,7 @@ def _notifier(root: _Root, bus: Bus, queue: ApprovalQueue) -> Notifier:
         root.recorder.clock,
         environment.environ,
         queue.asks,
-        lambda: refresher.root_state.settings.notify_command,
+        lambda: refresher.root_state.files.settings.notify_command,
     )
 
 
@@ -309,7 +310,7 @@ def _server_questions(
         root.recorder.clock,
         events,
         consoles.approver_within,
-        lambda: root.refresher.root_state.settings.approval_times.medium,
+        lambda: root.refresher.root_state.files.settings.approval_times.medium,
         activity.find,
         desktop_control.active,
     )

@@ -14,12 +14,13 @@ import msgspec
 
 from flycore.approval.trust_store import TrustStore
 from flycore.catalog.builtin import KNOWN
-from flycore.kernel.load_state import Files, RootEnvironment, resolve_programs
+from flycore.kernel.load_state import resolve_programs
 from flycore.kernel.replaced_entries import settle_entries
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Source
 from flycore.model.json_diff import json_difference
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.pipeline.context import Files, RootEnvironment
 from flycore.registry.entry import restore_entry
 from flycore.registry.load import mark_conflicts
 
@@ -28,17 +29,9 @@ RULE = "changed-entry"
 T = TypeVar("T")
 
 
-class EffectiveFiles(msgspec.Struct, frozen=True):
-    """The files with the effective entries, and which of them may run."""
-
-    files: Files
-    trusted: frozenset[str]
-    changed: Mapping[str, tuple[str, ...]]
-    """By sidecar, the difference from the value in force to the waiting one of the file."""
-
-
-def effective_files(environment: RootEnvironment, files: Files, trust: TrustStore) -> EffectiveFiles:
-    """Replace changed entries by their last trusted values, and find the programs of those."""
+def effective_files(environment: RootEnvironment, files: Files, trust: TrustStore) -> Files:
+    """Return the files with the entries in force, and which of them may run: changed entries are replaced by
+    their last trusted values, with the programs of those."""
     earlier = {
         entry.id: value
         for entry in files.registry.entries
@@ -56,19 +49,13 @@ def effective_files(environment: RootEnvironment, files: Files, trust: TrustStor
     registry = _trusted_first(settle_entries(registry, running), trust)
     shadowed = {entry.id for entry in files.registry.replaced}
     restored = {entry.id: entry for entry in registry.entries if entry.id in shadowed - running}
-    if not earlier and not restored:
-        return EffectiveFiles(
-            msgspec.structs.replace(files, registry=registry), trust.trusted_ids(registry), {}
-        )
     other = {**earlier, **restored}
     programs, delegates = resolve_programs(environment, registry, tuple(other.values()))
-    return EffectiveFiles(
-        files=msgspec.structs.replace(
-            files,
-            registry=registry,
-            programs={**_without(files.programs, other), **programs},
-            delegates={**_without(files.delegates, other), **delegates},
-        ),
+    return msgspec.structs.replace(
+        files,
+        registry=registry,
+        programs={**_without(files.programs, other), **programs},
+        delegates={**_without(files.delegates, other), **delegates},
         trusted=trust.trusted_ids(registry),
         changed={
             entry.id: json_difference(earlier[entry.id].raw, entry.raw)
@@ -98,7 +85,7 @@ def entry_to_switch(
     switched so already, it is the project's.
     """
     declared = files.registry.entry(sidecar)
-    shown = effective_files(environment, files, trust).files.registry.entry(sidecar)
+    shown = effective_files(environment, files, trust).registry.entry(sidecar)
     return declared if shown is None or shown.source is Source.PROJECT or shown.enabled is enabled else shown
 
 

@@ -167,7 +167,7 @@ class Kernel:
     @property
     def inline_wait_ms(self) -> int:
         """The milliseconds a call waits for a person by default, before its caller gets a ticket."""
-        return self._refresher.root_state.settings.inline_wait_ms
+        return self._refresher.root_state.files.settings.inline_wait_ms
 
     def cancel(self, call_id: str) -> bool:
         """Cancel a running call; return False if it is not running."""
@@ -317,7 +317,7 @@ class Kernel:
             waiting=self._queue.waiting,
             running=self._activity.running(),
             leases=len(self._queue.leases.active()),
-            policy_ok=state.policy.ok,
+            policy_ok=state.files.policy.ok,
             waiting_rules=self._refresher.waiting_rules.count,
             sandbox=sandbox_in_words(state.catalog),
             waiting_trust=len(self._refresher.pending_trust()),
@@ -388,7 +388,8 @@ class Kernel:
         """Wait until nobody has been connected for as long as the setting `kernel.idleMinutes` says."""
         while True:
             left = (
-                self._refresher.root_state.settings.idle_minutes * 60.0 - self._connections.unused_seconds()
+                self._refresher.root_state.files.settings.idle_minutes * 60.0
+                - self._connections.unused_seconds()
             )
             if left <= 0 and not self._connections.clients and not self._calls:
                 return

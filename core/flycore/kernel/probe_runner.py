@@ -10,7 +10,7 @@ import anyio.to_thread
 from flycore.approval.entry_summary import COMMAND
 from flycore.catalog.prober import ProbeSpawn
 from flycore.catalog.probes import ProbeAnswer
-from flycore.kernel.load_state import Files, RootEnvironment, sandbox_support
+from flycore.kernel.load_state import sandbox_support
 from flycore.model.enums import Code, Level, ProbeMode, Status
 from flycore.model.json import JsonObject
 from flycore.model.program import ResolvedProgram, Seal
@@ -22,6 +22,7 @@ from flycore.pipeline.confine import (
     protected_files,
     seen_at_own_path,
 )
+from flycore.pipeline.context import Files, RootEnvironment
 from flycore.pipeline.prepare import Sealed, seal_programs
 from flycore.pipeline.protected_writes import ProtectedWrites
 from flycore.registry.paths import RootPaths

@@ -21,10 +21,11 @@ from flycore.catalog.probes import (
     work_key,
 )
 from flycore.catalog.snapshot import reaches_probe
-from flycore.kernel.load_state import Files, RootEnvironment, probe_work, resolve_programs
+from flycore.kernel.load_state import probe_work, resolve_programs
 from flycore.model.catalog import SidecarView
 from flycore.model.enums import EXEC_KINDS, Kind, ReasonCode
 from flycore.model.json import digest
+from flycore.pipeline.context import Files, RootEnvironment
 from flycore.sandbox.environment import declared_secrets, search_path
 from flysafe.procfs import listening_sockets
 
@@ -57,10 +58,10 @@ def may_be_probed(environment: RootEnvironment, view: SidecarView) -> bool:
 
 
 def probed_sidecars(
-    environment: RootEnvironment, files: Files, seen: Mapping[str, Observation]
+    environment: RootEnvironment, files: Files, observations: Mapping[str, Observation]
 ) -> tuple[ProbedSidecar, ...]:
     """Return the sidecars that this kernel has probed and whose programs are there."""
-    entries = ((files.registry.entry(sidecar), item.answer) for sidecar, item in seen.items())
+    entries = ((files.registry.entry(sidecar), item.answer) for sidecar, item in observations.items())
     return tuple(
         (probe_work(environment, files, entry), answer)
         for entry, answer in entries

@@ -4,7 +4,7 @@ publishes what changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +13,9 @@ import anyio.to_thread
 import msgspec
 from anyio.abc import TaskGroup
 
-from flycore.approval.tool_blocks import ToolBlockStore
 from flycore.catalog.diff import difference
 from flycore.catalog.executable_tools import file_aliases
-from flycore.catalog.observations import NOTHING_SEEN, Answer, Observation, Observations, all_holding
+from flycore.catalog.observations import NO_OBSERVATION, Answer, Observations
 from flycore.catalog.prober import Prober
 from flycore.catalog.probes import ProbeCache, ProbeFinding, known_finding
 from flycore.catalog.reasons import permit_digest
@@ -24,16 +23,8 @@ from flycore.discovery.tool_layers import watched_tools
 from flycore.kernel.accepted_policy import AcceptedPolicy
 from flycore.kernel.bus import Recorder
 from flycore.kernel.change_publisher import ChangePublisher
-from flycore.kernel.effective_entries import EffectiveFiles
-from flycore.kernel.load_state import (
-    Files,
-    RootEnvironment,
-    Situation,
-    blocked_tools,
-    build_state,
-    probe_work,
-    sandbox_support,
-)
+from flycore.kernel.effective_entries import effective_files
+from flycore.kernel.load_state import probe_work
 from flycore.kernel.package_probes import record_first_probe
 from flycore.kernel.probe_runner import probe_spawn
 from flycore.kernel.probe_schedule import (
@@ -54,15 +45,13 @@ from flycore.model.events import EventClass
 from flycore.model.json import JsonObject
 from flycore.model.question import TrustItem
 from flycore.model.sidecar import SidecarEntry
-from flycore.pipeline.context import CurrentState, RootState
+from flycore.pipeline.context import CurrentState, Files, RootEnvironment, RootState
 from flycore.policy.looser_rules import LooserRules
 from flycore.registry.stamps import FileStamps, FurtherFiles, Stamp, file_stamps, stamp_of
 from flycore.registry.watch import watch_files
 from flysafe.process_memory import gc_paused
 from flysafe.spare_descriptors import NONE_LEFT
 
-FIRST_VERSION = 1
-"""The first version of the catalog; each change to what it shows adds one."""
 GATHER_SECONDS = 0.05
 """Findings within this time make one new catalog."""
 NONE_LEFT_SECONDS = 1.0
@@ -71,33 +60,6 @@ SETTLE_SECONDS = 10.0
 """How long a command waits for the probes of its kernel."""
 REPROBE_SECONDS = 30.0
 """The time between two looks at which answers no longer hold. The catalog follows within it."""
-
-
-class StateSources(msgspec.Struct, frozen=True):
-    """Everything that a state is built from: the files, and what was observed."""
-
-    environment: RootEnvironment
-    registry: TrustedRegistry
-    """The files as they are written, and the trust in their entries."""
-    source_watcher: SourceWatcher
-    blocks: ToolBlockStore
-    observations: Observations
-
-    def build(self, effective: EffectiveFiles, seen: Mapping[str, Observation], now: float) -> RootState:
-        """Build the state of these files; `seen` is by sidecar."""
-        offers = self.registry.offers(effective)
-        files = effective.files
-        observed = Situation(
-            trusted=effective.trusted,
-            seen=all_holding(seen, files.registry, files.resolutions, now),
-            diagnostics=(*self.registry.diagnostics, *self.blocks.diagnostics),
-            described=self.source_watcher.described,
-            changed=effective.changed,
-            offers=offers,
-            blocked=blocked_tools(files.registry, self.blocks, offers),
-            support=sandbox_support(),
-        )
-        return build_state(self.environment, files, observed, version=FIRST_VERSION, now=now)
 
 
 def further_files(environment: RootEnvironment) -> FurtherFiles:
@@ -113,52 +75,45 @@ def further_files(environment: RootEnvironment) -> FurtherFiles:
 
 
 class LoadedState(msgspec.Struct, frozen=True):
-    """The first state of a kernel, and what it was built from."""
+    """The first state of a kernel, and what the next ones are built from."""
 
-    sources: StateSources
+    environment: RootEnvironment
+    registry: TrustedRegistry
+    """The files as they are written, and the trust in their entries."""
+    source_watcher: SourceWatcher
+    observations: Observations
     stamps: FileStamps
-    files: Files
-    pending: tuple[TrustItem, ...]
     root_state: RootState
+    pending: tuple[TrustItem, ...]
 
 
 @gc_paused()
-def load_state(
-    environment: RootEnvironment, blocks: ToolBlockStore, cache: ProbeCache, now: float
-) -> LoadedState:
+def load_state(environment: RootEnvironment, cache: ProbeCache, now: float) -> LoadedState:
     """Read everything for the first time. Starts no process but the trial of the sandbox."""
     # before the files, so that a change while they are read is noticed
     stamps = file_stamps(environment.places, further_files(environment))
     source_watcher = SourceWatcher(environment.places, environment.environ)
-    sources = StateSources(
-        environment,
-        TrustedRegistry(environment),
-        source_watcher,
-        blocks,
-        Observations(environment.places.observed_file),
-    )
+    registry = TrustedRegistry(environment)
+    observations = Observations(environment.places.observed_file)
     source_watcher.read()
-    sources.registry.policy.start()
-    observations = sources.observations
-    note_cached(sources.registry.declared, SchemaCache(environment.places), observations)
-    effective, pending = sources.registry.effective_entries(observations.current, now)
-    files = effective.files
+    registry.policy.start()
+    note_cached(registry.declared, SchemaCache(environment.places), observations)
+    files = effective_files(environment, registry.declared, registry.trust.entries)
     for entry in files.registry.entries:
-        if entry.id in effective.trusted and entry.kind not in NOT_PROBED and files.is_resolved(entry.id):
+        if entry.id in files.trusted and entry.kind not in NOT_PROBED and files.is_resolved(entry.id):
             finding = known_finding(cache, probe_work(environment, files, entry))
             if finding is not None:
                 programs = files.resolutions(entry.id)
                 observations.note(entry, Answer(finding=finding, programs=programs, remembered=True))
-    state = sources.build(effective, observations.current, now)
+    state, pending = registry.state(observations.current, now, source_watcher.described)
     observations.settle(observations.current, files.registry, files.resolutions, now)
-    return LoadedState(sources, stamps, files, pending, state)
+    return LoadedState(environment, registry, source_watcher, observations, stamps, state, pending)
 
 
 class StateRefresher:
     """The owner of one kernel's state.
 
-    `root_state` is replaced as a whole and may be read at any time. `files` are the files it was built from,
-    with the values of the entries that are in force.
+    `root_state` is replaced as a whole and may be read at any time.
     """
 
     def __init__(
@@ -171,13 +126,11 @@ class StateRefresher:
     ) -> None:
         """Call ids of probes begin with `session`; no probe starts while `panic_active` returns True."""
         self.state = CurrentState(loaded.root_state)
-        self.files = loaded.files
-        self._sources = loaded.sources
-        self._environment = loaded.sources.environment
-        self._registry = loaded.sources.registry
-        self.observations = loaded.sources.observations
+        self._environment = loaded.environment
+        self._registry = loaded.registry
+        self.observations = loaded.observations
         self.observations.on_news = self._note_change
-        self.source_watcher = loaded.sources.source_watcher
+        self.source_watcher = loaded.source_watcher
         self._clock = recorder.clock
         self._recorder = recorder
         self._publisher = ChangePublisher(recorder)
@@ -219,6 +172,11 @@ class StateRefresher:
         """The state that the catalog shows and that calls use now."""
         return self.state.latest
 
+    @property
+    def files(self) -> Files:
+        """The files of that state, with the entries in force."""
+        return self.state.latest.files
+
     async def run(self) -> None:
         """Keep the state current until `stop`."""
         async with anyio.create_task_group() as group:
@@ -252,7 +210,7 @@ class StateRefresher:
             self._recorder.record(event, fields, sync=True)
         before, self.waiting_rules = self.waiting_rules, self._registry.policy.waiting
         if before.key != self.waiting_rules.key:
-            payload: JsonObject = {"ok": self.root_state.policy.ok}
+            payload: JsonObject = {"ok": self.root_state.files.policy.ok}
             self._recorder.publish(EventClass.APPROVAL, "policy.changed", payload)
 
     async def accept_rules(self, shown: str, by: str) -> Outcome:
@@ -296,7 +254,7 @@ class StateRefresher:
         self.reload()
         if entry is not None and entry.kind is Kind.EXECUTABLE:
             self._schemas.ask_again(sidecar)
-            return sidecar in self.root_state.trusted
+            return sidecar in self.root_state.files.trusted
         if self._probeable_entry(sidecar) is None:
             return False
         self._prober.forget(sidecar)
@@ -391,11 +349,11 @@ class StateRefresher:
     async def _rebuild(self) -> None:
         """Build a new state from the files that were read last. The caller holds `_rebuild_lock`."""
         before = self.files
-        seen, now = self.observations.current, self._clock.now()
-        effective, pending = await anyio.to_thread.run_sync(self._registry.effective_entries, seen, now)
-        self.files = effective.files
-        state = await anyio.to_thread.run_sync(self._sources.build, effective, seen, self._clock.now())
-        self.observations.settle(seen, self.files.registry, self.files.resolutions, self._clock.now())
+        shown, now = self.observations.current, self._clock.now()
+        described = self.source_watcher.described
+        state, pending = await anyio.to_thread.run_sync(self._registry.state, shown, now, described)
+        files = state.files
+        self.observations.settle(shown, files.registry, files.resolutions, self._clock.now())
         self._pending = pending
         self._replace(state)
         self._publisher.record_bundles(before.registry.bundles, self.files.registry.bundles)
@@ -478,7 +436,7 @@ class StateRefresher:
                 return
             files = self.files
             work = probe_work(self._environment, files, entry)
-            answer, now = self.observations.current.get(sidecar, NOTHING_SEEN).answer, self._clock.now()
+            answer, now = self.observations.current.get(sidecar, NO_OBSERVATION).answer, self._clock.now()
             before = answer.surroundings if answer is not None else None
             surroundings = await anyio.to_thread.run_sync(look_around, work, before, now)
             finding = await self._prober.probe(work)

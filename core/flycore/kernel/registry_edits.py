@@ -7,27 +7,26 @@ from typing import NamedTuple
 
 import msgspec
 
-from flycore.approval.tool_definitions import ToolDefinitionStore
-from flycore.approval.trust_store import TrustStore
 from flycore.audit import events as audit_events
 from flycore.catalog.builtin import KNOWN
-from flycore.catalog.observations import Answer, Observation, says_nothing
+from flycore.catalog.observations import Observation
 from flycore.catalog.reasons import permit_digest, permitted
 from flycore.kernel.accepted_policy import AcceptedPolicy
-from flycore.kernel.effective_entries import EffectiveFiles, effective_files, entry_to_switch
-from flycore.kernel.load_state import Files, RootEnvironment, read_files, sandbox_support
+from flycore.kernel.effective_entries import entry_to_switch
+from flycore.kernel.load_state import read_files, sandbox_support
 from flycore.kernel.replaced_entries import summarize_entry, with_facts
+from flycore.kernel.root_state import root_state
 from flycore.kernel.tool_creation import create_tool
+from flycore.kernel.trust import DESCRIBED_BY_PROGRAM, Trust, listing_of
 from flycore.kernel.trusted_elsewhere import TrustElsewhere, place_of
 from flycore.model.approval import Outcome
-from flycore.model.described import Import
-from flycore.model.diagnostics import Diagnostic, Position, Severity
-from flycore.model.enums import Kind, Source
+from flycore.model.described import Described, Import
+from flycore.model.enums import Source
 from flycore.model.json import JsonObject
 from flycore.model.question import TrustItem
 from flycore.model.refusals import Refusals
 from flycore.model.sidecar import Registry, SidecarEntry
-from flycore.model.upstream import McpToolList, McpToolOffer
+from flycore.pipeline.context import Files, RootEnvironment, RootState
 from flycore.pipeline.prepare import Sealed, accept_programs, seal_programs
 from flycore.registry.edits import add_entry, permit_entry, switch_entry, without_switch
 from flycore.registry.parse_registry import parse_registry
@@ -38,8 +37,6 @@ AcceptedEntries = tuple[tuple[str, str], ...]
 LogLines = tuple[tuple[str, JsonObject], ...]
 """Log lines as (event, fields)."""
 _ACCEPTED = Outcome(accepted=True)
-_DESCRIBED_BY_PROGRAM = (Kind.MCP, Kind.EXECUTABLE)
-"""The kinds whose tools the program describes itself."""
 
 
 class EditResult(NamedTuple):
@@ -57,84 +54,53 @@ class TrustedRegistry:
 
     def __init__(self, environment: RootEnvironment) -> None:
         self._environment = environment
-        self._store = TrustStore(environment.places.trust_file)
+        self.trust = Trust.load(environment.places)
+        self._store, self._definitions = self.trust.entries, self.trust.definitions
         self._elsewhere = TrustElsewhere(environment)
-        self._definitions = ToolDefinitionStore(environment.places.definitions_file)
-        self._seen: Mapping[str, Observation] = {}
-        self._save_error = ""
+        self._observations: Mapping[str, Observation] = {}
         self._declared = read_files(environment, None)
         self.policy = AcceptedPolicy(environment.places.policy_rules_file, self._declared.policy)
-
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Why the stored trust, or the stored tool lists, cannot be relied on."""
-        faults = [why for why in (self._definitions.why_unread, self._save_error) if why]
-        return (*self._store.diagnostics, *(self._fault(why) for why in faults))
-
-    def _fault(self, why: str) -> Diagnostic:
-        return Diagnostic(
-            severity=Severity.ERROR,
-            rule="definitions-file",
-            message=f"the tool lists that you approved for MCP servers cannot be read or written: {why}",
-            remedy="press T in the console: the lists that you accept there are written again",
-            position=Position(file=str(self._environment.places.definitions_file), line=1, column=1),
-        )
 
     def read(self) -> None:
         """Read the files again. If the registry does not parse, its last good entries stay."""
         self.policy.begin_read()
         self._declared = read_files(self._environment, self._declared)
 
-    def _accept_first_lists(self, seen: Mapping[str, Observation], now: float) -> None:
-        """Store the first tool list of each trusted MCP entry: it is accepted with the trust in the entry."""
-        self._seen = seen
-        for entry in self._entries():
-            listing = self._listing(entry)
-            if listing is not None and self._store.is_trusted(entry):
-                self._save_error = self._definitions.accept_first(entry, listing, now)
-
-    def offers(self, effective: EffectiveFiles) -> dict[str, McpToolOffer]:
-        """Return the tools of MCP servers and executables in force, by sidecar."""
-        return {
-            entry.id: self._definitions.offer(entry, self._listing(entry))
-            for entry in effective.files.registry.entries
-            if entry.kind in _DESCRIBED_BY_PROGRAM
-            and entry.id in effective.trusted
-            and not self._says_nothing(entry)
-        }
-
-    def _says_nothing(self, entry: SidecarEntry) -> bool:
-        """Whether the program of an executable, as it is now, does not say what it takes."""
-        answer = self._answer(entry)
-        return answer is not None and says_nothing(answer.finding)
-
     @property
     def declared(self) -> Files:
         """The files as they were read last."""
         return self._declared
 
-    def effective_entries(
-        self, seen: Mapping[str, Observation], now: float
-    ) -> tuple[EffectiveFiles, tuple[TrustItem, ...]]:
-        """Return what is in force, and what waits for trust: new or changed entries, and changed MCP tools.
+    def state(
+        self, observations: Mapping[str, Observation], now: float, described: tuple[Described, ...]
+    ) -> tuple[RootState, tuple[TrustItem, ...]]:
+        """Return the state, and what waits for trust. The first tool list of each trusted entry is stored: it
+        is accepted with the trust in the entry."""
+        self._observations = observations
+        for entry in self._entries():
+            listing = listing_of(entry, observations)
+            if listing is not None and self._store.is_trusted(entry):
+                self.trust.save_error = self._definitions.accept_first(entry, listing, now)
+        files = msgspec.structs.replace(self._declared, policy=self.policy.apply(self._declared.policy))
+        return root_state(self._environment, files, self.trust, observations, now, described), self._pending()
+
+    def _pending(self) -> tuple[TrustItem, ...]:
+        """Return what waits for trust: new or changed entries, and changed MCP tools.
 
         If an entry and its tools wait, only the entry is returned.
         """
-        self._accept_first_lists(seen, now)
         declared = self._declared
 
         def describe(entry: SidecarEntry) -> tuple[str, ...]:
             return summarize_entry(entry, declared)
 
-        in_force = msgspec.structs.replace(declared, policy=self.policy.apply(declared.policy))
-        effective = effective_files(self._environment, in_force, self._store)
         waiting = self._elsewhere.add_to(self._store.pending(declared.registry, describe), declared.registry)
         first = {(item.sidecar, item.digest) for item in waiting}
         trusted = [entry for entry in self._entries() if (entry.id, entry.digest) not in first]
         changed = (self._changed_tools(entry) for entry in trusted)
         programs = (self._changed_program(entry) for entry in trusted)
         more = (item for item in (*programs, *changed) if item is not None)
-        return effective, with_facts((*waiting, *more), declared, self._environment.bundled)
+        return with_facts((*waiting, *more), declared, self._environment.bundled)
 
     def _changed_program(self, entry: SidecarEntry) -> TrustItem | None:
         """Return the program of a trusted MCP entry that was not started because it changed; None if there is
@@ -167,29 +133,11 @@ class TrustedRegistry:
         # The user's own entries, too, that the project's replace only once they are trusted.
         registry = self._declared.registry
         declared = (*registry.entries, *registry.replaced)
-        return (entry for entry in declared if entry.kind in _DESCRIBED_BY_PROGRAM)
-
-    def _answer(self, entry: SidecarEntry) -> Answer | None:
-        """Return what the program of exactly this value of the entry answered."""
-        seen = self._seen.get(entry.id)
-        return seen.answer if seen is not None and seen.is_of(entry) else None
-
-    def _listing(self, entry: SidecarEntry) -> McpToolList | None:
-        """What the server of exactly this value of the entry offers, of what the entry takes."""
-        answer = self._answer(entry)
-        listing = answer.listing if answer is not None else None
-        if listing is None or entry.picked is None:
-            return listing
-        names = {pick.name for pick in entry.picked}
-        return msgspec.structs.replace(
-            listing,
-            tools=tuple(tool for tool in listing.tools if tool.name in names),
-            refused=tuple(tool for tool in listing.refused if tool.name in names),
-        )
+        return (entry for entry in declared if entry.kind in DESCRIBED_BY_PROGRAM)
 
     def _changed_tools(self, entry: SidecarEntry) -> TrustItem | None:
         """Return the changed tools of a trusted entry that wait for a person; None if there are none."""
-        listing = self._listing(entry)
+        listing = listing_of(entry, self._observations)
         if listing is None or not self._store.is_trusted(entry):
             return None
         return self._definitions.pending(entry, self._definitions.offer(entry, listing), listing)
@@ -201,7 +149,7 @@ class TrustedRegistry:
         accepted_pairs: list[tuple[str, str]] = []
         failed: list[str] = []
         for entry in self._entries():
-            item, listing = self._changed_tools(entry), self._listing(entry)
+            item, listing = self._changed_tools(entry), listing_of(entry, self._observations)
             if item is None or listing is None or (entry.id, item.digest) not in accepted:
                 continue
             accepted_pairs.append((entry.id, item.digest))

@@ -13,12 +13,12 @@ import msgspec
 
 from flycore.approval.entry_summary import describe_entry
 from flycore.approval.trust_facts import trust_facts
-from flycore.kernel.load_state import Files
 from flycore.model.diagnostics import Diagnostic, Severity
 from flycore.model.enums import Decision, Kind, Source
 from flycore.model.program import ResolvedProgram
 from flycore.model.question import TrustItem
 from flycore.model.sidecar import Registry, SidecarEntry
+from flycore.pipeline.context import Files
 from flycore.policy.conditions import Match, PolicyCall
 from flycore.policy.evaluate import Policy
 from flycore.policy.rules import Rule

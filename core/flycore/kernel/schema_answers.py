@@ -7,12 +7,12 @@ from flycore.catalog.observations import Answer, Observations
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.reasons import schema_unknown
 from flycore.discovery.executables import executable_key
-from flycore.kernel.load_state import Files
 from flycore.model.base import Value
 from flycore.model.enums import Kind, PathState, ProbeState
 from flycore.model.sidecar import SidecarEntry
 from flycore.model.stability import ProbeEvidence
 from flycore.model.upstream import McpToolList
+from flycore.pipeline.context import Files
 from flycore.registry.paths import SCHEMAS_FILE, RootPaths
 
 KEPT = 2_048

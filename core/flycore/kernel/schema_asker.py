@@ -21,7 +21,6 @@ from flycore.catalog.observations import Observations
 from flycore.catalog.probes import STDERR
 from flycore.discovery.executables import file_sha256
 from flycore.discovery.tool_schema import SchemaFault, read_schema
-from flycore.kernel.load_state import Files, RootEnvironment
 from flycore.kernel.probe_runner import program_job
 from flycore.kernel.schema_answers import SchemaAnswer, SchemaCache, program_key
 from flycore.model.catalog import Catalog, SidecarView
@@ -30,7 +29,7 @@ from flycore.model.sidecar import Permissions, SidecarEntry
 from flycore.model.stability import ProbeEvidence
 from flycore.model.upstream import McpToolList, ToolDefinition, UnreadableTool
 from flycore.pipeline.confine import Confining, confined
-from flycore.pipeline.context import RootState
+from flycore.pipeline.context import Files, RootEnvironment, RootState
 from flycore.runners.mcp.tools import definition_fault, plain_schema
 from flycore.runners.one_shot import ProcessJsonJob, SchemaOutput, ask_schema
 from flycore.sandbox.detection import detection

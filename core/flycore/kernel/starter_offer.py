@@ -5,30 +5,23 @@ It is asked by its probe, before any entry for it is written."""
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 import anyio
 import msgspec
 
 from flycore.catalog.builtin import KNOWN
-from flycore.catalog.observations import Answer, Observation, Observations
+from flycore.catalog.observations import Answer, Observations
 from flycore.catalog.prober import Prober
 from flycore.catalog.probes import ProbeCache
-from flycore.kernel.load_state import (
-    Files,
-    RootEnvironment,
-    Situation,
-    build_state,
-    probe_work,
-    resolve_programs,
-    sandbox_support,
-)
+from flycore.kernel.load_state import probe_work, resolve_programs
 from flycore.kernel.probe_runner import probe_spawn
+from flycore.kernel.root_state import state_in_force
 from flycore.model.catalog import CapabilityView, Catalog
 from flycore.model.diagnostics import FixKind
 from flycore.model.enums import Source
 from flycore.model.sidecar import Registry
 from flycore.model.starter import StarterEntry, StarterOffer, StarterTool
+from flycore.pipeline.context import Files, RootEnvironment
 from flycore.registry.edits import read_for_edit
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.starter import StarterPiece, registered, registry_of, starter_pieces
@@ -61,7 +54,8 @@ async def starter_offer(
         for sidecar, program in proposed.programs.items():
             if environment.bundled(program):
                 group.start_soon(find, sidecar)
-    catalog = await anyio.to_thread.run_sync(_catalog, environment, proposed, observations.current)
+    known, now = observations.current, time.time()
+    catalog = (await anyio.to_thread.run_sync(state_in_force, environment, proposed, known, now)).catalog
     relative, text, _, _ = await anyio.to_thread.run_sync(read_for_edit, environment.places)
     present = registered(text, relative) if text is not None else frozenset[str]()
     return StarterOffer(
@@ -92,16 +86,8 @@ def _proposed_files(environment: RootEnvironment, files: Files, pieces: tuple[St
         settings=files.settings,
         programs=programs,
         delegates=delegates,
+        trusted=frozenset(entry.id for entry in enabled),
     )
-
-
-def _catalog(environment: RootEnvironment, files: Files, seen: Mapping[str, Observation]) -> Catalog:
-    observed = Situation(
-        trusted=frozenset(entry.id for entry in files.registry.entries),
-        seen=seen,
-        support=sandbox_support(),
-    )
-    return build_state(environment, files, observed, version=1, now=time.time()).catalog
 
 
 def _offered(piece: StarterPiece, registry: Registry, catalog: Catalog, present: bool) -> StarterEntry:

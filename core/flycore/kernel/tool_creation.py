@@ -9,11 +9,12 @@ from typing import NamedTuple
 from flycore.audit import events as audit_events
 from flycore.catalog.registry_capability import excess_of_created
 from flycore.discovery.manifests import CREATED
-from flycore.kernel.load_state import Files, is_reserved
+from flycore.kernel.load_state import is_reserved
 from flycore.model.approval import Outcome
 from flycore.model.diagnostics import Severity
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
+from flycore.pipeline.context import Files
 from flycore.registry.created_tools import (
     MOST_CREATED,
     as_created,

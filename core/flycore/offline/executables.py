@@ -17,7 +17,7 @@ import msgspec
 from flycore.catalog.executable_tools import with_executable_tools
 from flycore.catalog.mcp_capabilities import offered_capability
 from flycore.discovery.executables import entry_of_file
-from flycore.kernel.load_state import Files, RootEnvironment, find_environment, read_files, resolve_programs
+from flycore.kernel.load_state import find_environment, read_files, resolve_programs
 from flycore.kernel.probe_runner import program_job, settled
 from flycore.kernel.schema_asker import ask
 from flycore.model.enums import Code, Envelope, Status
@@ -28,6 +28,7 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.model.upstream import McpToolList, McpToolOffer
 from flycore.pipeline.call import Rejection
 from flycore.pipeline.confine import confined
+from flycore.pipeline.context import Files, RootEnvironment
 from flycore.pipeline.execute import TOOL_NAME
 from flycore.pipeline.validate import validated
 from flycore.registry.load import add_discovered

@@ -24,10 +24,11 @@ from flycore.discovery.scan import SearchRoots, search_roots, user_kits
 from flycore.discovery.search_folder import FileText
 from flycore.discovery.tool_folders import MEMBER as TOOLS_CONFIG_MEMBER
 from flycore.discovery.tool_folders import check_tools_config
-from flycore.kernel.load_state import Files, find_environment, is_reserved, read_files
+from flycore.kernel.load_state import find_environment, is_reserved, read_files
 from flycore.model.described import Described, Origin
 from flycore.model.diagnostics import Diagnostic, Position, Severity
 from flycore.model.enums import Source
+from flycore.pipeline.context import Files
 from flycore.policy.evaluate import expired_rules
 from flycore.policy.files import read_policy
 from flycore.policy.rules import RuleLayer

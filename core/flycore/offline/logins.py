@@ -35,7 +35,7 @@ def find_server(places: RootPaths, sidecar: str) -> SidecarEntry:
     """Return the entry of a server at which a person can log in. Raises LoginRefused."""
     environment = find_environment(places, dict(os.environ))
     trust = TrustStore(places.trust_file)
-    entry = effective_files(environment, read_files(environment, None), trust).files.registry.entry(sidecar)
+    entry = effective_files(environment, read_files(environment, None), trust).registry.entry(sidecar)
     if entry is None or entry.kind is not Kind.MCP:
         raise LoginRefused(f"no entry of an MCP server has the id {sidecar}: flytui upstream list")
     if not entry.url:

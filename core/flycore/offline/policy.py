@@ -12,15 +12,8 @@ from flycore.approval.trust_store import TrustStore
 from flycore.catalog.builtin import AGENT_ACTIONS, agent_actions, agent_entry
 from flycore.catalog.builtin_tools import BUILTIN, FILES_FAMILY
 from flycore.kernel.effective_entries import effective_files
-from flycore.kernel.load_state import (
-    Files,
-    RootEnvironment,
-    Situation,
-    build_state,
-    find_environment,
-    read_files,
-    sandbox_support,
-)
+from flycore.kernel.load_state import find_environment, read_files
+from flycore.kernel.root_state import state_in_force
 from flycore.model.approval import MatchedRule
 from flycore.model.call import Caller
 from flycore.model.catalog import Capability
@@ -30,7 +23,7 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.pipeline.agent_access import look_at_agent_call
 from flycore.pipeline.builtin_tools import entry_of
 from flycore.pipeline.call import Rejection
-from flycore.pipeline.context import RootState
+from flycore.pipeline.context import Files, RootEnvironment, RootState
 from flycore.pipeline.prepare import program_and_level, seal_resolved
 from flycore.policy.conditions import PolicyCall
 from flycore.policy.evaluate import (
@@ -145,11 +138,8 @@ def read_offline_policy(places: RootPaths, environ: Mapping[str, str] | None = N
     """
     environment = find_environment(places, dict(os.environ if environ is None else environ))
     trust = TrustStore(places.trust_file)
-    files = effective_files(environment, read_files(environment, None), trust).files
+    files = effective_files(environment, read_files(environment, None), trust)
     now = time.time()
     # Nothing is trusted or probed here: policy depends on the entries alone.
-    support = sandbox_support()
-    observed = Situation(trusted=frozenset(), seen={}, support=support)
-    return OfflinePolicy(
-        environment, files, build_state(environment, files, observed, version=1, now=now), now
-    )
+    untrusted = msgspec.structs.replace(files, trusted=frozenset())
+    return OfflinePolicy(environment, files, state_in_force(environment, untrusted, {}, now), now)

@@ -45,9 +45,9 @@ def explain_sandbox(places: RootPaths, tool: str) -> SandboxExplanation | None:
         return None
     if tool in builtin_names():
         return _builtin(offline, tool, entry)
-    bundled = root.bundled(root_state.programs.get(entry.id))
+    bundled = root.bundled(root_state.files.programs.get(entry.id))
     found = report(entry, root_state.support, bundled=bundled)
-    least = root_state.settings.sandbox_minimum.get(tool, minimum_level(entry, bundled=bundled))
+    least = root_state.files.settings.sandbox_minimum.get(tool, minimum_level(entry, bundled=bundled))
     explanation = SandboxExplanation(
         tool=tool,
         sidecar=entry.id,
@@ -84,7 +84,7 @@ def explain_sandbox(places: RootPaths, tool: str) -> SandboxExplanation | None:
 def _builtin(offline: OfflinePolicy, tool: str, entry: SidecarEntry) -> SandboxExplanation:
     """Return the limits of a tool of the kernel. What it starts is known only for a call."""
     own = tool.startswith(f"{FILES_FAMILY}.")
-    permissions, minimum = entry.permissions, offline.root_state.settings.sandbox_minimum
+    permissions, minimum = entry.permissions, offline.root_state.files.settings.sandbox_minimum
     root = str(offline.environment.places.app_root)
     return SandboxExplanation(
         tool=tool,

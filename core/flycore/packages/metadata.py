@@ -7,7 +7,7 @@ import re
 import stat
 from typing import Any, NamedTuple
 
-from flycore.catalog.build import PROTOCOLS
+from flycore.catalog.version import PROTOCOLS
 from flycore.model.base import Value
 from flycore.model.diagnostics import Severity
 from flycore.model.enums import Anchor, Source

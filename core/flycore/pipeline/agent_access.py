@@ -74,7 +74,7 @@ async def agent_access(
     """Look at an agent's own call in a worker thread: the file system is whatever the agent names."""
     if tool not in (SHELL, READ):
         return None
-    switched_on = root_state.settings.agent_reads
+    switched_on = root_state.files.settings.agent_reads
     look = partial(look_at_agent_call, tool, input, project_of(root.places), switched_on=switched_on)
     return await anyio.to_thread.run_sync(look)
 

@@ -59,7 +59,7 @@ def entry_of(root_state: RootState, view: CapabilityView) -> SidecarEntry | None
     if view.source != BUILTIN:
         return None
     tool = view.capability.name
-    return builtin_entry(tool, network=root_state.settings.sandbox_network.get(tool, False))
+    return builtin_entry(tool, network=root_state.files.settings.sandbox_network.get(tool, False))
 
 
 # Step 4: what is started, and its seal.

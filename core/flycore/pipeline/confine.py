@@ -49,7 +49,7 @@ def below_minimum_level(
 ) -> Rejection | None:
     """Why the tool must not run at that level; None where it may."""
     # The catalog says so as well, but it may be a moment older than the call.
-    least = root_state.settings.sandbox_minimum.get(tool)
+    least = root_state.files.settings.sandbox_minimum.get(tool)
     if least is None:
         least = minimum_level(entry, bundled=bundled)
     if level.at_least(least):

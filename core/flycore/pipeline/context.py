@@ -1,4 +1,4 @@
-"""What the steps of a call work with: the state of the root, and the dependencies of each kind of step.
+"""What the steps of a call work with: files and state of the root, and the dependencies of each kind of step.
 
 The environment of a root is fixed while a kernel runs. Its state is replaced as a whole when something
 changes. A step is handed the value of its kind, so that its signature shows what it can do.
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from flycore.approval.accepted_seals import AcceptedSeals
-from flycore.model.enums import Anchor, Risk
+from flycore.approval.entry_summary import COMMAND
+from flycore.model.enums import Anchor, PathState, Risk
 from flycore.registry.created_tools import DEFAULT_LIMIT
 from flycore.registry.paths import USER_PACKAGES_DIR
 from flycore.registry.resolve import resolve_program
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from flycore.model.clock import Clock
     from flycore.model.enums import Level
     from flycore.model.json import JsonObject
+    from flycore.model.package import PackageView
     from flycore.model.program import ResolvedProgram
     from flycore.model.sidecar import Registry, SidecarEntry
     from flycore.pipeline.activity import ActivityLog
@@ -154,17 +156,44 @@ class RootEnvironment:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class RootState:
-    """Registry, catalog, policy and settings of one moment, which belong together."""
+class Files(msgspec.Struct, frozen=True):
+    """The content of a root's files, read together: as they are written, or with the entries in force."""
 
     registry: Registry
-    catalog: Catalog
     policy: Policy
     settings: Settings
     programs: Mapping[str, ResolvedProgram]
     """Sidecar id to the program that its command leads to."""
-    trusted: frozenset[str]
+    delegates: Mapping[str, Mapping[str, ResolvedProgram]]
+    project_limits: tuple[JsonObject, ...] = ()
+    """The limits that the project's files set for tools that agents make."""
+    packages: tuple[PackageView, ...] = ()
+    """The packages that are installed or staged."""
+    trusted: frozenset[str] = frozenset()
+    """The sidecars that may run; empty for the files as they are written."""
+    changed: Mapping[str, tuple[str, ...]] = {}
+    """Sidecars whose changed entry waits for trust, with its difference from the one in force."""
+
+    def resolutions(self, sidecar: str) -> dict[str, ResolvedProgram]:
+        """Return the programs of the sidecar's command, under `COMMAND`, and of its delegates by name."""
+        program = self.programs.get(sidecar)
+        own = {COMMAND: program} if program is not None else {}
+        return {**self.delegates.get(sidecar, {}), **own}
+
+    def is_resolved(self, sidecar: str) -> bool:
+        """Return whether the program of the sidecar's command was found."""
+        program = self.programs.get(sidecar)
+        return program is not None and program.state is PathState.RESOLVED
+
+
+@dataclass(frozen=True, slots=True)
+class RootState:
+    """The files in force of one moment, the catalog, and what calls look up: parts that belong together."""
+
+    files: Files
+    registry: Registry
+    """The registry in force, with the tools that programs have listed."""
+    catalog: Catalog
     index: Mapping[str, CapabilityView] = field(default_factory=dict)
     """Tool name to its view in the catalog."""
     entries: Mapping[str, SidecarEntry] = field(default_factory=dict)
@@ -212,36 +241,36 @@ class LiveLimits:
     @property
     def per_caller(self) -> int:
         """How many requests of one caller may wait for a person."""
-        return self._state.latest.settings.queue_per_caller
+        return self._state.latest.files.settings.queue_per_caller
 
     @property
     def total(self) -> int:
         """How many requests may wait for a person in all."""
-        return self._state.latest.settings.queue_total
+        return self._state.latest.files.settings.queue_total
 
     def timeout(self, risk: Risk) -> float:
         """How long a request of that risk waits for a person, in seconds."""
-        return self._state.latest.settings.approval_times.of(risk) / 1000
+        return self._state.latest.files.settings.approval_times.of(risk) / 1000
 
     @property
     def calls_per_minute(self) -> int:
         """How many calls of one caller may begin within a minute."""
-        return self._state.latest.settings.calls_per_minute
+        return self._state.latest.files.settings.calls_per_minute
 
     @property
     def asked_per_minute(self) -> int:
         """How many calls of one caller that a person would be asked about may begin within a minute."""
-        return self._state.latest.settings.asked_per_minute
+        return self._state.latest.files.settings.asked_per_minute
 
     @property
     def running(self) -> int:
         """How many calls of one caller may run at once."""
-        return self._state.latest.settings.running
+        return self._state.latest.files.settings.running
 
     @property
     def high_risk_per_session(self) -> int:
         """How many high-risk calls one process of a caller may make."""
-        return self._state.latest.settings.high_risk_per_session
+        return self._state.latest.files.settings.high_risk_per_session
 
 
 class Slot(Protocol):

@@ -161,7 +161,7 @@ async def _recorded(
     context: PipelineContext, call: Call, result: ToolResult, call_run: CallRun
 ) -> ToolResult:
     try:
-        outputs = context.run.state.latest.settings.audit_outputs
+        outputs = context.run.state.latest.files.settings.audit_outputs
         await record_result(context.audit, call, result, call_run.prepared, call_run.masks, outputs=outputs)
     except AuditUnwritable as error:
         # The call has already run: its result is worth more to the caller than an error about the log.

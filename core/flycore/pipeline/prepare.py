@@ -413,7 +413,7 @@ async def prepare(
     # After the seal, which rules look at, and before the screen, which a denied call has no use for.
     access = await agent_access(context.root, root_state, request.tool, input)
     judging = partial(judge, root_state, target, input, sealed, sandbox, access=access, now=now)
-    aside = is_large(input) or conditions_are_costly(root_state.policy, target.capability, input)
+    aside = is_large(input) or conditions_are_costly(root_state.files.policy, target.capability, input)
     risk, verdict = await run_aside(aside, partial(judging, caller=request.caller))
     if verdict.decision is Decision.DENY:
         return _denied(context, verdict)
@@ -431,7 +431,7 @@ async def prepare(
         permissions=_permissions_digest(entry.permissions),
         level=sandbox.level,
         env_names=tuple(sorted(environment)),
-        policy=root_state.policy.version_at(now),
+        policy=root_state.files.policy.version_at(now),
         preview=seen.preview,
     )
     return Prepared(
@@ -559,14 +559,14 @@ def judge(
 ) -> tuple[Risk, Verdict]:
     """The risk of this call, and the verdict of policy."""
     found = evaluate(
-        root_state.policy,
+        root_state.files.policy,
         target.capability,
         target.entry,
         input=input,
         level=sandbox.level,
         bundled_unmodified=sealed.seal.kind is SealKind.BUNDLED,
         unsealed=sealed.weakness,
-        user_risk=root_state.settings.risk.get(target.capability.name),
+        user_risk=root_state.files.settings.risk.get(target.capability.name),
         caller=caller,
         now=now,
         access=access,

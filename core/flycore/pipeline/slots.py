@@ -149,4 +149,4 @@ def key_is_current(root_state: RootState, key: ProcessKey) -> bool:
     if entry is None or not entry.enabled or entry.digest != key.entry:
         return False
     confined = view.stability.evidence.sandbox if view is not None else None
-    return entry.id in root_state.trusted and confined is not None and confined.level == key.level
+    return entry.id in root_state.files.trusted and confined is not None and confined.level == key.level

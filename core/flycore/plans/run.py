@@ -165,9 +165,9 @@ class _PlanRun:
             return view
         about = PolicyCall(tool=request.tool, input=self._input, caller=request.caller, now=judge.clock.now())
         aside = is_large(self._input) or conditions_are_costly(
-            root_state.policy, view.capability, self._input
+            root_state.files.policy, view.capability, self._input
         )
-        denies = await run_aside(aside, denying_rules, root_state.policy, about)
+        denies = await run_aside(aside, denying_rules, root_state.files.policy, about)
         if not denies:
             return None
         judge.note_rules(denies)

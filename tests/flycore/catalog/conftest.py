@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from flycore.catalog.build import CatalogFacts
+from flycore.catalog.build import build_catalog
+from flycore.catalog.builtin import KNOWN
 from flycore.catalog.observations import Answer, Failure, Observation
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.snapshot import SidecarFacts
-from flycore.model.catalog import Capability
+from flycore.model.catalog import Capability, Catalog
 from flycore.model.diagnostics import Position
 from flycore.model.enums import Anchor, Decision, PathState, Source
 from flycore.model.program import ResolvedProgram
@@ -45,41 +46,53 @@ def _program(state: PathState = PathState.RESOLVED, **fields: Any) -> ResolvedPr
     return ResolvedProgram(state=state, **(given | fields))
 
 
-def _seen(probe: ProbeFinding | None = None, failure: Failure | None = None, **facts: Any) -> Observation:
+def _observation(
+    probe: ProbeFinding | None = None, failure: Failure | None = None, **facts: Any
+) -> Observation:
     answer = Answer(finding=probe) if probe is not None else None
     return Observation(answer=answer, failure=failure, **facts)
 
 
 def _sidecar_facts(entry: SidecarEntry | None = None, **fields: Any) -> SidecarFacts:
+    """`policy` is by tool here, and the entry offers the known tools among those that it names."""
+    entry = entry or _entry()
+    policy = fields.pop("policy", lambda tool: (Decision.ALLOW, "default"))
     given: dict[str, Any] = {
-        "entry": entry or _entry(),
+        "entry": entry,
         "program": _program(),
         "core": "0.1.0",
-        "protocols": ("1",),
-        "policy": lambda tool: (Decision.ALLOW, "default"),
+        "policy": lambda capability, _: policy(capability.name),
+        "tools": {name: KNOWN.get(name, KNOWN["file.hash"]) for name in entry.tool_names},
         "trusted": True,
+        "observation": _observation(fields.pop("probe", None), fields.pop("failure", None)),
     }
-    if "probe" in fields or "failure" in fields:
-        fields["seen"] = _seen(fields.pop("probe", None), fields.pop("failure", None))
     return SidecarFacts(**(given | fields))
 
 
-def _catalog_facts(*entries: SidecarEntry, **fields: Any) -> CatalogFacts:
+def _catalog(*entries: SidecarEntry, **fields: Any) -> Catalog:
+    """A catalog of these entries; `programs`, `probes` and `failures` are by sidecar."""
+
     def policy(capability: Capability, entry: SidecarEntry) -> tuple[Decision, str]:
         return Decision.ASK, "default"
 
-    given: dict[str, Any] = {
-        "registry": Registry(app_root="/root", config_dir="/config", workspace="/root", entries=entries),
-        "programs": {entry.id: _program() for entry in entries},
-        "trusted": frozenset(entry.id for entry in entries),
-        "policy": policy,
-        "core": "0.1.0",
-        "version": 1,
-        "now": 1_700_000_000.0,
-    }
+    programs = fields.pop("programs", {entry.id: _program() for entry in entries})
     probes, failures = fields.pop("probes", {}), fields.pop("failures", {})
-    given["seen"] = {entry.id: _seen(probes.get(entry.id), failures.get(entry.id)) for entry in entries}
-    return CatalogFacts(**(given | fields))
+    trusted = fields.pop("trusted", frozenset(entry.id for entry in entries))
+    decide = fields.pop("policy", policy)
+    facts = [
+        SidecarFacts(
+            entry=entry,
+            program=programs.get(entry.id),
+            core="0.1.0",
+            policy=decide,
+            trusted=entry.id in trusted,
+            observation=_observation(probes.get(entry.id), failures.get(entry.id)),
+        )
+        for entry in entries
+    ]
+    registry = Registry(app_root="/root", config_dir="/config", workspace="/root", entries=entries)
+    given: dict[str, Any] = {"registry": registry, "now": 1_700_000_000.0}
+    return build_catalog(sidecars=facts, **(given | fields))
 
 
 @pytest.fixture
@@ -98,5 +111,5 @@ def make_facts() -> Callable[..., SidecarFacts]:
 
 
 @pytest.fixture
-def make_catalog_facts() -> Callable[..., CatalogFacts]:
-    return _catalog_facts
+def make_catalog() -> Callable[..., Catalog]:
+    return _catalog

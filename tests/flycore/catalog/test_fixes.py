@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from flycore.catalog.build import CatalogFacts, build_catalog
 from flycore.catalog.fixes import PACKAGES, Machine, probe_again_remedy
 from flycore.catalog.probes import ProbeFinding
 from flycore.catalog.snapshot import SidecarFacts, sidecar_stability
-from flycore.kernel.load_state import find_host_tools
+from flycore.kernel.root_state import find_host_tools
+from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import Fix, FixKind
 from flycore.model.enums import PathState, ProbeState, ReasonCode
 from flycore.model.program import ResolvedProgram
@@ -162,9 +162,9 @@ def test_every_argument_of_the_table_is_a_plain_word() -> None:
 
 @pytest.mark.parametrize(("registry", "kind"), [("", FixKind.INIT), (FILE, FixKind.EDIT)])
 def test_a_tool_nobody_offers_leads_to_a_first_registry_or_into_the_one_there_is(
-    make_catalog_facts: Callable[..., CatalogFacts], registry: str, kind: FixKind
+    make_catalog: Callable[..., Catalog], registry: str, kind: FixKind
 ) -> None:
-    catalog = build_catalog(make_catalog_facts(registry_file=registry))
+    catalog = make_catalog(registry_file=registry)
     fixes = {view.capability.name: view.stability.reasons[0].fix for view in catalog.capabilities}
     fix = fixes["file.hash"]
     assert fix is not None

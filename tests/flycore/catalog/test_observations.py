@@ -11,7 +11,7 @@ import pytest
 
 from flycore.catalog.observations import (
     MOST_REMEMBERED,
-    NOTHING_SEEN,
+    NO_OBSERVATION,
     Answer,
     CallEnd,
     Observation,
@@ -72,7 +72,7 @@ class Noted:
 
     def at(self, now: float) -> Observation:
         """What holds at that time for the entry as it is now."""
-        seen = self.store.current.get(self.entry.id, NOTHING_SEEN)
+        seen = self.store.current.get(self.entry.id, NO_OBSERVATION)
         return still_holding(seen, self.entry, self.programs, now)
 
     def settle(self, shown: Mapping[str, Observation] | None = None) -> None:

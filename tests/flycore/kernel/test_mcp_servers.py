@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 
-from flycore.catalog.observations import Observation, Observations
+from flycore.catalog.observations import Observations
+from flycore.kernel import registry_edits
 from flycore.kernel.refresh import StateRefresher
-from flycore.kernel.registry_edits import TrustedRegistry
 from flycore.model.enums import Code, Effective, ProbeState, ReasonCode, Risk, Status
 from flycore.pipeline.context import RootState
 from kits.kernel import PATIENCE, Root, approved_call, kernel_of, processes_of, request, until
@@ -228,13 +227,12 @@ async def test_a_server_that_is_well_is_never_shown_without_its_tools(
 ) -> None:
     """Its answer comes while a world is made that has read already what was heard."""
     answered, worlds = threading.Event(), []
-    hold, note, replaced = TrustedRegistry.effective_entries, Observations.note, StateRefresher._replace
+    build, note, replaced = registry_edits.root_state, Observations.note, StateRefresher._replace
 
-    def slow_hold(self: TrustedRegistry, heard: Mapping[str, Observation], now: float) -> Any:
-        held = hold(self, heard, now)
-        if self.offers(held[0]):
-            assert answered.wait(PATIENCE)
-        return held
+    def slow_build(*given: Any) -> RootState:
+        made = build(*given)
+        assert answered.wait(PATIENCE)
+        return made
 
     def noted(self: Observations, *told: Any) -> None:
         note(self, *told)
@@ -245,7 +243,7 @@ async def test_a_server_that_is_well_is_never_shown_without_its_tools(
         worlds.append(self.root_state)
 
     async with kernel_of(official) as kernel:
-        monkeypatch.setattr(TrustedRegistry, "effective_entries", slow_hold)
+        monkeypatch.setattr(registry_edits, "root_state", slow_build)
         monkeypatch.setattr(Observations, "note", noted)
         monkeypatch.setattr(StateRefresher, "_replace", seen)
         kernel.probe("notes")

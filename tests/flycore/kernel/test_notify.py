@@ -131,7 +131,7 @@ async def test_settings_count_without_a_restart(root: Root) -> None:
         settings(
             root, approvals={"queuePerCaller": 1}, quota={"callsPerMinute": 3}, notify={"command": program}
         )
-        await until(lambda: kernel._refresher.root_state.settings.queue_per_caller == 1)
+        await until(lambda: kernel._refresher.root_state.files.settings.queue_per_caller == 1)
         await asked(kernel, group, "echo.do")
         await until(lambda: told(into))
         full = await kernel.call(request(kernel, "echo.do", {"n": 2}))

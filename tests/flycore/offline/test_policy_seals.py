@@ -17,6 +17,6 @@ def test_an_allow_of_a_partial_seal_asks(cwd: str, decision: Decision, tmp_path:
     root.sidecar("own", ECHO, cwd=cwd)
     root.policy({"tool": "own.do", "decision": "allow", "because": "test"})
     offline = read_offline_policy(root.places, root.environ)
-    found = offline.evaluate(offline.root_state.policy, "own.do", {}, None)
+    found = offline.evaluate(offline.root_state.files.policy, "own.do", {}, None)
     assert found.decision is decision
     assert not root.places.seals_file.exists()

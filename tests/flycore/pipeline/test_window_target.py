@@ -133,7 +133,7 @@ async def test_a_lease_for_a_medium_call_does_not_cover_one_the_user_rates_high(
 
 
 def _risk_of_new_call(root: Root, kernel: Kernel) -> Risk | None:
-    return kernel._refresher.root_state.settings.risk.get("echo.do")
+    return kernel._refresher.root_state.files.settings.risk.get("echo.do")
 
 
 async def test_a_risk_that_rose_after_the_card_is_asked_again(root: Root) -> None:
