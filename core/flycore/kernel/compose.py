@@ -90,10 +90,7 @@ async def open_kernel(
     `declared` are variables that entries may declare, beside those of this process."""
     # First, and in a process of its own only: tests hand in an environment, and their process may be traced.
     if environ is None:
-        forbid_inspection()
-        erase_from_environment([name for name in os.environ if looks_secret(name)])
-        # Before the launcher is started: a group that limits memory may hold no process.
-        claim()
+        _protect_process()
     variables = {**(declared or {}), **(os.environ if environ is None else environ)}
     # It starts on another processor while this one reads the root's files.
     prepare_launcher()
@@ -144,6 +141,13 @@ async def open_kernel(
         # The log is closed last: tasks of the group write lines until they have ended.
         with suppress(AuditUnwritable):
             audit.close()
+
+
+def _protect_process() -> None:
+    forbid_inspection()
+    erase_from_environment([name for name in os.environ if looks_secret(name)])
+    # Before the launcher is started: a group that limits memory may hold no process.
+    claim()
 
 
 def _open_log(

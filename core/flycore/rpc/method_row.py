@@ -1,16 +1,21 @@
-"""A row of the table in `methods.py`: the message of a method, its answer, and who may send it."""
+"""A row of the table in `methods.py`: the message of a method, its answer, and who may send it; and the
+decorators that declare one."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
 from flycore.model.json import JsonObject
+from flycore.model.question import PANIC_QUESTION
+from flycore.rpc import console_messages as c
 from flycore.rpc import messages as m
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 EVERYTHING = "everything"
 NARROWED = "narrowed"
@@ -106,3 +111,66 @@ class Method(msgspec.Struct, frozen=True):
     def result_in(self, payload: JsonObject) -> Any:
         """Return the result from an answer payload. Raises msgspec.ValidationError, KeyError."""
         return msgspec.convert(payload[self.key], self.result) if self.key else None
+
+
+# The declaration of rows.
+
+WIRE_METHODS: list[Method] = []
+"""The rows of the methods that are declared so far."""
+
+
+def wire_method(message: str, answer: str, shape: type[msgspec.Struct], **more: Any) -> Callable[[F], F]:
+    """Decorate a method of `Client` or `Approver` and add its row; `more` are further fields of Method."""
+
+    def add_row(function: F) -> F:
+        interface, _, name = function.__qualname__.partition(".")
+        signature = inspect.signature(function)
+        _, *parameters = signature.parameters.values()
+        row = Method(
+            message,
+            answer,
+            shape,
+            interface=interface,
+            name=name,
+            signature=signature.replace(parameters=parameters),
+            result=get_type_hints(function)["return"],
+            **more,
+        )
+        WIRE_METHODS.append(row)
+        return function
+
+    return add_row
+
+
+def decision(
+    message: str,
+    payload: type[msgspec.Struct] = m.EmptyPayload,
+    at_terminal: Callable[[msgspec.Struct], bool] | None = None,
+) -> Callable[[F], F]:
+    """Decorate a decision, which only a paired console may send, and a command as `at_terminal` says.
+
+    The answer says whether the decision was accepted. The answer to a decision about a request also holds
+    the request in its new state.
+    """
+    asks = message.startswith("ask.")
+    answer, shape = ("ask.snapshot", m.AskSnapshot) if asks else ("ack", m.Ack)
+    return wire_method(
+        message,
+        answer,
+        shape,
+        key="outcome",
+        payload=payload,
+        who=Who.CONSOLE,
+        kind=Kind.DECISION,
+        at_terminal=at_terminal,
+    )
+
+
+def always(payload: msgspec.Struct) -> bool:
+    """Return True: every decision of that message may be made at a terminal."""
+    return True
+
+
+def releases_panic(payload: msgspec.Struct) -> bool:
+    """Return whether the answer is the one that lets calls run again after everything was stopped."""
+    return isinstance(payload, c.QuestionAnswer) and payload.id == PANIC_QUESTION

@@ -15,7 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol, TypeVar, get_type_hints
+from typing import Any, Protocol
 
 import msgspec
 
@@ -28,73 +28,26 @@ from flycore.model.enums import PackageAction, PackageScope, RootPermission
 from flycore.model.events import Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.model.package import PackageCheck, PackageView
-from flycore.model.question import PANIC_QUESTION, Block, Question, TrustItem
+from flycore.model.question import Block, Question, TrustItem
 from flycore.model.starter import StarterOffer, StarterPlan
 from flycore.model.status import Status
 from flycore.rpc import console_messages as c
 from flycore.rpc import messages as m
 from flycore.rpc.flyflor import EMPTY_READS
-from flycore.rpc.method_row import EVERYTHING, Kind, Method, UnimplementedError, Who
+from flycore.rpc.method_row import (
+    EVERYTHING,
+    WIRE_METHODS,
+    Kind,
+    Method,
+    UnimplementedError,
+    Who,
+    always,
+    decision,
+    releases_panic,
+    wire_method,
+)
 
 OnProgress = Callable[[Progress], None]
-F = TypeVar("F", bound=Callable[..., Any])
-
-_WIRE_METHODS: list[Method] = []
-
-
-def wire_method(message: str, answer: str, shape: type[msgspec.Struct], **more: Any) -> Callable[[F], F]:
-    """Decorate a method of `Client` or `Approver` and add its row; `more` are further fields of Method."""
-
-    def add_row(function: F) -> F:
-        interface, _, name = function.__qualname__.partition(".")
-        signature = inspect.signature(function)
-        _, *parameters = signature.parameters.values()
-        row = Method(
-            message,
-            answer,
-            shape,
-            interface=interface,
-            name=name,
-            signature=signature.replace(parameters=parameters),
-            result=get_type_hints(function)["return"],
-            **more,
-        )
-        _WIRE_METHODS.append(row)
-        return function
-
-    return add_row
-
-
-def decision(
-    message: str,
-    payload: type[msgspec.Struct] = m.EmptyPayload,
-    at_terminal: Callable[[msgspec.Struct], bool] | None = None,
-) -> Callable[[F], F]:
-    """Decorate a decision, which only a paired console may send, and a command as `at_terminal` says.
-
-    The answer says whether the decision was accepted. The answer to a decision about a request also holds
-    the request in its new state.
-    """
-    asks = message.startswith("ask.")
-    answer, shape = ("ask.snapshot", m.AskSnapshot) if asks else ("ack", m.Ack)
-    return wire_method(
-        message,
-        answer,
-        shape,
-        key="outcome",
-        payload=payload,
-        who=Who.CONSOLE,
-        kind=Kind.DECISION,
-        at_terminal=at_terminal,
-    )
-
-
-def _always(payload: msgspec.Struct) -> bool:
-    return True
-
-
-def _releases_panic(payload: msgspec.Struct) -> bool:
-    return isinstance(payload, c.QuestionAnswer) and payload.id == PANIC_QUESTION
 
 
 class Client(Protocol):
@@ -424,7 +377,7 @@ class Approver(Protocol):
         """End a lease. Return False where it was not in force any more."""
         raise UnimplementedError
 
-    @decision("rule.remove", c.RuleRemove, _always)
+    @decision("rule.remove", c.RuleRemove, always)
     async def remove_rule(self, where: str, digest: str) -> Outcome:
         """Remove a rule from the person's own policy file.
 
@@ -433,7 +386,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("block.remove", c.BlockRemove, _always)
+    @decision("block.remove", c.BlockRemove, always)
     async def unblock(self, tool: str) -> bool:
         """Allow calls of a blocked tool again. Return False where it was not blocked."""
         raise UnimplementedError
@@ -443,14 +396,14 @@ class Approver(Protocol):
         """Undo the last `revoke`, `remove_rule` or `unblock` of this session."""
         raise UnimplementedError
 
-    @decision("question.answer", c.QuestionAnswer, _releases_panic)
+    @decision("question.answer", c.QuestionAnswer, releases_panic)
     async def answer(
         self, question_id: str, option: str, text: str = "", content: JsonObject | None = None
     ) -> Outcome:
         """Answer a question that is not about one call; `content` has the values for its form."""
         raise UnimplementedError
 
-    @decision("trust.accept", c.TrustAccept, _always)
+    @decision("trust.accept", c.TrustAccept, always)
     async def trust(self, accepted: tuple[tuple[str, str], ...]) -> Outcome:
         """Trust entries, each as (sidecar id, digest shown). An entry that has changed is not trusted."""
         raise UnimplementedError
@@ -464,7 +417,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("sidecar.permit", c.SidecarPermit, _always)
+    @decision("sidecar.permit", c.SidecarPermit, always)
     async def permit(self, sidecar: str, digest: str) -> Outcome:
         """Add the permissions that a call of the sidecar lacked to its entry, as a fix in the catalog shows.
 
@@ -472,7 +425,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("server.import", c.ServerImport, _always)
+    @decision("server.import", c.ServerImport, always)
     async def import_server(self, path: str, name: str, digest: str) -> Outcome:
         """Import an MCP server from the file of another client into the project's registry, and trust it.
 
@@ -481,12 +434,12 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("package.stage", c.PackageStage, _always)
+    @decision("package.stage", c.PackageStage, always)
     async def stage_package(self, source: str, scope: PackageScope) -> Outcome:
         """Stage the version in a folder or an archive of the kernel's machine. What runs does not change."""
         raise UnimplementedError
 
-    @decision("package.change", c.PackageChange, _always)
+    @decision("package.change", c.PackageChange, always)
     async def change_package(
         self, action: PackageAction, package: str, scope: PackageScope, digest: str, agreed: bool = True
     ) -> Outcome:
@@ -500,7 +453,7 @@ class Approver(Protocol):
         """
         raise UnimplementedError
 
-    @decision("package.discard", c.PackageDiscard, _always)
+    @decision("package.discard", c.PackageDiscard, always)
     async def discard_package(self, package: str, scope: PackageScope) -> Outcome:
         """Discard the staged version of a package. What is installed stays."""
         raise UnimplementedError
@@ -540,7 +493,7 @@ def _query(message: str, answer: str, shape: type[msgspec.Struct], **more: Any) 
 
 
 METHODS: tuple[Method, ...] = (
-    *_WIRE_METHODS,
+    *WIRE_METHODS,
     _query("ask.detail.get", "ask.snapshot", m.AskSnapshot, key="asks", payload=m.AskGet, name="one_ask"),
     _query(
         "history.detail.get",
