@@ -12,6 +12,7 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 
 import anyio
 import msgspec
+from anyio.abc import TaskGroup
 
 from flycore.approval.desktop_control import DesktopControl
 from flycore.approval.exclusive_groups import GroupLocks
@@ -107,21 +108,9 @@ async def open_kernel(
         parts = _build_parts(root, bus, call_history, holder, watches.enter_context(watch_loop()))
         kernel, context = Kernel(parts), parts.context
         async with anyio.create_task_group() as group:
-            queue = context.ask.queue
-            for service in (
-                root.refresher.run,
-                context.run.desktop_control.run,
-                queue.leases.watch,
-                queue.run,
-                call_history.run,
-                parts.quota_events.run,
-            ):
-                group.start_soon(service)
+            _start_services(group, parts, root, call_history)
             group.start_soon(sync.run, audit)
             group.start_soon(record_unfinished, call_history, audit, session, bus, clock)
-            group.start_soon(parts.background.watch, bus)
-            group.start_soon(_note_changes, bus, context.admission.loops)
-            group.start_soon(_ask_about_packages, bus, parts.package_questions)
             # `start` waits until the MCP servers have subscribed: a catalog event before that would be lost.
             await group.start(parts.background.mcp_servers.run, bus)
             if not holder.on_demand:
@@ -141,6 +130,23 @@ async def open_kernel(
         # The log is closed last: tasks of the group write lines until they have ended.
         with suppress(AuditUnwritable):
             audit.close()
+
+
+def _start_services(group: TaskGroup, parts: KernelParts, root: _Root, call_history: CallHistory) -> None:
+    """Start the tasks of the parts, which run as long as the kernel."""
+    queue, bus = parts.context.ask.queue, parts.bus
+    for service in (
+        root.refresher.run,
+        parts.context.run.desktop_control.run,
+        queue.leases.watch,
+        queue.run,
+        call_history.run,
+        parts.quota_events.run,
+    ):
+        group.start_soon(service)
+    group.start_soon(parts.background.watch, bus)
+    group.start_soon(_note_changes, bus, parts.context.admission.loops)
+    group.start_soon(_ask_about_packages, bus, parts.package_questions)
 
 
 def _protect_process() -> None:
