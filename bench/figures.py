@@ -107,6 +107,7 @@ FIGURES: dict[str, tuple[str, ...]] = {
         "P14 idle: share of a core",
         "P14 idle: wake-ups of all threads",
         "P14 idle: growth",
+        "P14 a waiting card: share of a core",
         "P14 a day: growth",
         "P14 a day: verify the log",
     ),

@@ -1,7 +1,8 @@
-"""P14: an idle console with its kernel, and a day of calls with the clock handed in.
+"""P14: an idle console with its kernel, a card that waits, and a day of calls with the clock handed in.
 
 The console runs in a pseudo-terminal on a registry of 100 tools. What wakes up is counted by the system: the
-voluntary context switches of all threads of all processes. The day is 100,000 calls of a process that stays,
+voluntary context switches of all threads of all processes. The card is that of a call from `flytui call`,
+which nobody answers. The day is 100,000 calls of a process that stays,
 made by many callers, over 24 hours of a clock that the benchmark moves on.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gc
 import os
 import select
+import subprocess
 import sys
 import tempfile
 import time
@@ -40,6 +42,9 @@ CALLERS = 20
 FILL = 1_000
 """Calls before the first look at the memory, which fill every limited buffer of the kernel."""
 MOST_CPU, MOST_WAKEUPS, MOST_MIB, LEAST_LINES = 0.003, 3.0, 20.0, 50_000
+MOST_CARD_CPU = 0.005
+CARD_SETTLE_S = 10.0
+"""Seconds until the card is armed and nothing but its times changes."""
 FLAT_MIB = 1.0
 """The most growth of an idle console that counts as none: one arena of Python's allocator."""
 TOOL = "bench.stays"
@@ -47,8 +52,8 @@ MIB = 2**20
 
 
 def run(size: str) -> list[Row]:
-    """Measure the idle console, then the day."""
-    return [*_idle(SECONDS[size]), *_day(CALLS[size])]
+    """Measure the idle console, then the card, then the day."""
+    return [*_idle(SECONDS[size]), _waiting_card(SECONDS[size]), *_day(CALLS[size])]
 
 
 def _idle(seconds: float) -> list[Row]:
@@ -79,6 +84,28 @@ def _idle(seconds: float) -> list[Row]:
         ),
         Row("P14", "idle: growth", growth, "MiB", growth / FLAT_MIB, "flat", growth <= FLAT_MIB, note),
     ]
+
+
+def _waiting_card(seconds: float) -> Row:
+    with project(100) as environ:
+        program = [sys.executable, "-m", "flytui", "--root", environ["BENCH_ROOT"]]
+        console = Terminal(program, environ)
+        try:
+            console.until(b"policy ok")
+            words = [*program, "call", "bench00.tool00000", "query=x"]
+            quiet = subprocess.DEVNULL
+            with subprocess.Popen(words, env=environ, stdout=quiet, stderr=quiet) as caller:
+                console.until(b"keys ready")
+                _read_for(console, CARD_SETTLE_S)
+                before = _Use.of(console.pid)
+                drawn = _read_for(console, seconds)
+                cpu = (_Use.of(console.pid).cpu - before.cpu) / seconds
+                caller.terminate()
+        finally:
+            console.end()
+    note = f"{seconds:.0f} s; {drawn} bytes were drawn"
+    name, ratio = "a waiting card: share of a core", cpu / MOST_CARD_CPU
+    return Row("P14", name, cpu * 100, "%", ratio, "≤ 0.5 %", cpu <= MOST_CARD_CPU, note)
 
 
 def _read_for(console: Terminal, seconds: float) -> int:

@@ -23,6 +23,7 @@ from flytui.console.approvals.card_lines import (
     CardView,
     body_of,
     foot_lines,
+    pinned_lines,
     title_lines,
 )
 from flytui.console.screens.armed import pages_of
@@ -124,6 +125,7 @@ def approve(request: ApprovalRequest, width: int, height: int) -> Decision:
     ask = Ask(request=request, state=RequestState.WAITING)
     arming = ArmingState(request.risk, request.letter, shown_at=0.0)
     body = body_of(request, width - SIDES, CardView(), colours=False)
+    pinned = pinned_lines(request, width, None)
     rows = tuple(text_of(row) for row in body.lines)
     read: set[int] = set()
     top = keys = 0
@@ -139,7 +141,7 @@ def approve(request: ApprovalRequest, width: int, height: int) -> Decision:
             folded=body.folded,
             height=height,
         )
-        above, below = title_lines(frame, width), foot_lines(frame, width)
+        above, below = title_lines(frame, pinned, width), foot_lines(frame, width)
         for row in (*above, *below):
             assert width_of(row) <= width
         room = height - HEADER_LINES - len(above) - len(below)

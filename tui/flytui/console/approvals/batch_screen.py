@@ -71,7 +71,7 @@ class BatchScreen(ArmedTable[None]):
         """Follow the queue. A summary of which a request ended or changed is armed from the start."""
         if Topic.ASKS in topics and not self._sending:
             self._follow_queue()
-        self._tick()
+        self._redraw()
 
     def _follow_queue(self) -> None:
         keys = [entry_key(ask) for ask in self._asks]

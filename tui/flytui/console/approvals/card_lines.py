@@ -110,18 +110,21 @@ class CardFrame(msgspec.Struct, frozen=True):
     keys: KeyBindings = msgspec.field(default_factory=KeyBindings)
     offer: AllowanceOffer | None = None
     """The allowance that stands first among the keys; None where there is none."""
-    root: StyledText | None = None
-    """The short name of the request's root; None where the console has no other root."""
 
 
-def title_lines(frame: CardFrame, width: int) -> list[StyledLine]:
-    """What does not scroll: a line of risk, tool, place in the queue and times, what the call does, who asks,
-    what is unusual, and who else waits for the answer."""
-    root = frame.root
-    drawn = render_card(frame.ask.request, width - 2, root=root.text if root is not None else "")
+def pinned_lines(request: ApprovalRequest, width: int, root: StyledText | None) -> list[StyledLine]:
+    """The lines of the card that do not scroll: what the call does, who asks, and what is unusual. `root` is
+    the short name of the request's root; None if the console has no other root."""
+    drawn = render_card(request, width - 2, root=root.text if root is not None else "")
+    return [card_line(card, root) for card in drawn if card.pinned]
+
+
+def title_lines(frame: CardFrame, pinned: Sequence[StyledLine], width: int) -> list[StyledLine]:
+    """What does not scroll: a line of risk, tool, place in the queue and times, the pinned lines of the card,
+    and who else waits for the answer."""
     return [
         *_title_line(frame, width),
-        *(card_line(card, root) for card in drawn if card.pinned),
+        *pinned,
         *(row for fact in _fact_lines(frame.ask) for row in wrap(fact, width, 1)),
         *([line(span("─" * width, Tone.DIM))] if frame.height >= RULED_FROM else []),
     ]

@@ -25,6 +25,7 @@ from flytui.console.approvals.card_lines import (
     CardView,
     body_of,
     foot_lines,
+    pinned_lines,
     title_lines,
     why_lines,
 )
@@ -79,6 +80,8 @@ class RequestView(ArmedScreen[None]):
         super().__init__(queued.root, "Approvals", _initial_arming(queued.ask))
         self._queued = queued
         self._body = CardBody([], frozenset(), {})
+        self._pinned: tuple[ApprovalRequest, int, Sequence[StyledLine]] | None = None
+        """The lines of the card that do not scroll, with the request and the width that they are for."""
         self._view = CardView()
         self._outcome = ""
         self._succeeded = True
@@ -106,6 +109,7 @@ class RequestView(ArmedScreen[None]):
             else:
                 self._queued = QueuedRequest(self._state, ask)
         self._tick()
+        self._redraw()
 
     def _look(self, view: CardView) -> None:
         """Show the card in another way. What has been on screen in the way before does not count."""
@@ -158,8 +162,16 @@ class RequestView(ArmedScreen[None]):
         quiet = now - max(self._ended_at, self._arming.last_key, self._state.shared.last_key)
         return self.is_current and quiet >= ADVANCE_S and bool(self._state.shared.waiting)
 
+    def _passing(self) -> tuple[object, ...]:
+        """Everything about the keys that changes by the passing of time alone, `b` among them."""
+        return *super()._passing(), self._block_confirm_open(self._state.clock())
+
     def _title_lines(self, width: int) -> Sequence[StyledLine]:
-        return title_lines(self._frame(), width)
+        pinned, request = self._pinned, self._ask.request
+        if pinned is None or pinned[0] is not request or pinned[1] != width:
+            pinned = request, width, pinned_lines(request, width, root_span(self._state))
+            self._pinned = pinned
+        return title_lines(self._frame(), pinned[2], width)
 
     def _key_lines(self, width: int) -> Sequence[StyledLine]:
         return foot_lines(self._frame(), width)
@@ -183,7 +195,6 @@ class RequestView(ArmedScreen[None]):
         place = keys.index(self._queued.key) + 1 if self._queued.key in keys else 0
         return CardFrame(
             ask=self._ask,
-            root=root_span(self._state),
             position=place,
             waiting=len(waiting),
             arming=self._arming,
@@ -203,7 +214,7 @@ class RequestView(ArmedScreen[None]):
 
     def _offer(self, ask: Ask) -> AllowanceOffer | None:
         """The allowance that the card offers first."""
-        # Drawn ten times a second, and worked out only where the queue or the request has changed.
+        # Drawn each second, and worked out only if the queue or the request has changed.
         asks, known = self._state.asks, self._offered
         if known is None or known[0] is not asks or known[1] is not ask.request:
             known = (asks, ask.request, allowance_offer(ask.request, asks, self._state.now()))

@@ -143,6 +143,7 @@ class TermsScreen(ArmedScreen[Answer], ModalScreen[Answer]):
         """Show the summary, as Enter does anywhere in the form. It decides nothing."""
         event.stop()
         self.to_summary()
+        self._redraw()
 
     def on_descendant_focus(self) -> None:
         """Draw the fields without a cursor, because a click may have moved it into the text field."""

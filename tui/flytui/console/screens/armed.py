@@ -50,7 +50,7 @@ GO_ACTIONS = {
 }
 """The actions of the application that show another screen, by the id of their key."""
 TICK_S = 0.1
-"""Seconds between two checks of whether the keys are armed; the state is drawn as often."""
+"""Seconds between two checks of whether the keys are armed."""
 
 
 def key_of(event: events.Key) -> str:
@@ -273,6 +273,10 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         self._state = state
         self._heading = heading
         self._sending = False
+        self._drawn_at = 0
+        """The second, in Unix time, in which the times were drawn last."""
+        self._drawn_keys: tuple[object, ...] = ()
+        """What time has made of the keys, as they were drawn last."""
         self._card = ArmedLines(state, self._body_lines, arming, self._required_rows, id=card_id)
 
     def compose(self) -> ComposeResult:
@@ -411,6 +415,7 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
         # Set before the worker starts: a second key in the same turn of the loop must not start another one.
         self._sending = True
         self.run_worker(self._finish_sending(sending), group="decide")
+        self._redraw()
 
     async def _finish_sending(self, sending: Coroutine[Any, Any, None]) -> None:
         try:
@@ -432,10 +437,19 @@ class ArmedScreen(ScreenTraits, Screen[ScreenResultType]):
 
     def _tick(self) -> None:
         self._card.note_painted()
-        self._redraw()
+        if self._passing() != self._drawn_keys:
+            self._redraw()
+        elif int(self._state.now()) != self._drawn_at:
+            self._redraw("#header, #card-title")
 
-    def _redraw(self) -> None:
-        for bar in self.query(LineBar):
+    def _passing(self) -> tuple[object, ...]:
+        """Everything about the keys that changes by the passing of time alone."""
+        now, arming = self._state.clock(), self._card.arming
+        return arming, arming.blocked_reason(now), arming.confirm_open(now)
+
+    def _redraw(self, bars: str = "LineBar") -> None:
+        self._drawn_at, self._drawn_keys = int(self._state.now()), self._passing()
+        for bar in self.query(bars).results(LineBar):
             bar.redraw()
 
     def _title_lines(self, width: int) -> Sequence[StyledLine]:

@@ -41,12 +41,12 @@ class ThemedWidget(Widget):
     _theme: Mapping[str, str] | None = None
     """The variables of the theme that `_tones` was made for."""
     _base: Style | None = None
-    """The widget's own style while it is painted."""
+    """The widget's own style, once it was asked for since the last painting began."""
 
     def notify_style_update(self) -> None:
         """Drop the cached styles, which a theme or a class may have changed."""
         super().notify_style_update()
-        self._tones = None
+        self._tones = self._base = None
         if self._theme is not None and self._theme is not self.app.theme_variables:
             # The lines that were drawn are kept, and no rule of the style sheet knows their tones.
             self._theme = None
@@ -64,16 +64,15 @@ class ThemedWidget(Widget):
     @property
     def base(self) -> Style:
         """The widget's own style, which that of a tone is added to."""
-        return self.rich_style if self._base is None else self._base
+        if self._base is None:
+            self._base = self.rich_style
+        return self._base
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """Draw lines. Textual works a widget's style out from those of all that contain it, at each time
-        that it is asked: once for all lines is enough."""
-        self._base = self.rich_style
-        try:
-            return super().render_lines(crop)
-        finally:
-            self._base = None
+        that it is asked: once for all lines is enough, and lines that are kept need none."""
+        self._base = None
+        return super().render_lines(crop)
 
 
 class LineBar(ThemedWidget):
@@ -100,9 +99,10 @@ class LineBar(ThemedWidget):
         self.redraw()
 
     def redraw(self) -> None:
-        """Build the lines again, and draw them where they changed."""
-        rows = tuple(self._build(self.size.width or self.app.size.width))
-        if rows == self._rows and self.is_mounted:
+        """Build the lines again, and draw those that changed."""
+        width = self.size.width or self.app.size.width
+        before, rows = self._rows, tuple(self._build(width))
+        if rows == before and self.is_mounted:
             return
         # A new height makes Textual lay the whole screen out again, so it is set only where it changes.
         if rows and len(rows) != self._height:
@@ -110,7 +110,10 @@ class LineBar(ThemedWidget):
         if self.display is not bool(rows):
             self.display = bool(rows)
         self._rows = rows
-        self.refresh()
+        if len(rows) != len(before):
+            self.refresh()
+        else:
+            self.refresh(*(Region(0, y, width, 1) for y, row in enumerate(rows) if row != before[y]))
 
     def render_line(self, y: int) -> Strip:
         """Draw one line of the bar."""
