@@ -98,7 +98,8 @@ def _catalog(client: SyncClient, as_json: bool) -> int:
     if as_json:
         return print_all(client.ask("capability.catalog.get", {"text": True})["text"])
     catalog = client.ask("capability.catalog.get", {"detail": True})["catalog"]
-    return print_catalog(catalog, client.status["waitingTrust"])
+    # The greeting is from before the refresh.
+    return print_catalog(catalog, client.ask("gateway.status.get", {})["waitingTrust"])
 
 
 def print_catalog(catalog: CatalogFields, waiting: int) -> int:
