@@ -18,6 +18,7 @@ import pytest
 from flycore.registry.paths import root_key
 from kits.command import PYTHON, forked_bin
 from kits.console_processes import processes_of
+from kits.kernels import end_kernels
 from kits.terminals import BIN, READY, Root, Tmux, make_root, needs, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
@@ -200,6 +201,7 @@ def _pressed(tmux: Tmux, key: str, root: Root) -> bool:
 
 def test_all_finds_a_kernel_that_runs_and_a_ticket_that_waits(roots: tuple[Root, Root]) -> None:
     shop, docs = roots
+    end_kernels(shop.home)
     tmux = Tmux(shop)
     tmux.open("bash", "-c", f"{BIN / 'flytui'} --all; echo exit $?; read")
     tmux.sees("no kernel runs on any root")
@@ -208,6 +210,7 @@ def test_all_finds_a_kernel_that_runs_and_a_ticket_that_waits(roots: tuple[Root,
     with console(docs, "--root", str(docs.folder)) as tmux:
         assert status_of(call(docs, "later", "--no-wait")) == "pending"
         tmux.sees("1 waiting")
+    end_kernels(shop.home)
     serve = shop.start("serve", "--json")
     until("the kernel", lambda: json.loads(shop.flytui("status", "--json").stdout)["kernel"])
     with console(docs, "--all", sees="1 waiting") as tmux:

@@ -29,6 +29,7 @@ from kits.hostile_root import (
     recorded_console,
     sent_by_console,
 )
+from kits.kernels import end_kernels
 from kits.payloads import COLOUR, CONSOLE, FULL, MARK, PAYLOADS, PLAIN, faults, word
 from kits.scenes import assert_whole, write_registry
 from kits.terminals import BIN, PATIENCE, Root, Tmux, needs, until
@@ -155,6 +156,7 @@ def test_a_text_from_outside_forges_no_line(root: Root, text: str) -> None:
 def test_a_root_held_by_who_knows_whom(root: Root, text: str) -> None:
     state = root.home / "state/flytui/roots"
     root.trust()
+    end_kernels(root.home)
     (lock,) = state.glob("*/kernel.lock")
     with lock.open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

@@ -36,8 +36,7 @@ from flysafe.procfs import command_line, executable_of
 from flysafe.unix_sockets import is_same_user, peer_credentials
 
 UNIX_DOOR = "socket"
-"""`Caller.door` of clients over the socket, and of calls that the process of a provisional kernel makes
-itself: so a program gets the same tickets both ways."""
+"""`Caller.door` of clients over the socket."""
 CONSOLE_DOOR = "console"
 """`Caller.door` of the console that the kernel's supervisor started."""
 UPGRADE_SECONDS = 10.0
