@@ -11,14 +11,14 @@ import re
 import secrets
 from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import anyio
 import msgspec
 
+from flycore.approval.earlier_answers import FOREVER, AnswerKind, EarlierAnswer, EarlierAnswers, IsAlive
 from flycore.approval.lease_folder import lies_within, path_fields
-from flycore.approval.waiters import FOREVER, wait_until
+from flycore.approval.waiters import wait_until
 from flycore.catalog.schemas import accepts, needs_process
 from flycore.model.approval import (
     LEASE_MINUTES,
@@ -51,9 +51,6 @@ MAX_CALLS = 100
 MAX_CONDITION_BYTES = 65_536
 LIVENESS_CHECK_SECONDS = 1.0
 """Seconds between two checks whether a caller has left whose lease lasts until then."""
-
-IsAlive = Callable[[Caller], bool]
-"""Returns whether the caller's process still runs."""
 
 
 class LeaseChange(StrEnum):
@@ -157,12 +154,12 @@ def input_bytes(input: JsonObject) -> int:
     return len(canonical_json(input))
 
 
-class HeldLease(NamedTuple):
-    """A lease with what only its store needs to know."""
+class HeldLease(EarlierAnswer):
+    """A lease with what only its store needs to know. Its key is the caller, and `until` is infinite if it
+    lasts until the caller leaves."""
 
+    kind = AnswerKind.LEASE
     lease: Lease
-    deadline: float
-    """Monotonic time in seconds; infinite for a lease that lasts until the caller leaves."""
     approved_bytes: int
     approved_risk: Risk
     app_root: str = ""
@@ -202,18 +199,19 @@ class HeldLease(NamedTuple):
 
 
 class LeaseStore:
-    """The leases of one kernel, in memory."""
+    """The leases of one kernel, in memory, among the other earlier answers."""
 
     def __init__(
         self,
         clock: Clock,
         on_change: OnLeaseChange = lambda move, lease, by: None,
         is_alive: IsAlive = is_caller_alive,
+        answers: EarlierAnswers | None = None,
     ) -> None:
         self._clock = clock
         self._on_change = on_change
         self._is_alive = is_alive
-        self._leases: dict[str, HeldLease] = {}
+        self._answers = answers or EarlierAnswers(clock, is_alive)
         self._panic_count = 0
         self._changed = anyio.Event()
 
@@ -242,15 +240,18 @@ class LeaseStore:
             used=1,
             last_used=now,
         )
-        deadline = FOREVER if forever else self._clock.monotonic() + terms.minutes * 60.0
-        self._leases[lease.id] = HeldLease(
-            lease,
-            deadline,
-            input_bytes(request.subject.input),
-            request.risk,
-            request.app_root,
-            path_fields(request.subject.input),
-            self._panic_count,
+        self._answers.put(
+            HeldLease(
+                id=lease.id,
+                key=(request.subject.caller, ""),
+                until=FOREVER if forever else self._clock.monotonic() + terms.minutes * 60.0,
+                lease=lease,
+                approved_bytes=input_bytes(request.subject.input),
+                approved_risk=request.risk,
+                app_root=request.app_root,
+                path_fields=path_fields(request.subject.input),
+                panic_count=self._panic_count,
+            )
         )
         self._publish_change(LeaseChange.MADE, lease)
         return lease
@@ -268,31 +269,29 @@ class LeaseStore:
         `group` is the tool's exclusive group, `surroundings` the digest of the working folder that a partial
         seal depends on. A call of higher risk than the approved one is not covered.
         """
-        covering = (
-            held.lease for held in self._active_leases() if held.covers(subject, risk, group, surroundings)
-        )
-        return next(covering, None)
+        self._end_leases()
+        held_by = self._answers.to_caller(HeldLease, subject.caller)
+        return next((held.lease for held in held_by if held.covers(subject, risk, group, surroundings)), None)
 
     def take(self, lease_id: str) -> Lease | None:
         """Use one call of a lease. Returns the lease as it is then; None where it has ended or has no calls
         left."""
-        held = next((held for held in self._active_leases() if held.lease.id == lease_id), None)
+        held = self._find(lease_id)
         if held is None or held.lease.calls_left <= 0:
             return None
-        lease = msgspec.structs.replace(
+        held.lease = msgspec.structs.replace(
             held.lease,
             calls_left=held.lease.calls_left - 1,
             used=held.lease.used + 1,
             last_used=self._clock.now(),
         )
-        self._leases[lease_id] = held._replace(lease=lease)
-        self._publish_change(LeaseChange.USED, lease)
-        return lease
+        self._publish_change(LeaseChange.USED, held.lease)
+        return held.lease
 
     def is_active(self, lease_id: str) -> bool:
         """Return whether the lease has neither ended nor been revoked. One without calls left is active, too:
         grants that were drawn from it stay valid."""
-        return any(held.lease.id == lease_id for held in self._active_leases())
+        return self._find(lease_id) is not None
 
     def revoke(self, lease_id: str) -> bool:
         """End one lease. Returns False where it had ended before."""
@@ -301,9 +300,9 @@ class LeaseStore:
     def withdraw(self, lease_id: str, by: str = "") -> HeldLease | None:
         """End one lease, and return what `restore` needs; None where it had ended before. `by` names the
         console."""
-        held = next((held for held in self._active_leases() if held.lease.id == lease_id), None)
+        held = self._find(lease_id)
         if held is not None:
-            del self._leases[lease_id]
+            self._answers.remove(held)
             self._publish_change(LeaseChange.REVOKED, held.lease, by)
         return held
 
@@ -316,7 +315,7 @@ class LeaseStore:
             return "everything was stopped since then, and a lease from before that does not come back"
         if self._has_ended(held):
             return "the lease would have ended by now"
-        self._leases[held.lease.id] = held
+        self._answers.put(held)
         self._publish_change(LeaseChange.RESTORED, held.lease, by)
         return ""
 
@@ -324,15 +323,16 @@ class LeaseStore:
         """End every lease that was made on a call of that tool."""
         for held in self._active_leases():
             if held.lease.tool == tool:
-                del self._leases[held.lease.id]
+                self._answers.remove(held)
                 self._publish_change(LeaseChange.ENDED, held.lease)
 
     def revoke_all(self) -> int:
         """End every lease. Returns how many of them still covered a call."""
         # Leases without calls left end as well: a call drawn from one may hold a grant and not have started.
         ended, live = len(self.active()), self._active_leases()
-        self._leases = {}
         self._panic_count += 1
+        for held in live:
+            self._answers.remove(held)
         for held in live:
             self._publish_change(LeaseChange.REVOKED, held.lease)
         return ended
@@ -372,24 +372,35 @@ class LeaseStore:
         # wait for the same change.
         changed = self._changed
         next_check = self._clock.monotonic() + LIVENESS_CHECK_SECONDS
-        ends = (next_check if held.deadline == FOREVER else held.deadline for held in self._leases.values())
+        held_now = self._answers.all(HeldLease)
+        ends = (next_check if held.until == FOREVER else held.until for held in held_now)
         await wait_until(self._clock, changed, min((until, *ends)))
 
     def _may_call(self, caller: Caller) -> bool:
         """Return whether the caller may make further calls. A caller without a known process always may."""
         return caller.pid <= 0 or self._is_alive(caller)
 
-    def _active_leases(self) -> list[HeldLease]:
-        """Return the leases that have not ended; those that have are removed, and their end is published."""
-        for held in [held for held in self._leases.values() if self._has_ended(held)]:
-            del self._leases[held.lease.id]
-            self._publish_change(LeaseChange.ENDED, held.lease)
-        return list(self._leases.values())
+    def _find(self, lease_id: str) -> HeldLease | None:
+        """Return the lease with that id; None if it has ended."""
+        self._end_leases()
+        return self._answers.get(HeldLease, lease_id)
+
+    def _active_leases(self) -> tuple[HeldLease, ...]:
+        """Return the leases that have not ended."""
+        self._end_leases()
+        return self._answers.all(HeldLease)
+
+    def _end_leases(self) -> None:
+        """Remove the leases that have ended, and publish their end."""
+        for held in self._answers.all(HeldLease):
+            if self._has_ended(held):
+                self._answers.remove(held)
+                self._publish_change(LeaseChange.ENDED, held.lease)
 
     def _has_ended(self, held: HeldLease) -> bool:
-        if held.deadline == FOREVER:
+        if held.until == FOREVER:
             return not self._is_alive(held.lease.caller)
-        return self._clock.monotonic() >= held.deadline
+        return self._clock.monotonic() >= held.until
 
     def _publish_change(self, move: LeaseChange, lease: Lease, by: str = "") -> None:
         self._changed.set()

@@ -1,8 +1,8 @@
 """The approval queue, in which calls wait for a person's answer.
 
-`ApprovalQueue` is the asynchronous shell: callers wait in `ask`, consoles answer with `decide`. The rules are
-in `request_states`, the bounded list of requests is in `request_store`. Every way out of the queue that is
-not an explicit approval is a refusal, or leaves the request waiting.
+`ApprovalQueue` is the asynchronous shell: callers wait in `ask`, consoles answer with `decide`. The rules and
+the bounded list of requests are in `requests`, the earlier answers in `earlier_answers`. Every way out of the
+queue that is not an explicit approval is a refusal, or leaves the request waiting.
 """
 
 from __future__ import annotations
@@ -12,30 +12,24 @@ from collections.abc import Callable, Iterable
 import anyio
 import msgspec
 
-from flycore.approval.denials import DenialCache
 from flycore.approval.desktop_control import DesktopControl
-from flycore.approval.grants import Grant, GrantStore
-from flycore.approval.leases import (
-    LIVENESS_CHECK_SECONDS,
-    IsAlive,
-    LeaseChange,
-    LeaseStore,
-    OnLeaseChange,
-)
-from flycore.approval.requests import Limits, RequestStore, Transition, check_request, rejected_decision
-from flycore.approval.restarted_clients import rebound, return_key
-from flycore.approval.tickets import TicketStore
-from flycore.approval.waiters import (
+from flycore.approval.earlier_answers import (
     FOREVER,
-    DedupKey,
-    Revise,
-    Ticket,
-    Waiter,
-    WaiterRegistry,
-    WaitingRequest,
-    dedup_key,
-    wait_until,
+    AnswerKey,
+    AnswerKind,
+    Denial,
+    EarlierAnswers,
+    IsAlive,
+    KeptAnswer,
+    Pause,
+    return_key,
+    subject_key,
 )
+from flycore.approval.grants import Grant, GrantStore
+from flycore.approval.leases import LIVENESS_CHECK_SECONDS, LeaseChange, LeaseStore, OnLeaseChange
+from flycore.approval.requests import Limits, RequestStore, Transition, check_request, rejected_decision
+from flycore.approval.tickets import restored
+from flycore.approval.waiters import Revise, Ticket, Waiter, WaiterRegistry, WaitingRequest, wait_until
 from flycore.model.approval import Answer, ApprovalRequest, Ask, Lease, Outcome, Subject
 from flycore.model.clock import Clock
 from flycore.model.enums import Choice, Code, RequestState, Risk
@@ -97,10 +91,9 @@ class ApprovalQueue:
         self._is_alive = is_alive
         self._requests = RequestStore(limits)
         self._waiters = WaiterRegistry()
-        self._denials = DenialCache(clock)
-        self._tickets = TicketStore(clock)
+        self._answers = EarlierAnswers(clock, is_alive)
         self._changed = anyio.Event()
-        self.leases = LeaseStore(clock, self._on_lease_change)
+        self.leases = LeaseStore(clock, self._on_lease_change, answers=self._answers)
         self.grants = GrantStore(clock, self.leases.is_active)
 
     async def run(self) -> None:
@@ -109,15 +102,15 @@ class ApprovalQueue:
         while True:
             # No await lies between reading the next deadline and making the event: a request that arrives
             # later sets this very event, so no deadline is missed.
-            deadline = min(self._requests.next_deadline(), self._tickets.next_end(), self._next_look())
+            deadline = min(self._requests.next_deadline(), self._answers.next_end(), self._next_look())
             self._changed = anyio.Event()
             await wait_until(self._clock, self._changed, deadline)
             for request_id in self._requests.overdue(self._clock.monotonic()):
                 self._finish(self._requests.expire(request_id, self._clock.now()))
-            for pending in self._waiters:
+            for pending in self._answers.all(WaitingRequest):
                 if self._is_abandoned(pending):
                     self._withdraw_abandoned(pending)
-            if self._tickets.sweep():
+            if self._answers.forget_ended():
                 self._save()
 
     async def ask(
@@ -133,15 +126,20 @@ class ApprovalQueue:
         caller or input differs from its subject's.
         """
         check_request(request)
-        answered = self._earlier_answer(request)
-        if answered is not None:
-            return answered
-        pending = self._waiters.find_same(dedup_key(request)) or self._take_over(request)
-        if pending is None:
-            ask = self._admit(request)
-            pending = self._waiters.get(request.id)
-            if pending is None:
-                return ask
+        match self._answers.find(request):
+            case Pause():
+                return Ask(request=request, state=RequestState.DENIED, code=Code.PAUSED)
+            case Denial(ask=denied):
+                return msgspec.structs.replace(denied, request=request, count=1, ticket=False)
+            case KeptAnswer() as kept:
+                return self._pick_up(kept, request)
+            case WaitingRequest() as pending:
+                self._take_over(pending, request)
+            case _:
+                admitted = self._admit(request)
+                if isinstance(admitted, Ask):
+                    return admitted
+                pending = admitted
         waiter = self._waiters.enter(pending, request.id, revise)
         self._store_waiters(pending)
         # A cancelled wait leaves `gone` true. An answer may have been given in the same moment; `_abandon`
@@ -156,7 +154,7 @@ class ApprovalQueue:
             self._waiters.leave(waiter)
             if gone:
                 self._abandon(pending, waiter)
-        return waiter.outcome or self._requests.waiting_request(pending.request_id)
+        return waiter.outcome or self._requests.waiting_request(pending.id)
 
     def decide(
         self, request_id: str, subject_digest: str, answer: Answer, *, by: str = "console", author: str = ""
@@ -166,7 +164,7 @@ class ApprovalQueue:
         `subject_digest` is that of the request the person saw. `by` names the console. `author`, by default
         the same, is recorded with the rule or block that the answer writes.
         """
-        pending = self._waiters.get(request_id)
+        pending = self._answers.get(WaitingRequest, request_id)
         if pending is not None and self._is_abandoned(pending):
             # It may have exited after the last look. Nobody could collect the result of an approval.
             self._withdraw_abandoned(pending)
@@ -182,7 +180,7 @@ class ApprovalQueue:
             before_settling=lambda request, given: self._write_permission(request, given, author or by),
         )
         if ask is not None:
-            self._denials.remember(ask)
+            self._answers.note_decision(ask)
             self._finish(ask)
             if answer.choice == Choice.BLOCK:
                 self._deny_blocked(ask, by)
@@ -190,9 +188,8 @@ class ApprovalQueue:
 
     async def edit(self, request_id: str, subject_digest: str, input: JsonObject) -> Outcome:
         """Replace the input of a waiting request by one that a person wrote. Nothing is decided by it."""
-        outcome = await apply_edit(
-            self._requests, self._waiters, self._clock, request_id, subject_digest, input
-        )
+        pending = self._answers.get(WaitingRequest, request_id)
+        outcome = await apply_edit(self._requests, pending, self._clock, request_id, subject_digest, input)
         if isinstance(outcome, Outcome):
             return outcome
         self._publish_change(outcome, REQUEST_CHANGED)
@@ -216,14 +213,14 @@ class ApprovalQueue:
         if transition is Transition.PANIC:
             # Kept approvals go first and are written at once: a kernel that is killed in the middle of a
             # panic must not find them again when it restarts.
-            self._tickets.clear()
+            self._answers.forget_kept()
             self._save()
-        for pending in self._waiters:
+        for pending in self._answers.all(WaitingRequest):
             if not pending.tickets or transition is Transition.PANIC:
-                self._finish(self._requests.settle(pending.request_id, transition, self._clock.now()))
+                self._finish(self._requests.settle(pending.id, transition, self._clock.now()))
                 continue
             no_approver = msgspec.structs.replace(
-                self._requests.waiting_request(pending.request_id),
+                self._requests.waiting_request(pending.id),
                 state=RequestState.WITHDRAWN,
                 code=Code.NO_APPROVER,
             )
@@ -233,9 +230,12 @@ class ApprovalQueue:
     def restore(self, tickets: Iterable[Ticket]) -> None:
         """Take over the tickets of an earlier kernel: requests that still wait, and answers that nobody has
         fetched."""
-        for ticket, deadline in self._tickets.read_restored(tickets):
-            self._requests.restore(ticket.ask, deadline)
-            self._waiters.open(ticket.ask.request.id, ticket.key, ticket.calls, ticket.returns)
+        for (key, ask, calls, _, returns), deadline in restored(tickets, self._clock):
+            if ask.state is RequestState.WAITING:
+                self._requests.restore(ask, deadline)
+                self._open(ask.request, key, returns, calls)
+            else:
+                self._answers.keep(ask, calls, key, returns, deadline)
         self._changed.set()
 
     async def all_resumed(self) -> None:
@@ -257,10 +257,8 @@ class ApprovalQueue:
 
     def has_answer_for(self, request: ApprovalRequest) -> bool:
         """Return whether an identical call has left a ticket here, for a waiting request or for an answer."""
-        key = dedup_key(request)
-        pending = self._waiters.find_same(key) or self._find_returned(request)
-        waits = pending is not None and pending.tickets > 0
-        return waits or self._tickets.has(key) or self._find_returned_answer(request) is not None
+        found = self._answers.find(request, (AnswerKind.KEPT, AnswerKind.WAITING))
+        return found is not None and not (isinstance(found, WaitingRequest) and not found.tickets)
 
     @property
     def waiting(self) -> int:
@@ -272,69 +270,44 @@ class ApprovalQueue:
         """The number of requests that found the queue full since a request last found it empty."""
         return self._requests.turned_away
 
-    def _earlier_answer(self, request: ApprovalRequest) -> Ask | None:
-        """Return the answer that is there already: a denial that still holds, or one kept for the caller."""
-        # Denials come first: picking up a kept approval uses it up, and would carry a denied or paused caller
-        # past the denial.
-        denial = self._requests.pause_denial(request, self._clock.monotonic()) or self._denials.answer(
-            request
-        )
-        if denial is not None:
-            return denial
-        kept = self._tickets.pick_up(dedup_key(request))
-        if kept is None:
-            key = self._find_returned_answer(request)
-            kept = None if key is None else self._tickets.pick_up(key)
-            if kept is None:
-                return None
-            kept = rebound(kept, request)
+    def _pick_up(self, kept: KeptAnswer, request: ApprovalRequest) -> Ask:
+        ask = self._answers.pick_up(kept, request)
         self._save()
-        if kept.state is RequestState.APPROVED:
-            self.grants.issue(request.id, kept.request.subject_digest)
-        return kept
+        if ask.state is RequestState.APPROVED:
+            self.grants.issue(request.id, ask.request.subject_digest)
+        return ask
 
-    def _find_returned(self, request: ApprovalRequest) -> WaitingRequest | None:
-        """Return the waiting request that this call asked for before its client was started again."""
-        key = return_key(request)
-        if key is None:
-            return None
-        return next((it for it in self._waiters if it.returns == key and self._is_away(it)), None)
+    def _take_over(self, pending: WaitingRequest, request: ApprovalRequest) -> None:
+        """Make the request of a client's exited process one of its new process, if `request` is of that."""
+        if pending.key != subject_key(request):
+            self._requests.rebind(pending.id, request)
+            self._answers.rebind(pending, subject_key(request))
+            pending.caller = request.caller
 
-    def _find_returned_answer(self, request: ApprovalRequest) -> DedupKey | None:
-        """Return the key of the answer that is kept for this call of a client that was started again."""
-        key = return_key(request)
-        return None if key is None else self._tickets.find_returned(key, self._is_alive)
-
-    def _take_over(self, request: ApprovalRequest) -> WaitingRequest | None:
-        """Make the request of a client's exited process one of its new process, and return it."""
-        pending = self._find_returned(request)
-        if pending is not None:
-            self._requests.rebind(pending.request_id, request)
-            pending.key = dedup_key(request)
+    def _open(
+        self, request: ApprovalRequest, key: AnswerKey, returns: AnswerKey | None, tickets: int = 0
+    ) -> WaitingRequest:
+        pending = WaitingRequest(
+            id=request.id, key=key, returns=returns, caller=request.caller, tickets=tickets
+        )
+        self._answers.put(pending)
         return pending
 
     def _next_look(self) -> float:
         """Return when to look whether callers that are away still run, in monotonic seconds; infinite where
         there is none."""
-        away = any(pending.tickets and not pending.waiters for pending in self._waiters)
+        waiting = self._answers.all(WaitingRequest)
+        away = any(pending.tickets and not pending.waiters for pending in waiting)
         return self._clock.monotonic() + LIVENESS_CHECK_SECONDS if away else FOREVER
 
     def _is_abandoned(self, pending: WaitingRequest) -> bool:
         """Return whether nobody can come back for the answer: its caller is away, and is no client that may
         have been started again."""
-        return pending.returns is None and self._is_away(pending)
-
-    def _is_away(self, pending: WaitingRequest) -> bool:
-        """Return whether only tickets wait for the answer, and they belong to a process that has exited. A
-        caller that is known by a token only has no process, and may always come back."""
-        if not pending.tickets or pending.waiters:
-            return False
-        caller = self._requests.waiting_request(pending.request_id).request.caller
-        return caller.pid > 0 and not self._is_alive(caller)
+        return pending.returns is None and pending.away is not None and not self._is_alive(pending.away)
 
     def _withdraw_abandoned(self, pending: WaitingRequest) -> None:
         pending.tickets = 0  # no answer is kept: nobody could pick it up
-        ask = self._requests.withdraw(pending.request_id, self._clock.now())
+        ask = self._requests.withdraw(pending.id, self._clock.now())
         self._finish(ask)
         if ask is not None:
             self._on_unattended(ask)
@@ -344,27 +317,28 @@ class ApprovalQueue:
         request for it."""
         tool = ask.request.tool
         self.leases.end_tool(tool)
-        self._tickets.drop_tool(tool)
+        self._answers.forget_kept(tool)
         self._save()
         if ask.answer is not None:
             for other in self._requests.deny_tool(tool, ask.answer, by=by, at=self._clock.now()):
                 self._finish(other)
 
-    def _admit(self, request: ApprovalRequest) -> Ask:
+    def _admit(self, request: ApprovalRequest) -> WaitingRequest | Ask:
+        """Make a new request of the call; or return it as denied, if the queue is full."""
         ask = self._requests.admit(request, now=self._clock.monotonic(), at=self._clock.now())
-        if ask.state is RequestState.WAITING:
-            self._waiters.open(request.id, dedup_key(request), returns=return_key(request))
-            self._publish_change(ask)
-            self._changed.set()
-        else:
+        if ask.state is not RequestState.WAITING:
             self._publish_change(ask, REQUEST_TURNED_AWAY)
-        return ask
+            return ask
+        pending = self._open(request, subject_key(request), return_key(request))
+        self._publish_change(ask)
+        self._changed.set()
+        return pending
 
     def _with_ticket(self, pending: WaitingRequest, waiter: Waiter) -> Ask:
         """Turn an inline wait whose patience is over into a ticket, and return the waiting ask."""
-        pending.give_ticket(waiter, self._requests.waiting_request(pending.request_id))
+        pending.give_ticket(waiter, self._requests.waiting_request(pending.id))
         self._store_waiters(pending)
-        return self._requests.waiting_request(pending.request_id)
+        return self._requests.waiting_request(pending.id)
 
     def _abandon(self, pending: WaitingRequest, waiter: Waiter) -> None:
         """Handle a caller that stopped waiting. Its request is withdrawn where no other call waits for the
@@ -376,13 +350,14 @@ class ApprovalQueue:
         if pending.count:
             self._store_waiters(pending)
         else:
-            self._finish(self._requests.withdraw(pending.request_id, self._clock.now()))
+            self._finish(self._requests.withdraw(pending.id, self._clock.now()))
 
     def _finish(self, ask: Ask | None) -> None:
         """Hand a settled request to every call that waits, and keep its answer for calls that come back."""
-        if ask is None:
+        pending = None if ask is None else self._answers.get(WaitingRequest, ask.request.id)
+        if ask is None or pending is None:
             return
-        pending = self._waiters.close(ask.request.id)
+        self._answers.remove(pending)
         lease = self.leases.lease_from_request(ask)
         for position, waiter in enumerate(pending.waiters.values()):
             if ask.state is RequestState.APPROVED:
@@ -394,7 +369,7 @@ class ApprovalQueue:
             waiter.settle(ask)
         if pending.tickets:
             kept = msgspec.structs.replace(ask, ticket=True)
-            self._tickets.keep(pending.key, kept, pending.tickets, returns=pending.returns)
+            self._answers.keep(kept, pending.tickets, pending.key, pending.returns)
             if not pending.waiters:
                 self._on_unattended(ask)
         self._publish_change(ask)
@@ -403,9 +378,9 @@ class ApprovalQueue:
 
     def _store_waiters(self, pending: WaitingRequest) -> None:
         ticket = pending.tickets > 0 and not pending.waiters
-        before = self._requests.find(pending.request_id)
+        before = self._requests.find(pending.id)
         ask = self._requests.update(
-            pending.request_id,
+            pending.id,
             count=pending.count,
             ticket=ticket,
             returns=ticket and pending.returns is not None,
@@ -416,7 +391,17 @@ class ApprovalQueue:
             self._save()
 
     def _save(self) -> None:
-        self._save_tickets((*self._waiters.tickets(self._requests.find), *self._tickets.all()))
+        ahead = self._clock.now() - self._clock.monotonic()
+        tickets = [
+            Ticket(pending.key, ask, pending.tickets, ask.request.expires_at, pending.returns)
+            for pending in self._answers.all(WaitingRequest)
+            if pending.tickets and (ask := self._requests.find(pending.id)) is not None
+        ]
+        tickets += [
+            Ticket(kept.key, kept.ask, kept.calls, kept.until + ahead, kept.returns)
+            for kept in self._answers.all(KeptAnswer)
+        ]
+        self._save_tickets(tuple(tickets))
 
     def _publish_change(self, ask: Ask | None, kind: str = "") -> None:
         if ask is not None:
@@ -447,14 +432,19 @@ def request_event(ask: Ask, at: float, kind: str = "") -> Event:
 
 
 async def apply_edit(
-    store: RequestStore, waiters: WaiterRegistry, clock: Clock, request_id: str, shown: str, input: JsonObject
+    store: RequestStore,
+    pending: WaitingRequest | None,
+    clock: Clock,
+    request_id: str,
+    shown: str,
+    input: JsonObject,
 ) -> Ask | Outcome:
     """Put another input into a waiting request. Nothing is decided by it: the result is another card.
 
     `shown` is the subject digest of the request that the person edited. A call that still waits inline
     prepares the request again with the new input. Returns the waiting ask, or why there is none.
     """
-    pending, ask = waiters.get(request_id), store.find(request_id)
+    ask = store.find(request_id)
     if pending is None or ask is None:
         return rejected_decision("there is no such request")
     if ask.request.subject_digest != shown:

@@ -18,8 +18,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from flycore.approval.earlier_answers import rebound
 from flycore.approval.leases import lease_fault, lease_obstacle
-from flycore.approval.restarted_clients import rebound
 from flycore.model.approval import LETTERS, Answer, ApprovalRequest, Ask, Outcome, QueueFull
 from flycore.model.enums import Choice, Code, Decision, RequestState, Risk
 from flycore.model.json import MASK, MASK_ESCAPED, canonical_json
@@ -174,10 +174,6 @@ RECENT = 50
 RECENT_BYTES = 8 * 1024 * 1024
 """Characters of canonical input that settled requests may hold together. The oldest are dropped first; the
 newest stays whatever its size."""
-DENIALS_TO_PAUSE = 3
-PAUSE_SECONDS = 60.0
-MAX_CALLERS = 1000
-"""Callers whose denials are counted; the one that has had no decision for longest is forgotten first."""
 TIMEOUT_SECONDS = 600.0
 """How long a request waits where the settings name no other time for its risk."""
 
@@ -220,11 +216,6 @@ class _StoredRequest(msgspec.Struct):
     """Seconds that were left until the deadline when the request was put on hold."""
 
 
-class _Denials(msgspec.Struct):
-    in_a_row: int = 0
-    paused_until: float = float("-inf")
-
-
 class RequestStore:
     """The approval requests of one kernel.
 
@@ -235,7 +226,6 @@ class RequestStore:
         self._limits = limits
         self._waiting: dict[str, _StoredRequest] = {}
         self._recent: deque[Ask] = deque(maxlen=RECENT)
-        self._denials: dict[str, _Denials] = {}
         self._turned_away = 0
 
     def stamp(self, request: ApprovalRequest, at: float) -> ApprovalRequest:
@@ -303,7 +293,6 @@ class RequestStore:
         settled = self._settle(request_id, move, at, answer=answer, by=by)
         if settled is None:
             return Outcome(accepted=False, why_not="there is no such request"), None
-        self._count(settled.request.caller.key, move, now)
         return Outcome(accepted=True), settled
 
     def deny_tool(self, tool: str, answer: Answer, *, by: str, at: float) -> tuple[Ask, ...]:
@@ -406,14 +395,6 @@ class RequestStore:
         """The number of requests that found the queue full since a request last found it empty."""
         return self._turned_away
 
-    def pause_denial(self, request: ApprovalRequest, now: float) -> Ask | None:
-        """Return `request` as denied because its caller was denied too often in a row; None where it was
-        not."""
-        denials = self._denials.get(request.caller.key)
-        if denials is None or now >= denials.paused_until:
-            return None
-        return Ask(request=request, state=RequestState.DENIED, code=Code.PAUSED)
-
     def _settle(
         self, request_id: str, move: Transition, at: float, *, answer: Answer | None = None, by: str = ""
     ) -> Ask | None:
@@ -430,20 +411,6 @@ class RequestStore:
         while len(self._recent) > 1 and sum(map(_size, self._recent)) > RECENT_BYTES:
             self._recent.popleft()
         return ask
-
-    def _count(self, caller: str, move: Transition, now: float) -> None:
-        """Count a decision. Three denials in a row pause the caller; an approval starts the count anew."""
-        # Taken out and put back at the end, so that the dictionary is in the order of the last decision.
-        denials = self._denials.pop(caller, None) or _Denials()
-        if move is Transition.APPROVE:
-            return
-        denials.in_a_row += 1
-        if denials.in_a_row >= DENIALS_TO_PAUSE:
-            denials.in_a_row = 0
-            denials.paused_until = now + PAUSE_SECONDS
-        self._denials[caller] = denials
-        while len(self._denials) > MAX_CALLERS:
-            del self._denials[next(iter(self._denials))]
 
 
 def _size(ask: Ask) -> int:

@@ -1,5 +1,5 @@
-"""Tickets: answers that are kept for callers that come back for them, and the file that keeps tickets over a
-restart of the kernel."""
+"""The file that keeps tickets over a restart of the kernel: requests that wait for callers that are away, and
+answers that nobody has fetched."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from flycore.approval.leases import IsAlive
 from flycore.approval.requests import check_request, new_confirmation_code
-from flycore.approval.waiters import DedupKey, Ticket
+from flycore.approval.waiters import Ticket
 from flycore.model.approval import Ask
 from flycore.model.base import Value
 from flycore.model.clock import Clock
@@ -18,115 +17,6 @@ from flycore.model.enums import RequestState
 from flycore.model.json import JsonObject
 from flycore.registry.paths import TICKETS_FILE
 from flycore.store.json_store import Store
-
-PICK_UP_SECONDS = 600.0
-"""How long an answer is kept."""
-MAX_ANSWERS = 100
-"""Answers that are kept. Beyond, the oldest is forgotten, and its caller's next call is a new request."""
-
-
-class _KeptAnswer(msgspec.Struct):
-    ask: Ask
-    count: int
-    until: float
-    """Monotonic time in seconds."""
-    returns: DedupKey | None
-
-
-class TicketStore:
-    """The settled requests whose callers were away, by the key of identical calls."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._answers: dict[DedupKey, _KeptAnswer] = {}
-
-    def keep(
-        self,
-        key: DedupKey,
-        ask: Ask,
-        count: int,
-        seconds: float = PICK_UP_SECONDS,
-        returns: DedupKey | None = None,
-    ) -> None:
-        """Keep an answer for `count` calls; it replaces an older one with the same key. `returns` is as in
-        `WaitingRequest`."""
-        self._answers.pop(key, None)
-        self._answers[key] = _KeptAnswer(ask, count, self._clock.monotonic() + seconds, returns)
-        while len(self._answers) > MAX_ANSWERS:
-            del self._answers[next(iter(self._answers))]
-
-    def pick_up(self, key: DedupKey) -> Ask | None:
-        """Return the answer for one call, and use it up for that call; None where none is kept."""
-        if not self.has(key):
-            return None
-        kept = self._answers[key]
-        kept.count -= 1
-        if kept.count <= 0:
-            del self._answers[key]
-        return kept.ask
-
-    def find_returned(self, returns: DedupKey, is_alive: IsAlive) -> DedupKey | None:
-        """Return the key of an answer that is kept for that client, whose process has exited."""
-        return next(
-            (
-                key
-                for key, kept in self._answers.items()
-                if kept.returns == returns and self.has(key) and not is_alive(kept.ask.request.caller)
-            ),
-            None,
-        )
-
-    def has(self, key: DedupKey) -> bool:
-        """Return whether an answer is kept for such a call."""
-        kept = self._answers.get(key)
-        return kept is not None and self._clock.monotonic() < kept.until
-
-    def drop_tool(self, tool: str) -> None:
-        """Forget the answers to calls of that tool."""
-        self._answers = {key: kept for key, kept in self._answers.items() if kept.ask.request.tool != tool}
-
-    def clear(self) -> None:
-        """Forget every answer."""
-        self._answers.clear()
-
-    def sweep(self) -> bool:
-        """Forget the answers whose time is over. Returns whether there was any."""
-        now = self._clock.monotonic()
-        over = [key for key, kept in self._answers.items() if now >= kept.until]
-        for key in over:
-            del self._answers[key]
-        return bool(over)
-
-    def next_end(self) -> float:
-        """Return when the next answer is forgotten, in monotonic seconds; infinite where there is none."""
-        return min((kept.until for kept in self._answers.values()), default=float("inf"))
-
-    def read_restored(self, tickets: Iterable[Ticket]) -> Iterator[tuple[Ticket, float]]:
-        """Keep the answers among `tickets`, and yield each request that still waits with its monotonic
-        deadline. Tickets whose time is over are left out."""
-        # Monotonic time starts anew with the machine, so the file holds Unix time and is converted here. The
-        # confirmation code is drawn again: the old one has been in a file.
-        ahead = self._clock.monotonic() - self._clock.now()
-        for ticket in tickets:
-            key, ask, calls, until, returns = ticket
-            deadline = until + ahead
-            left = deadline - self._clock.monotonic()
-            if left > 0 and ask.state is RequestState.WAITING:
-                request = msgspec.structs.replace(ask.request, letter=new_confirmation_code(ask.request.risk))
-                again = msgspec.structs.replace(ask, request=request, count=calls, ticket=True, held=False)
-                again = msgspec.structs.replace(again, returns=returns is not None)
-                yield ticket._replace(ask=again), deadline
-            elif left > 0:
-                self.keep(key, ask, calls, left, returns)
-
-    def all(self) -> tuple[Ticket, ...]:
-        """Return a ticket for each answer, with Unix times, for the file."""
-        ahead = self._clock.now() - self._clock.monotonic()
-        return tuple(
-            Ticket(key, kept.ask, kept.count, kept.until + ahead, kept.returns)
-            for key, kept in self._answers.items()
-        )
-
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
 _STORED_STATES = (RequestState.WAITING, RequestState.APPROVED, RequestState.DENIED, RequestState.TIMED_OUT)
@@ -138,6 +28,24 @@ class _StoredTicket(Value, frozen=True, kw_only=True):
     calls: int
     until: float
     returns: tuple[str, str] | None = None
+
+
+def restored(tickets: Iterable[Ticket], clock: Clock) -> Iterator[tuple[Ticket, float]]:
+    """Yield the tickets of an earlier kernel whose time is not over, each with its monotonic deadline."""
+    # Monotonic time starts anew with the machine, so the file holds Unix time and is converted here. The
+    # confirmation code is drawn again: the old one has been in a file.
+    ahead = clock.monotonic() - clock.now()
+    for ticket in tickets:
+        ask, deadline = ticket.ask, ticket.until + ahead
+        if deadline <= clock.monotonic():
+            continue
+        if ask.state is RequestState.WAITING:
+            request = msgspec.structs.replace(ask.request, letter=new_confirmation_code(ask.request.risk))
+            returns = ticket.returns is not None
+            ask = msgspec.structs.replace(
+                ask, request=request, count=ticket.calls, ticket=True, held=False, returns=returns
+            )
+        yield ticket._replace(ask=ask), deadline
 
 
 def load_tickets(state_dir: Path) -> tuple[Ticket, ...]:

@@ -6,27 +6,20 @@ comes back for the answer.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
 import anyio
 import msgspec
 
+from flycore.approval.earlier_answers import FOREVER, AnswerKey, AnswerKind, EarlierAnswer
 from flycore.model.approval import ApprovalRequest, Ask
+from flycore.model.caller import Caller
 from flycore.model.clock import Clock
 from flycore.model.json import JsonObject
 
 Revise = Callable[[JsonObject], Awaitable[ApprovalRequest | str]]
 """Prepares the request again with another input, or returns a sentence that says why it cannot."""
-FOREVER = float("inf")
-DedupKey = tuple[str, str]
-"""Subject digest and risk. Calls that agree in both share one request."""
-
-
-def dedup_key(request: ApprovalRequest) -> DedupKey:
-    """Return the key that identical calls have in common."""
-    # The digest covers the caller, so no caller shares another one's answer.
-    return request.subject_digest, request.risk.value
 
 
 class Waiter(msgspec.Struct):
@@ -48,17 +41,22 @@ class Waiter(msgspec.Struct):
             self.settled.set()
 
 
-class WaitingRequest(msgspec.Struct):
-    """A request that waits, with the calls it is for."""
+class WaitingRequest(EarlierAnswer):
+    """A request that waits, with the calls it is for. Its key is that of the first call: an edit changes the
+    request's digest, but identical calls still find it."""
 
-    request_id: str
-    key: DedupKey
-    """That of the first call. An edit changes the request's digest, but identical calls still find it."""
+    kind = AnswerKind.WAITING
+    caller: Caller
     waiters: dict[str, Waiter] = msgspec.field(default_factory=dict)
     tickets: int = 0
     """Number of calls that left and may come back."""
-    returns: DedupKey | None = None
-    """The key of the same call by the client started again; None where only this process may come back."""
+
+    @property
+    def away(self) -> Caller | None:
+        """The caller, if only tickets wait for the answer. A caller that is known by a token only has no
+        process, and may always come back."""
+        left = self.tickets > 0 and not self.waiters
+        return self.caller if left and self.caller.pid > 0 else None
 
     def join(self, request_id: str, revise: Revise | None) -> Waiter:
         """Add a call that waits inline. Where a ticket is open, the call uses it up."""
@@ -101,40 +99,20 @@ class WaitingRequest(msgspec.Struct):
 class Ticket(NamedTuple):
     """A request that is kept for calls that come back: still waiting, or with its answer."""
 
-    key: DedupKey
+    key: AnswerKey
     ask: Ask
     calls: int
     until: float
     """Unix time in seconds at which the waiting request times out, or the answer is forgotten."""
-    returns: DedupKey | None = None
-    """As in `WaitingRequest`."""
+    returns: AnswerKey | None = None
+    """As in `EarlierAnswer`."""
 
 
 class WaiterRegistry:
-    """The requests that wait, and every call that has not resumed with its answer yet."""
+    """Every call that waits inline and has not resumed with its answer yet."""
 
     def __init__(self) -> None:
-        self._pending: dict[str, WaitingRequest] = {}
         self._waiters: dict[str, Waiter] = {}
-
-    def __iter__(self) -> Iterator[WaitingRequest]:
-        return iter(tuple(self._pending.values()))
-
-    def open(self, request_id: str, key: DedupKey, tickets: int = 0, returns: DedupKey | None = None) -> None:
-        """Add a request that waits, with `tickets` calls that may come back for it."""
-        self._pending[request_id] = WaitingRequest(request_id, key, tickets=tickets, returns=returns)
-
-    def get(self, request_id: str) -> WaitingRequest | None:
-        """Return the waiting request of that id."""
-        return self._pending.get(request_id)
-
-    def find_same(self, key: DedupKey) -> WaitingRequest | None:
-        """Return the waiting request with that key."""
-        return next((pending for pending in self._pending.values() if pending.key == key), None)
-
-    def close(self, request_id: str) -> WaitingRequest:
-        """Remove a request that is settled, and return it. Raises KeyError where it does not wait."""
-        return self._pending.pop(request_id)
 
     def enter(self, pending: WaitingRequest, request_id: str, revise: Revise | None) -> Waiter:
         """Add an inline wait of a call to `pending`. Raises ValueError where the call waits already."""
@@ -147,13 +125,6 @@ class WaiterRegistry:
         """Note that the call has resumed, whatever its answer was."""
         del self._waiters[waiter.request_id]
         waiter.resumed.set()
-
-    def tickets(self, find: Callable[[str], Ask | None]) -> Iterator[Ticket]:
-        """Yield a ticket for each waiting request that calls may come back for."""
-        for pending in self._pending.values():
-            ask = find(pending.request_id)
-            if pending.tickets and ask is not None:
-                yield Ticket(pending.key, ask, pending.tickets, ask.request.expires_at, pending.returns)
 
     async def all_resumed(self) -> None:
         """Wait until every call whose request is settled has resumed."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,6 +59,8 @@ Loaded = tuple[PolicyFile, tuple[Diagnostic, ...]]
 
 MOST_VALUES = 100_000
 """Values of a project's file. The place of each is looked for, which takes some 20 microseconds."""
+MOST_PARSED = 16
+"""Files that are kept parsed: those of the layers of one root, and of some bundles."""
 MOST_RULES = 1_000
 """Rules of a project's file. A folder that was just cloned must not hold up the commands that look at it."""
 
@@ -133,8 +136,10 @@ def with_last_good(layer: PolicyFile, before: PolicyFile | None) -> PolicyFile:
     return msgspec.structs.replace(layer, rules=(rule,))
 
 
+@lru_cache(maxsize=MOST_PARSED)
 def read_policy(data: bytes, layer: RuleLayer, file: str, names: frozenset[str]) -> Loaded:
-    """Read the bytes of a policy file as one layer. Never raises for their content."""
+    """Read the bytes of a policy file as one layer. Never raises for their content. Bytes that are as they
+    were are not parsed again."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from flycore.approval.desktop_control import AFTER_SECONDS, DesktopControl, controls_desktop
+from flycore.approval.earlier_answers import PAUSE_SECONDS
 from flycore.approval.queue import ApprovalQueue
 from flycore.approval.requests import (
-    PAUSE_SECONDS,
     QueueLimits,
     check_request,
     choices,

@@ -56,6 +56,18 @@ def in_force(policy: Policy) -> list[tuple[str, str]]:
     return [(item.tool, str(item.decision)) for item in policy.rules]
 
 
+def test_a_file_is_parsed_again_only_if_its_bytes_changed(folders: Folders) -> None:
+    path = folders.config_dir / "policy.jsonc"
+    first = folders.user(document(rule("web.fetch")))
+    os.utime(path, (1, 1))
+    again = folders.load()
+    assert again.rules[0] is first.rules[0]
+    facts = path.stat()
+    changed = folders.user(document(rule("web.fetcH")))
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert (changed.rules[0].tool, folders.load().rules[0].tool) == ("web.fetcH", "web.fetcH")
+
+
 def test_no_file_is_no_fault(folders: Folders) -> None:
     policy = folders.load()
     assert (policy.ok, policy.rules, policy.diagnostics) == (True, (), ())
