@@ -117,8 +117,10 @@ def test_what_waits_is_there_for_a_console_that_comes_later_and_decided_it_stays
             second.keys("C-o")
             second.sees("viewer · cannot decide · P pairs ○")
             second.keys("a", "d", "t")
+            earlier = first.sees(CODE)[0]
             second.keys("P")
             second.sees("Attached to")
+            until("another code", lambda: re.findall(CODE, first.screen()) not in ([], [earlier]))
             pair(first, second)
             assert decided(root) == []
             open_card(second)

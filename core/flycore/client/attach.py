@@ -3,6 +3,7 @@ process holds the root, over the socket with a pairing code that the person type
 
 from __future__ import annotations
 
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -57,6 +58,27 @@ class ConsoleApprover(ApproverProxy):
         except ProtocolError as error:
             return Outcome(accepted=False, why_not=error.said or str(error))
         return msgspec.convert(payload[method.key], Outcome)
+
+
+class TerminalApprover(ConsoleApprover):
+    """The approver of a command at whose terminal a person decides.
+
+    Before each decision it makes the file that the kernel names, in the state folder of the root.
+    """
+
+    def __init__(self, client: KernelClient, places: RootPaths) -> None:
+        super().__init__(client)
+        self._state_dir = places.state_dir
+
+    async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
+        """Show that this process may write the state folder, and send the decision. Raises OSError."""
+        name = str((await self._client.ask_for("terminal.prove"))["file"])
+        proof = self._state_dir / os.path.basename(name)
+        os.close(os.open(proof, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        try:
+            return await super().perform(method, arguments)
+        finally:
+            proof.unlink(missing_ok=True)
 
 
 class Attachment:

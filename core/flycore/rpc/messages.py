@@ -126,6 +126,13 @@ class RootRefresh(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
     probes: bool = False
 
 
+class TerminalProof(Value, frozen=True, kw_only=True):
+    """`terminal.proof`: the file that a command makes before it sends what a person decided."""
+
+    file: str
+    """Name of the empty file in the root's state folder, which a confined program cannot write."""
+
+
 class Subscribe(Value, frozen=True, kw_only=True):
     """`event.subscribe` and `event.unsubscribe`. An empty list means every class or every type."""
 

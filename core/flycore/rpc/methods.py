@@ -525,6 +525,14 @@ METHODS: tuple[Method, ...] = (
         refusal=_NOT_A_VIEWER,
     ),
     _row("console.pair", "ack", m.Ack, payload=c.Pair, who=Who.VIEWER, refusal=_NOT_A_VIEWER),
+    _row(
+        "terminal.prove",
+        "terminal.proof",
+        m.TerminalProof,
+        payload=m.EmptyPayload,
+        who=Who.VIEWER,
+        refusal="only a viewer may decide at a terminal",
+    ),
     _row("kernel.yield", "ack", m.Ack, payload=m.EmptyPayload, who=Who.PROGRAM, kind=Kind.ACT),
     _row(
         "trust.revoke",

@@ -6,6 +6,8 @@ Every decision that arrives before the pairing is answered `unauthorized`, whate
 
 from __future__ import annotations
 
+import os
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -48,6 +50,8 @@ class ConsoleSession:
         self._handed_over = handed_over
         self._windows = ProtectedWindows()
         self._approver: KernelApprover | None = None
+        self._proof = ""
+        """Name of the file that the peer has to make before its next decision; empty for none."""
         self.version = ""
         """Version of flytui that the peer stated in `client.hello`."""
 
@@ -73,7 +77,7 @@ class ConsoleSession:
         """Carry out the decision that `method` names. A viewer that is not paired may decide what a person is
         asked on a terminal. Raises msgspec.ValidationError for a wrong payload."""
         approver = self._approver
-        if approver is None and viewer and method.at_terminal is not None:
+        if approver is None and viewer and method.at_terminal is not None and self._has_proof():
             approver = self._kernel.pairing.terminal_approver(caller, self._pid)
         if approver is None:
             # This comes before the payload is read: a peer that is not paired learns nothing of its shape.
@@ -91,6 +95,25 @@ class ConsoleSession:
             asks = [ask for ask in self._kernel.asks() if ask.request.id == about]
             payload["asks"] = msgspec.to_builtins(asks)
         await self._send(method.answer, payload, message)
+
+    def new_proof(self) -> str:
+        """Return the name of the file by which the peer shows that it may write the root's state folder.
+
+        A confined program may reach the socket, and must not decide for a person who is at no console.
+        """
+        self._proof = f"terminal-{secrets.token_hex(16)}"
+        return self._proof
+
+    def _has_proof(self) -> bool:
+        """Return whether the peer has made that file, which is removed. It counts for one decision."""
+        name, self._proof = self._proof, ""
+        if not name:
+            return False
+        try:
+            os.unlink(self._kernel.state_dir / name)
+        except OSError:
+            return False
+        return True
 
     def close(self, caller: Caller) -> None:
         """Give up the approver role, because the connection ended. Open requests keep waiting."""

@@ -110,6 +110,7 @@ class Session:
             "console.pair": self._enter,
             "trust.revoke": self._revoke_trust,
             "kernel.yield": self._yield,
+            "terminal.prove": self._prove,
             "token.add": self._tokens,
             "token.revoke": self._tokens,
             "login.change": self._login,
@@ -406,6 +407,13 @@ class Session:
             return
         outcome = change_login(self._kernel, message.payload, self._caller)
         await self._send("ack", msgspec.to_builtins(outcome), message)
+
+    async def _prove(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
+        msgspec.convert(message.payload, m.EmptyPayload)
+        if not self._viewer:
+            await self._error(message, m.ErrorCode.UNAUTHORIZED, method.refusal)
+            return
+        await self._send(method.answer, {"file": self._console.new_proof()}, message)
 
     async def _yield(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         msgspec.convert(message.payload, m.EmptyPayload)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flycore.client.attach import ConsoleApprover
+from flycore.client.attach import TerminalApprover
 from flycore.client.client import connect_root
 from flycore.kernel.kernel import Kernel
 from flycore.kernel.questions import ACCEPT
@@ -83,7 +83,7 @@ async def test_a_deny_that_a_person_removed_at_a_terminal_is_in_the_log_once(roo
         connect_root(root.places, viewer=True) as client,
     ):
         [rule] = [rule for rule in await client.rules() if rule.because == "never"]
-        assert (await ConsoleApprover(client).remove_rule(rule.where, rule.digest)).accepted
+        assert (await TerminalApprover(client, root.places).remove_rule(rule.where, rule.digest)).accepted
     async with kernel_of(root) as kernel:
         assert decision(kernel, "echo.other") is Decision.ASK
         assert decision(kernel, "mark.do") is Decision.DENY

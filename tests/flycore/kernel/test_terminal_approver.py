@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from flycore.client.attach import ConsoleApprover
+from flycore.client.attach import ConsoleApprover, TerminalApprover
 from flycore.client.client import KernelClient, connect_root
 from flycore.model.approval import Answer
 from flycore.model.enums import Choice
@@ -43,7 +43,7 @@ async def client_of(root: Root, role: str) -> AsyncIterator[KernelClient]:
 
 async def test_trust_is_given_to_exactly_what_was_shown(root: Root) -> None:
     async with client_of(root, "on-demand") as client:
-        approver = ConsoleApprover(client)
+        approver = TerminalApprover(client, root.places)
         (item,) = await client.pending_trust()
         await approver.trust(((item.sidecar, "0" * 64),))
         assert await client.pending_trust() == (item,)
@@ -55,7 +55,7 @@ async def test_trust_is_given_to_exactly_what_was_shown(root: Root) -> None:
 
 async def test_a_stop_is_released_and_a_rule_is_removed(root: Root) -> None:
     async with client_of(root, "on-demand") as client:
-        approver = ConsoleApprover(client)
+        approver = TerminalApprover(client, root.places)
         assert await client.panic()
         (question,) = [one for one in await client.questions() if one.id == PANIC_QUESTION]
         assert (await approver.answer(question.id, question.options[0].id)).accepted
@@ -70,7 +70,7 @@ async def test_a_kernel_that_a_person_keeps_takes_no_decision_of_a_command(root:
     async with client_of(root, role) as client:
         (item,) = await client.pending_trust()
         (rule,) = await client.rules()
-        approver = ConsoleApprover(client)
+        approver = TerminalApprover(client, root.places)
         for outcome in (
             await approver.trust(((item.sidecar, item.digest),)),
             await approver.remove_rule(rule.where, rule.digest),
@@ -82,7 +82,7 @@ async def test_a_kernel_that_a_person_keeps_takes_no_decision_of_a_command(root:
 
 async def test_calls_and_other_questions_are_decided_by_a_console_alone(root: Root) -> None:
     async with client_of(root, "on-demand") as client:
-        approver = ConsoleApprover(client)
+        approver = TerminalApprover(client, root.places)
         approve = Answer(choice=Choice.APPROVE_ONCE)
         for outcome in (
             await approver.decide("r-1", "d1", approve),
@@ -100,3 +100,18 @@ async def test_an_agent_decides_nothing(root: Root) -> None:
         with pytest.raises(ProtocolError, match="unauthorized"):
             await agent.ask_for("trust.accept", {"accepted": [[item.sidecar, item.digest]]})
         assert await client.pending_trust() == (item,)
+
+
+async def test_who_may_not_write_the_state_folder_decides_nothing(root: Root) -> None:
+    async with client_of(root, "on-demand") as client, connect_root(root.places, viewer=True) as other:
+        (item,) = await client.pending_trust()
+        pairs = ((item.sidecar, item.digest),)
+        assert (await ConsoleApprover(client).trust(pairs)).why_not == UNPAIRED
+        await client.ask_for("terminal.prove")
+        assert (await ConsoleApprover(client).trust(pairs)).why_not == UNPAIRED
+        named = str((await other.ask_for("terminal.prove"))["file"])
+        (root.places.state_dir / named).touch()
+        assert (await ConsoleApprover(client).trust(pairs)).why_not == UNPAIRED
+        assert (await ConsoleApprover(other).trust(pairs)).accepted
+        assert not (root.places.state_dir / named).exists()
+        assert (await ConsoleApprover(other).trust(pairs)).why_not == UNPAIRED

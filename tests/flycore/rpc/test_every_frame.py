@@ -177,7 +177,7 @@ async def test_whatever_is_asked_is_answered_in_the_published_shape(root: Root, 
             only_callers, only_viewers = (
                 {"tool.result", "tool.progress"},
                 {
-                    *("doctor.snapshot", "console.pairing", "call.undone"),
+                    *("doctor.snapshot", "console.pairing", "call.undone", "terminal.proof"),
                     *("starter.snapshot", "starter.plan.snapshot", "package.checks"),
                 },
             )

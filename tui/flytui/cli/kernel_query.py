@@ -71,10 +71,10 @@ def read_status(places: RootPaths) -> Status:
 def decide(places: RootPaths, decision: Callable[[Approver], Awaitable[T]]) -> T:
     """Send a decision that a person has made on this terminal, and return its outcome. It is refused while a
     console, or `flytui serve`, has the root."""
-    from flycore.client.attach import ConsoleApprover
+    from flycore.client.attach import TerminalApprover
 
     async def send(client: KernelClient) -> T:
-        return await decision(ConsoleApprover(client))
+        return await decision(TerminalApprover(client, places))
 
     return ask_kernel(places, send)
 
