@@ -13,11 +13,12 @@ import pytest
 
 from flycore.client.client import connect_unix
 from flycore.kernel.kernel import Kernel
-from flycore.kernel.panic import QUESTION, RELEASE
+from flycore.kernel.panic import RELEASE
 from flycore.kernel.panic_file import PanicRecord, write_panic
 from flycore.model.approval import Answer, LeaseTerms
 from flycore.model.call import Caller, ToolResult
 from flycore.model.enums import Choice, Code, RequestState, Status
+from flycore.model.question import PANIC_QUESTION
 from flycore.registry.paths import PANIC_FILE
 from kits.kernel import (
     ECHO,
@@ -64,7 +65,7 @@ def pids(root: Root) -> list[int]:
 
 
 async def release(kernel: Kernel) -> None:
-    outcome = await approver_of(kernel).answer(QUESTION, RELEASE)
+    outcome = await approver_of(kernel).answer(PANIC_QUESTION, RELEASE)
     assert outcome.accepted, outcome.why_not
 
 
@@ -137,13 +138,13 @@ async def test_it_survives_a_restart_and_only_the_persons_answer_releases_it(roo
     async with kernel_of(root) as kernel:
         assert code(await kernel.call(request(kernel, "echo.free"))) == (Status.DENIED, Code.PANIC)
         [question] = kernel.questions()
-        assert (question.id, [option.recommended for option in question.options]) == (QUESTION, [True])
+        assert (question.id, [option.recommended for option in question.options]) == (PANIC_QUESTION, [True])
         for option, text in (("resume", ""), ("", ""), ("RELEASE", ""), (RELEASE, "words")):
-            assert not (await approver_of(kernel).answer(QUESTION, option, text)).accepted
+            assert not (await approver_of(kernel).answer(PANIC_QUESTION, option, text)).accepted
         assert not (await approver_of(kernel).answer("panic2", RELEASE)).accepted
         assert kernel.status().panic
         await release(kernel)
-        assert not (await approver_of(kernel).answer(QUESTION, RELEASE)).accepted
+        assert not (await approver_of(kernel).answer(PANIC_QUESTION, RELEASE)).accepted
         assert (await kernel.call(request(kernel, "echo.free"))).status is Status.SUCCESS
     assert not (root.places.state_dir / PANIC_FILE).exists()
     assert [line["decidedBy"] for line in root.audit() if line["event"] == "PANIC_RELEASED"] == ["console"]
@@ -165,7 +166,7 @@ async def test_a_file_that_cannot_be_relied_on_counts_as_stopped(root: Root, kin
             path.write_bytes({**texts, "empty": b"", "other shape": b"[1]"}[kind])
     async with kernel_of(root) as kernel:
         assert code(await kernel.call(request(kernel, "echo.free"))) == (Status.DENIED, Code.PANIC)
-        outcome = await approver_of(kernel).answer(QUESTION, RELEASE)
+        outcome = await approver_of(kernel).answer(PANIC_QUESTION, RELEASE)
         assert outcome.accepted == (kind != "folder")
         assert kernel.status().panic != outcome.accepted
 
@@ -190,8 +191,8 @@ async def test_anybody_may_stop_and_no_message_releases(root: Root) -> None:
         assert await agent.questions() == ()
         async with plain(root) as connection:
             for kind, payload in (
-                ("question.answer", {"id": QUESTION, "option": RELEASE}),
-                ("ask.decide", {"id": QUESTION, "choice": RELEASE}),
+                ("question.answer", {"id": PANIC_QUESTION, "option": RELEASE}),
+                ("ask.decide", {"id": PANIC_QUESTION, "choice": RELEASE}),
                 ("panic", {"release": True}),
                 ("panic.release", {}),
                 ("tool.call", {"tool": "echo.free", "released": True}),
@@ -199,7 +200,7 @@ async def test_anybody_may_stop_and_no_message_releases(root: Root) -> None:
                 assert (await say(connection, kind, payload))["type"] == "error"
         assert kernel.status().panic
         async with connect_unix(root.places.socket, viewer=True) as viewer:
-            assert [question.id for question in await viewer.questions()] == [QUESTION]
+            assert [question.id for question in await viewer.questions()] == [PANIC_QUESTION]
         result = await agent.call("echo.free", {})
         assert code(result) == (Status.DENIED, Code.PANIC)
 
