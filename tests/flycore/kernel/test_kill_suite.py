@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -114,8 +115,12 @@ class Scene:
         command.send_signal(signal.SIGSTOP)
         holder = read_holder(self.root.places)
         if holder is not None:
+            # It holds the lock until it has ended.
             with suppress(ProcessLookupError):
-                os.kill(holder.pid, signal.SIGKILL)
+                kernel = os.pidfd_open(holder.pid)
+                signal.pidfd_send_signal(kernel, signal.SIGKILL)
+                select.select([kernel], [], [], 60)
+                os.close(kernel)
         command.kill()
         command.communicate(timeout=60)
 

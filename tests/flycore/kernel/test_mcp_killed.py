@@ -39,6 +39,8 @@ def test_a_server_ends_with_its_killed_kernel(tmp_path: Path) -> None:
     server_of(root, "stubborn", OUTLIVES.replace("@FILE@", str(asked)))
     desk = Desk(root.folder, tmp_path, forked=False)
     desk.trust()
+    desk.end_kernel()
+    asked.unlink(missing_ok=True)
     kernel = desk.start("serve")
     try:
         until("the server", lambda: asked.exists() and asked.read_text())
@@ -57,6 +59,8 @@ def test_a_server_that_outlives_its_killed_kernel_is_ended_by_the_next(tmp_path:
     # bubblewrap ends with the launcher, and with it everything in its namespace.
     desk = LevelDesk(root.folder, tmp_path, forked=False, level=Level.DEGRADED)
     desk.trust()
+    desk.end_kernel()
+    asked.unlink(missing_ok=True)
     kernel = desk.start("serve")
     try:
         until("the server", lambda: asked.exists() and asked.read_text())

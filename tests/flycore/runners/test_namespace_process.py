@@ -26,7 +26,7 @@ from flycore.runners.child.process import is_readable
 from flycore.runners.child.run import RunLimits, run_child
 from flycore.runners.child.spawn import NOT_CONFINED, SpawnSpec, spawn
 from flycore.sandbox.launch import read_report
-from flysafe.procfs import children_of, environment_value, process_table
+from flysafe.procfs import children_of, environment_value, executable_of, process_table
 from kits import waits
 from kits.sandbox_levels import needs_level, python_confined
 
@@ -73,7 +73,19 @@ def kill_at(moment: str, folder: Path, number: int, wait_s: float = 0.0) -> None
     words = [sys.executable, "-c", KERNEL, str(folder), call, moment, str(wait_s)]
     done = subprocess.run(words, env=OWN_PATH, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == -signal.SIGKILL
-    waits.until("nothing is left", lambda: not processes_of(call))
+    if moment == "let go":
+        waits.until("nothing is left", lambda: not processes_of(call))
+        return
+    # The command may be killed while it sets its first process up, which then waits for it for good. It has
+    # run nothing, and the next kernel finds it by its environment.
+    waits.until("no program is left", lambda: all(map(is_command, processes_of(call))))
+    for pid in processes_of(call):
+        os.kill(pid, signal.SIGKILL)
+
+
+def is_command(pid: int) -> bool:
+    """Whether the process runs the program that makes the namespace."""
+    return os.path.basename(executable_of(pid)).startswith("bwrap")
 
 
 def processes_of(call: str) -> list[int]:

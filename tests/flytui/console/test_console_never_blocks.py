@@ -98,6 +98,7 @@ VALUES = (
     "flycore.rpc.methods",
     "flycore.rpc.proxies",
     "flycore.client.audit_reader",
+    "flycore.store.json_store",
     "flycore.model.errors",
     "flycore.model",
     "flytui.text.card",

@@ -18,6 +18,7 @@ import pytest
 from mcp_types import JSONRPCNotification, JSONRPCRequest, JSONRPCResponse
 
 from flycore.kernel.kernel import Kernel
+from flycore.kernel.lock import read_holder
 from flycore.model.approval import Ask
 from flycore.model.enums import RequestState
 from flycore.server.mcp.stdio import MAX_PENDING, PendingRequests
@@ -252,7 +253,7 @@ async def test_a_kernel_that_leaves_is_followed_by_the_next_one(root: Root) -> N
 
 
 async def test_a_killed_kernel_leaves_the_outcome_unknown(root: Root) -> None:
-    with plain(root) as holder:
+    with plain(root):
         await until(lambda: root.places.socket.exists())
         async with over_stdio(root, OLD) as client, anyio.create_task_group() as group:
             ended: list[Any] = []
@@ -262,7 +263,9 @@ async def test_a_killed_kernel_leaves_the_outcome_unknown(root: Root) -> None:
 
             group.start_soon(run)
             await until(lambda: (root.base / "started").exists())
-            holder.process.kill()
+            holder = read_holder(root.places)
+            assert holder is not None
+            os.kill(holder.pid, signal.SIGKILL)
             await until(lambda: ended)
             (root.base / "go").touch()
             assert ended[0].is_error
