@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from flysafe.procfs import Process, children_of, command_line, read_process
+from kits.waits import until
 
 PATIENCE = 60.0
 _LAUNCHER = "launcher_program.py"
@@ -58,6 +59,15 @@ def launcher_of(kernel: int) -> int:
     """The launcher of that kernel; 0 where it has none now."""
     # A fork of it is in its group: an observer, once the launcher has been killed.
     return next((pid for pid in children_of(kernel) if is_of_launcher(pid) and _leads_group(pid)), 0)
+
+
+def kill_launcher(kernel: int) -> int:
+    """Kill the launcher of that kernel, once it has one, and return its id."""
+    until("the launcher", lambda: launcher_of(kernel))
+    pid = launcher_of(kernel)
+    assert pid  # 0 would be every process of this test run
+    os.kill(pid, signal.SIGKILL)
+    return pid
 
 
 def is_of_launcher(pid: int) -> bool:

@@ -34,6 +34,7 @@ from flysafe.procfs import (
 from kits.command_line import Terminal, until
 from kits.console_processes import (
     is_of_launcher,
+    kill_launcher,
     kill_with_kernel,
     launcher_of,
     processes_of,
@@ -283,7 +284,7 @@ def test_a_kernel_is_killed_together_with_its_launcher(
         family_of(scene.kernel(), survivors)
         # Stopped, so that it does not start another one.
         os.kill(scene.kernel(), signal.SIGSTOP)
-        os.kill(launcher_of(scene.kernel()), signal.SIGKILL)
+        kill_launcher(scene.kernel())
     finally:
         scene.kill_kernel(process)
     # A process namespace ends with the process that made it, so that the next kernel finds nobody. One that
@@ -319,7 +320,7 @@ def test_a_launcher_is_killed_and_its_kernel_still_ends_trees(scene: Scene, numb
     try:
         until("running", lambda: scene.reached("running"))
         family = family_of(scene.kernel(), 4)
-        os.kill(launcher_of(scene.kernel()), signal.SIGKILL)
+        kill_launcher(scene.kernel())
         os.kill(family[0].pid, signal.SIGKILL)
         result = json.loads(process.communicate(timeout=60)[0])
     finally:
@@ -346,7 +347,7 @@ def test_a_confined_call_leaves_nobody(scene: Scene, victim: str, number: int) -
         # bwrap, its first process, the sidecar, and what that started.
         family = family_of(scene.kernel(), 6)
         if victim == "launcher":
-            os.kill(launcher_of(scene.kernel()), signal.SIGKILL)
+            kill_launcher(scene.kernel())
         os.kill(scene.kernel() if victim == "kernel" else family[0].pid, signal.SIGKILL)
         written = process.communicate(timeout=60)[0]
     finally:

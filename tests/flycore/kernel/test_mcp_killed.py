@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from flycore.kernel.crash_recovery import earlier_sessions, find_leftover_proces
 from flycore.model.enums import Level
 from flysafe.procfs import environment_value, read_process
 from kits.command_line import Desk, until
-from kits.console_processes import launcher_of, still_runs
+from kits.console_processes import kill_launcher, still_runs
 from kits.kernel import Root, kernel_of, processes_of
 from kits.mcp_servers import server_of
 from kits.sandbox_levels import LevelDesk
@@ -67,7 +66,7 @@ def test_a_server_that_outlives_its_killed_kernel_is_ended_by_the_next(tmp_path:
         server = server_process(root)
         # Stopped, so that it does not start another launcher.
         kernel.send_signal(signal.SIGSTOP)
-        os.kill(launcher_of(kernel.pid), signal.SIGKILL)
+        kill_launcher(kernel.pid)
     finally:
         kernel.kill()
         kernel.communicate(timeout=60)
