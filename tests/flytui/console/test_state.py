@@ -74,9 +74,9 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     found: Counter[str] = Counter()
     ask = KernelClient._answer
 
-    async def counted(client: KernelClient, kind: str, payload: JsonObject) -> Any:
+    async def counted(client: KernelClient, kind: str, payload: JsonObject, *, again: bool) -> Any:
         found[kind] += 1
-        return await ask(client, kind, payload)
+        return await ask(client, kind, payload, again=again)
 
     monkeypatch.setattr(KernelClient, "_answer", counted)
     return found
