@@ -28,6 +28,7 @@ def test_the_demo_plays_on_this_terminal_and_gives_it_back(tmp_path: Path) -> No
         assert root.flytui("call", "file.hash", "path=tools/external.tools.jsonc").returncode == 0
         tmux.keys("d")
         tmux.lacks(r"(MEDIUM|HIGH) +demo")
+        tmux.sees("0 agents")  # leaving asks while one is connected
         tmux.keys("q")
         tmux.sees("Nothing waits for you")
         tmux.keys("1")
