@@ -100,8 +100,12 @@ def _start(order: StartOrder) -> StartReport:
     try:
         said, _ = process.communicate(msgspec.msgpack.encode(order), START_SECONDS)
     except subprocess.TimeoutExpired:
+        # The kernel may hold the other end of the pipe for as long as it hangs, so its end is not waited for.
         process.kill()
-        process.communicate()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+        process.wait()
         return StartReport(failed=f"the kernel did not start within {START_SECONDS:.0f} seconds")
     try:
         return msgspec.json.decode(said[:MAX_REPORT_BYTES], type=StartReport)
