@@ -24,7 +24,7 @@ PRIVATE = 0o600
 def main() -> int:
     """Run the kernel and return the exit status."""
     written = sys.stdin.buffer.read()
-    reports = os.dup(1)
+    reports = Reports(os.dup(1))
     # The command waits only for this process. Its child has no parent, so that whoever ends the command with
     # its children does not end the kernel.
     if os.fork():
@@ -48,7 +48,7 @@ def main() -> int:
     return 0
 
 
-def _run(order: StartOrder, reports: int) -> None:
+def _run(order: StartOrder, reports: Reports) -> None:
     """Serve until nobody uses the kernel, a console wants the root, or a signal comes."""
     import anyio
 
@@ -59,15 +59,17 @@ def _run(order: StartOrder, reports: int) -> None:
         with single_exception():
             anyio.run(_serve, order, reports)
     except RootBusy:
-        _report(reports, StartReport())
+        reports.send(StartReport())
     except FlyError as error:
-        _report(reports, StartReport(failed=str(error)))
+        if not reports.send(StartReport(failed=str(error))):
+            raise
     except OSError as error:
         sentence = f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
-        _report(reports, StartReport(failed=sentence))
+        if not reports.send(StartReport(failed=sentence)):
+            raise
 
 
-async def _serve(order: StartOrder, reports: int) -> None:
+async def _serve(order: StartOrder, reports: Reports) -> None:
     import gc
     import signal
 
@@ -86,7 +88,7 @@ async def _serve(order: StartOrder, reports: int) -> None:
         group.start_soon(end_on_signal)
         async with open_served_kernel(order.places, on_demand=True, variables=order.environ) as kernel:
             gc.enable()
-            _report(reports, StartReport(ready=True))
+            reports.send(StartReport(ready=True))
 
             async def leave_when_unused() -> None:
                 await kernel.wait_until_unused()
@@ -98,13 +100,24 @@ async def _serve(order: StartOrder, reports: int) -> None:
         group.cancel_scope.cancel()
 
 
-def _report(reports: int, report: StartReport) -> None:
-    """Write the report, unless one was written."""
-    import msgspec
+class Reports:
+    """The way to the command that waits for the kernel. It takes one report."""
 
-    with suppress(OSError):  # the command that waited for it may be gone, or has it already
-        os.write(reports, msgspec.json.encode(report))
-        os.close(reports)
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def send(self, report: StartReport) -> bool:
+        """Send the report, and return whether it is the first one."""
+        import msgspec
+
+        descriptor, self._descriptor = self._descriptor, -1
+        # Once it is closed, its number may be that of another file, such as the audit log.
+        if descriptor < 0:
+            return False
+        with suppress(OSError):  # the command may be gone
+            os.write(descriptor, msgspec.json.encode(report))
+        os.close(descriptor)
+        return True
 
 
 def _write_log(places: RootPaths) -> None:
