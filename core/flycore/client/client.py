@@ -77,6 +77,21 @@ class _HeldLink:
         await self._closed.wait()
 
 
+class _Retries:
+    """The time in which one request may be sent to further kernels. It begins with the first one that was
+    lost: before, a kernel that gives way may let the request wait for as long as its last call runs."""
+
+    def __init__(self) -> None:
+        self._until: float | None = None
+
+    def left(self) -> bool:
+        """Return whether the request may be sent once more."""
+        if self._until is None:
+            self._until = anyio.current_time() + RECONNECT_SECONDS
+            return True
+        return anyio.current_time() < self._until
+
+
 class KernelFinder:
     """Finds the kernel of a root again when it has ended, and starts one if `start` is set and none runs."""
 
@@ -91,7 +106,9 @@ class KernelFinder:
         Raises KernelUnreachable if there is none, RootBusy if the root stays locked and its kernel does not
         answer, and what `start_kernel` raises.
         """
-        deadline = anyio.current_time() + (RECONNECT_SECONDS if self._found_before else SETTLE_SECONDS)
+        # A kernel that another command starts shares a busy machine with it, and starts as slowly.
+        patient = self._found_before or self._start
+        deadline = anyio.current_time() + (RECONNECT_SECONDS if patient else SETTLE_SECONDS)
         while True:
             try:
                 held: _HeldLink = await open_link()
@@ -176,13 +193,13 @@ class KernelClient(ClientProxy):
 
     async def _answer(self, kind: str, payload: JsonObject, *, again: bool) -> Message:
         """Return the answer to a message. With `again`, it is sent to the next kernel if one ends first."""
-        deadline = anyio.current_time() + RECONNECT_SECONDS
+        retries = _Retries()
         while True:
             link = await self.link()
             try:
                 return await link.ask(kind, payload)
             except ConnectionLost:
-                if self._finder is None or not again or anyio.current_time() >= deadline:
+                if self._finder is None or not again or not retries.left():
                     raise
 
     async def perform(self, method: Method, arguments: tuple[Any, ...]) -> Any:
@@ -234,12 +251,12 @@ class KernelClient(ClientProxy):
             samples=samples,
         )
         until = anyio.current_time() + self._wait_approver
-        deadline = anyio.current_time() + RECONNECT_SECONDS
+        retries = _Retries()
         while True:
             try:
                 result = await self._call_once(tool, cast(JsonObject, payload), on_progress)
             except ConnectionLost:  # raised only if the call had not started: sending it again is safe
-                if self._finder is None or anyio.current_time() >= deadline:
+                if self._finder is None or not retries.left():
                     raise
                 continue
             if not _lacks_approver(result) or not await self._console_opens(until):
