@@ -57,7 +57,7 @@ from flycore.registry.starter import plan_starter
 from flycore.sandbox.levels import sandbox_in_words
 
 LOOK_AGAIN_SECONDS = 1.0
-"""The least pause between two looks whether a kernel on demand is still used."""
+"""The pause between two looks whether a kernel on demand is still used."""
 
 
 class KernelParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -385,15 +385,18 @@ class Kernel:
         return self.has_yielded
 
     async def wait_until_unused(self) -> None:
-        """Wait until nobody has been connected for as long as the setting `kernel.idleMinutes` says."""
+        """Wait until nobody has been connected for as long as the setting `kernel.idleMinutes` says.
+
+        If looser policy rules wait for a person, who has no console here, it is enough that nobody is
+        connected: the next kernel takes the files as they are.
+        """
         while True:
-            left = (
-                self._refresher.root_state.files.settings.idle_minutes * 60.0
-                - self._connections.unused_seconds()
-            )
-            if left <= 0 and not self._connections.clients and not self._calls:
+            minutes = self._refresher.root_state.files.settings.idle_minutes
+            limit = 0.0 if self._refresher.waiting_rules.count else minutes * 60.0
+            used = self._connections.clients or self._calls
+            if not used and self._connections.unused_seconds() >= limit:
                 return
-            with anyio.move_on_after(max(left, LOOK_AGAIN_SECONDS)):
+            with anyio.move_on_after(LOOK_AGAIN_SECONDS):
                 await self._connections.changed()
 
     async def wait_until_idle(self) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +15,13 @@ import anyio
 import pytest
 
 from flycore.client import client as client_module
-from flycore.client.client import connect
+from flycore.client.client import KernelClient, KernelFinder, connect
+from flycore.client.kernel_link import link_to
 from flycore.client.serve import open_served_kernel
 from flycore.model.approval import Answer
 from flycore.model.call import ToolResult
 from flycore.model.enums import Choice, Code, Status
-from flycore.model.errors import KernelUnreachable
+from flycore.model.errors import ConnectionLost, KernelUnreachable
 from flycore.model.events import MISSED, Event
 from flycore.rpc import messages as m
 from flycore.server.calls import ConnectionCalls
@@ -211,3 +213,39 @@ async def test_nobody_is_looked_for_longer_than_that(root: Root, monkeypatch: py
         with anyio.fail_after(PATIENCE):
             async for event in events:
                 assert event.type != MISSED
+
+
+async def test_a_kernel_without_a_console_leaves_looser_rules_to_the_next_one(root: Root) -> None:
+    async with connect(root.places, viewer=True) as door:
+        kernel = os.pidfd_open((await door.status()).pid)
+        root.policy({"tool": "*", "decision": "allow", "because": "more"})
+        await door.refresh(False)
+        assert (await door.status()).waiting_rules
+    with anyio.fail_after(PATIENCE):
+        await anyio.wait_readable(kernel)
+    os.close(kernel)
+    async with connect(root.places, viewer=True) as door:
+        assert not (await door.status()).waiting_rules
+        assert [rule.because for rule in await door.rules()] == ["more"]
+
+
+async def test_a_call_that_waited_long_at_a_kernel_goes_to_the_next(
+    root: Root, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time for further kernels begins with the first one that was lost."""
+    monkeypatch.setattr(client_module, "RECONNECT_SECONDS", 0.0)
+    lost: list[str] = []
+
+    class Losing(KernelClient):
+        async def _call_once(self, *arguments: Any) -> ToolResult:
+            if not lost:
+                lost.append("the kernel gave way")
+                raise ConnectionLost("the kernel went away")
+            return await super()._call_once(*arguments)
+
+    async with kernel_elsewhere(root), anyio.create_task_group() as group:
+        opening = partial(link_to, root.places.socket, viewer=False, name="test")
+        client = Losing(group, opening, finder=KernelFinder(root.places, start=False))
+        assert (await client.call("echo.free", {})).status is Status.SUCCESS
+        await client.release()
+    assert lost
