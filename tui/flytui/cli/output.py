@@ -135,7 +135,9 @@ def holder_text(pid: int, since: float, role: str, calls: str = "") -> str:
         return "another process, which the lock of this root does not name"
     # Nobody waits for `flytui serve`, so a kernel without a console is one that a command started.
     kernel = "the kernel that a command started" if role == "headless" else role
-    return f"{kernel}, pid {pid}, since {clock_time(since)}{f', which runs {calls}' if calls else ''}"
+    return (
+        f"{kernel}, pid {pid}, since {clock_time(since)}{f', which runs {safe_text(calls)}' if calls else ''}"
+    )
 
 
 def kernel_name(role: str, on_demand: bool) -> str:
