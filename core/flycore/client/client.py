@@ -106,14 +106,12 @@ class KernelFinder:
         Raises KernelUnreachable if there is none, RootBusy if the root stays locked and its kernel does not
         answer, and what `start_kernel` raises.
         """
-        # A kernel that another command starts shares a busy machine with it, and starts as slowly.
-        patient = self._found_before or self._start
-        deadline = anyio.current_time() + (RECONNECT_SECONDS if patient else SETTLE_SECONDS)
+        deadline = anyio.current_time() + (RECONNECT_SECONDS if self._found_before else SETTLE_SECONDS)
         while True:
             try:
                 held: _HeldLink = await open_link()
             except KernelUnreachable:
-                if anyio.current_time() >= deadline:
+                if anyio.current_time() >= deadline and not self._is_starting():
                     self._raise_holder()
                     raise
                 if not self._start and not self._found_before:
@@ -123,6 +121,11 @@ class KernelFinder:
                 return held
             if not self._start or not await start_kernel(self._places):
                 await anyio.sleep(POLL_SECONDS)
+
+    def _is_starting(self) -> bool:
+        """Return whether the holder of the root is young: on a busy machine a kernel starts slowly."""
+        holder = living_holder(self._places)
+        return holder is not None and time.time() - holder.since < RECONNECT_SECONDS
 
     def _raise_holder(self) -> None:
         """Raise RootBusy if a living process holds the root."""
