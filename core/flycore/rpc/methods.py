@@ -224,7 +224,6 @@ class Client(Protocol):
         m.Ack,
         payload=m.RootRefresh,
         who=Who.VIEWER,
-        kind=Kind.ACT,
         agents_see=EVERYTHING,
         refusal="only a viewer may have the files of the root read again",
     )
