@@ -26,18 +26,6 @@ COMMAND = ForkServer(
 )
 PYTHON = COMMAND.other("kits.fork_server:run_code")
 """`python -c` for programs of tests that use what the command uses, such as a client of MCP."""
-ORDINARY = COMMAND.other("flytui.cli.root_command:run")
-"""The command without the short way."""
-SHORT = "import sys\nfrom flytui.cli.main import run\nsys.exit(run())\n"
-"""The command as it is installed, for a `python -c` of its own."""
-NAMING_MODULES = (
-    "import sys\n"
-    "from flytui.cli.main import main\n"
-    "code = main()\n"
-    "print(chr(10) + ' '.join(sorted(sys.modules)), file=sys.stderr)\n"
-    "sys.exit(code)\n"
-)
-"""The same, which names on the last line of stderr what it has imported."""
 
 
 @functools.cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -59,27 +59,6 @@ def _outlined_sidecar(view: SidecarView) -> SidecarView:
     tools = tuple(ToolClaim(name=claim.name) for claim in view.entry.tools)
     entry = msgspec.structs.replace(view.entry, raw={}, text="", tools=tools)
     return msgspec.structs.replace(view, entry=entry)
-
-
-def only_tool(catalog: Catalog, name: str) -> Catalog:
-    """Return the catalog with only that tool and the sidecar that offers it; empty where there is no such
-    tool."""
-    view = catalog.capability(name)
-    sidecar = catalog.sidecar(view.sidecar or "") if view is not None else None
-    return msgspec.structs.replace(
-        catalog,
-        capabilities=() if view is None else (view,),
-        sidecars=() if sidecar is None else (sidecar,),
-        diagnostics=(),
-        described=(),
-    )
-
-
-def names_in(catalog: Catalog, kinds: Sequence[str]) -> list[str]:
-    """Return the sorted names of the tools, the sidecars or both; `kinds` has `tools`, `sidecars` or both."""
-    tools = [view.capability.name for view in catalog.capabilities] if "tools" in kinds else []
-    sidecars = [sidecar.id for sidecar in catalog.sidecars] if "sidecars" in kinds else []
-    return sorted({*tools, *sidecars})
 
 
 def visible_catalog(catalog: Catalog) -> tuple[CapabilityView, ...]:

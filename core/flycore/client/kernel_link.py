@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import itertools
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +25,7 @@ from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.rpc.messages import EVENT_PROTOCOL, ServerHello, envelope
 from flycore.rpc.wire import MAX_ANSWER_BYTES, hello_payload
+from flysafe.command_process import connect_as_stub
 
 CONNECT_SECONDS = 10.0
 BACKLOG = 1000
@@ -166,8 +168,14 @@ def link_to(path: Path, *, viewer: bool, name: str) -> AbstractAsyncContextManag
     OtherVersion if the kernel uses another protocol.
     """
     check_folder(path)
-    opening = unix_connect(str(path), open_timeout=CONNECT_SECONDS, **_OPTIONS)
-    return _open_link(opening, path, viewer, name)
+    return _open_link(partial(_connect, path), path, viewer, name)
+
+
+async def _connect(path: Path) -> ClientConnection:
+    # The kernel identifies the caller by the process that opened the connection.
+    opened = connect_as_stub(str(path))
+    named = {"path": str(path)} if opened is None else {"sock": opened}
+    return await unix_connect(open_timeout=CONNECT_SECONDS, **named, **_OPTIONS)
 
 
 def handed_over_link(
@@ -178,7 +186,7 @@ def handed_over_link(
 
     Raises KernelUnreachable if the kernel ended before it answered.
     """
-    opening = unix_connect(sock=connection, open_timeout=CONNECT_SECONDS, **_OPTIONS)
+    opening = partial(unix_connect, sock=connection, open_timeout=CONNECT_SECONDS, **_OPTIONS)
     return _open_link(opening, path, True, name)
 
 
@@ -193,9 +201,11 @@ _OPTIONS: dict[str, Any] = {
 
 
 @asynccontextmanager
-async def _open_link(opening: Any, path: Path, viewer: bool, name: str) -> AsyncIterator[KernelLink]:
+async def _open_link(
+    opening: Callable[[], Awaitable[ClientConnection]], path: Path, viewer: bool, name: str
+) -> AsyncIterator[KernelLink]:
     try:
-        connection = await opening
+        connection = await opening()
     except (OSError, InvalidHandshake, InvalidMessage, ConnectionClosed, EOFError, TimeoutError) as error:
         raise KernelUnreachable(str(path)) from error
     try:

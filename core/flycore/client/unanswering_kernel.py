@@ -19,6 +19,7 @@ from flycore.kernel.panic_file import read_panic as read_panic
 from flycore.model.enums import KernelRole
 from flycore.model.errors import RootBusy
 from flycore.registry.paths import RootPaths
+from flysafe.command_process import command_pid
 from flysafe.procfs import Process, ancestors, read_process, send_signal
 
 TERM_SECONDS = 2.0
@@ -31,7 +32,7 @@ def stop_next_kernel(places: RootPaths) -> str:
     Calls of that process go on; a kernel that starts later takes none. Return the `by` of the file. Raises
     OSError.
     """
-    by = str(identify_peer(os.getpid(), "cli"))
+    by = str(identify_peer(command_pid(), "cli"))
     write_panic(places.state_dir, PanicRecord(at=time.time(), by=by))
     return by
 
@@ -47,7 +48,7 @@ async def end_kernel(places: RootPaths) -> bool:
     process = read_process(holder.pid) if holder is not None else None
     if process is None:
         return living_holder(places) is None
-    if process.pid in (os.getpid(), *ancestors(os.getpid())):
+    if process.pid in (command_pid(), *ancestors(command_pid())):
         return False
     if not await _end_process(process):
         return False

@@ -19,13 +19,23 @@ from flycore.registry.paths import RootPaths, find_paths, root_key, roots_folder
 
 def active_roots(environ: Mapping[str, str]) -> tuple[str, ...]:
     """Return the paths of these roots, in the order of the paths. A root whose folder is gone is left out."""
+    folders = _state_folders(environ)
+    found = {root for at in folders for root in _named_roots(at, environ) if _is_root_of(root, at.name)}
+    return tuple(sorted(found))
+
+
+def running_kernels(environ: Mapping[str, str]) -> tuple[int, ...]:
+    """Return the process ids of the kernels that hold a root of this user."""
+    holders = (living_holder(_places(folder, environ)) for folder in _state_folders(environ))
+    return tuple(holder.pid for holder in holders if holder is not None)
+
+
+def _state_folders(environ: Mapping[str, str]) -> tuple[Path, ...]:
     folder = roots_folder(environ)
     try:
-        keys = sorted(os.listdir(folder))
+        return tuple(folder / key for key in os.listdir(folder))
     except OSError:
         return ()
-    found = {root for key in keys for root in _named_roots(folder / key, environ) if _is_root_of(root, key)}
-    return tuple(sorted(found))
 
 
 def _is_root_of(root: str, key: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import stat
 
-from flycore.registry.paths import MAX_SOCKET_PATH
+from flysafe.runtime_folder import MAX_SOCKET_PATH
 
 MAX_RECORD_BYTES = 64 * 1024
 """More than a record may have: a path has at most 4,096 bytes, and in JSON six times as many."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import stat
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-APP_NAME = "flytui"
+from flysafe.runtime_folder import APP_NAME, socket_path
+
 REGISTRY_FILE = "tools/external.tools.jsonc"
 LEGACY_REGISTRY_FILE = ".flyflor/tools/external.tools.jsonc"
 TOOLS_CONFIG_FILE = "tools/config.jsonc"
@@ -65,10 +65,6 @@ SYSTEM_TOOLS = Path("/usr/local/share/flytui/tools")
 """The folder of executables for every user of the machine."""
 SYSTEM_CONFIG_DIR = Path("/etc/flytui")
 """The folder of the machine, with a policy for every user."""
-RUNTIME_DIRS = Path("/run/user")
-"""Where Linux distributions keep the runtime folder of each user, which XDG_RUNTIME_DIR usually names."""
-MAX_SOCKET_PATH = 107
-"""Bytes that the path of a Unix socket may have on Linux, without the NUL at its end."""
 
 
 class RootPaths(NamedTuple):  # not a dataclass, whose imports take as long as all others of a short command
@@ -244,7 +240,7 @@ def find_paths(root: str | None, workspace: str | None, environ: Mapping[str, st
         state_dir=roots_folder(environ) / key,
         data_dir=_user_folder("data", environ),
         cache_dir=_user_folder("cache", environ),
-        socket=_socket(key, environ),
+        socket=Path(socket_path(f"{key}.sock", environ)),
     )
 
 
@@ -283,25 +279,3 @@ def _user_folder(what: str, environ: Mapping[str, str]) -> Path:
         "data": folders.user_data_path,
         "cache": folders.user_cache_path,
     }[what]
-
-
-def _socket(key: str, environ: Mapping[str, str]) -> Path:
-    name = f"{key}.sock"
-    runtime = environ.get("XDG_RUNTIME_DIR", "") or _default_runtime_dir()
-    if os.path.isabs(runtime):
-        path = Path(runtime) / APP_NAME / name
-        if len(os.fsencode(path)) <= MAX_SOCKET_PATH:
-            return path
-    return Path(f"/tmp/{APP_NAME}-{os.getuid()}") / name  # noqa: S108 - whoever binds it checks the owner
-
-
-def _default_runtime_dir() -> str:
-    """Return this user's folder below RUNTIME_DIRS; an empty text where there is none of this user."""
-    # Programs that start others with few variables, as clients of MCP do, lose XDG_RUNTIME_DIR.
-    folder = RUNTIME_DIRS / str(os.getuid())
-    try:
-        facts = os.lstat(folder)
-    except OSError:
-        return ""
-    private = stat.S_ISDIR(facts.st_mode) and facts.st_uid == os.getuid() and not facts.st_mode & 0o077
-    return str(folder) if private else ""

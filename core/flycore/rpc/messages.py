@@ -100,24 +100,14 @@ class Hello(Value, frozen=True, kw_only=True):
         return self.client or f"{self.name} {self.version if self.name else ''}".strip()
 
 
-NamedKind = Literal["tools", "sidecars"]
-
-
 class CatalogGet(Value, frozen=True, kw_only=True):
     """`capability.catalog.get`. With `detail`, the answer holds the complete catalog under `catalog`; with
-    `outline` too, its outline. With `tool`, only that tool and the sidecar that offers it. With `text`, the
-    document under `text`; with `names`, names under `text`."""
+    `outline` too, its outline."""
 
     outline: bool = False
     """Beside `detail`: of a sidecar that offers tools, the entry as it is written is not wanted. It says all
     of its tools once more."""
     detail: bool = False
-    tool: str = ""
-    """Only this tool and the sidecar that offers it are wanted."""
-    text: bool = False
-    """The document is wanted as indented text, for a command that prints it."""
-    names: tuple[NamedKind, ...] = ()
-    """Only names are wanted, those of tools, of sidecars or of both, for a completion by a shell."""
 
 
 class RootRefresh(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -366,13 +356,6 @@ class CatalogDetail(Value, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     kits: tuple[Described, ...]
     catalog: Catalog
-
-
-class CatalogText(Value, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`capability.catalog.snapshot`, the answer to a request with `text` or `names`."""
-
-    text: str
-    """The document of the catalog, indented by two spaces, in ASCII; or the sorted names, each on a line."""
 
 
 class ToolSchema(Value, frozen=True, kw_only=True):

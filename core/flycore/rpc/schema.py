@@ -25,14 +25,12 @@ _OF_CATALOG = "Catalog."
 def protocol_schema() -> JsonObject:
     """Return the schema of any one message, of a client or of the kernel."""
     event_shapes = (shape for _, shape in EVENTS.values())
-    shapes = list(
-        dict.fromkeys((m.Envelope, m.CatalogText, *PAYLOADS.values(), *ANSWERS.values(), *event_shapes))
-    )
+    shapes = list(dict.fromkeys((m.Envelope, *PAYLOADS.values(), *ANSWERS.values(), *event_shapes)))
     references, definitions = msgspec.json.schema_components(shapes, ref_template="#/$defs/{name}")
     of = dict(zip(shapes, references, strict=True))
     document, catalog_definitions = _catalog_document()
     answers: dict[str, Json] = {kind: of[shape] for kind, shape in ANSWERS.items()}
-    answers[CATALOG] = {"oneOf": [answers[CATALOG], of[m.CatalogText], document]}
+    answers[CATALOG] = {"oneOf": [answers[CATALOG], document]}
     events = {kind: (cls.value, of[shape]) for kind, (cls, shape) in EVENTS.items()}
     requests: dict[str, Json] = {kind: of[shape] for kind, shape in PAYLOADS.items()}
     return {

@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from websockets.exceptions import ConnectionClosed
 
 import flycore
-from flycore.catalog.document import catalog_document, kits_document, names_in, only_tool
+from flycore.catalog.document import catalog_document, kits_document
 from flycore.kernel.connections import ConnectionInfo
 from flycore.kernel.kernel import Kernel
 from flycore.model.approval import Outcome
@@ -29,7 +29,7 @@ from flycore.model.call import Caller
 from flycore.model.catalog import Catalog
 from flycore.model.errors import AuditUnwritable, TokenRefused
 from flycore.model.events import MISSED, Event
-from flycore.model.json import JsonObject, StrictJsonError, indented_json, read_strict
+from flycore.model.json import JsonObject, StrictJsonError, read_strict
 from flycore.model.large_values import is_large_text, run_aside
 from flycore.rpc import flyflor
 from flycore.rpc import messages as m
@@ -44,8 +44,6 @@ Handler = Callable[[m.Envelope, Method, TaskGroup], Awaitable[None]]
 
 ONLY_LOCAL = "only a program of this user may do this, over the Unix socket"
 NO_SIDECAR = "a program that flytui started cannot be a viewer: it sees its own calls only"
-MOST_TEXT_TOOLS = 500
-"""Tools of a catalog that is sent as text. To write more of them would hold the loop for too long."""
 MAX_ID_CHARS = 200
 """Characters of a message id that is repeated in the answer to a message that is refused."""
 OTHER_PROTOCOL = f"this server speaks {m.PROTOCOL}: restart the older of the two programs"
@@ -256,19 +254,6 @@ class Session:
     async def _catalog(self, message: m.Envelope, method: Method, _: TaskGroup) -> None:
         wanted = msgspec.convert(message.payload, m.CatalogGet)
         seen = await self._queries.catalog(wanted.outline and wanted.detail)
-        if wanted.tool:
-            seen = only_tool(seen, wanted.tool)
-        if wanted.names:
-            text = "\n".join(names_in(seen, wanted.names))
-            await self._send("capability.catalog.snapshot", {"text": text}, message)
-            return
-        if wanted.text:
-            if len(seen.capabilities) > MOST_TEXT_TOOLS:
-                await self._error(message, m.ErrorCode.INVALID_PAYLOAD, "the catalog is too large as text")
-                return
-            text = await run_aside(True, _document_text, seen)
-            await self._send("capability.catalog.snapshot", {"text": text}, message)
-            return
         if self._in_flyflor_form:
             document = catalog_document(seen)
             del document["kits"]
@@ -433,11 +418,6 @@ class _MessageId(msgspec.Struct):
 def _kit_catalog(catalog: Catalog) -> flyflor.KitCatalog:
     """Return what a catalog describes in the form of Flyflor."""
     return flyflor.kit_catalog(catalog.described, catalog.built_at)
-
-
-def _document_text(catalog: Catalog) -> str:
-    """Return the document of the catalog as indented text."""
-    return indented_json(catalog_document(catalog))
 
 
 def _envelope_of(frame: bytes) -> m.Envelope | None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flycore.registry import paths
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, find_paths
+from flysafe import runtime_folder
 
 HOME = {"HOME": "/home/someone"}
 
@@ -76,7 +76,7 @@ def test_folders_follow_the_environment_handed_in(tmp_path: Path, monkeypatch: p
     ],
 )
 def test_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str | None, folder: str) -> None:
-    monkeypatch.setattr(paths, "RUNTIME_DIRS", tmp_path / "none")
+    monkeypatch.setattr(runtime_folder, "RUNTIME_DIRS", str(tmp_path / "none"))
     environ = HOME if runtime is None else {**HOME, "XDG_RUNTIME_DIR": runtime}
     places = find_paths(None, None, environ, tmp_path)
     assert places.socket == Path(folder) / f"{places.key}.sock"
@@ -87,7 +87,7 @@ def test_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str | 
 def test_the_users_runtime_folder_is_found_without_its_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, used: bool
 ) -> None:
-    monkeypatch.setattr(paths, "RUNTIME_DIRS", tmp_path)
+    monkeypatch.setattr(runtime_folder, "RUNTIME_DIRS", str(tmp_path))
     folder = tmp_path / str(os.getuid())
     folder.mkdir()
     folder.chmod(mode)

@@ -169,7 +169,6 @@ async def test_whatever_is_asked_is_answered_in_the_published_shape(root: Root, 
                 "calls"
             ] or not viewer
             await wire.ask("capability.catalog.get")
-            await wire.ask("capability.catalog.get", {"text": True})
             await wire.ask("tool.schema.get", {"tool": "echo.fre"})
             for kind in LAST:
                 await wire.ask(kind)

@@ -19,7 +19,6 @@ from flycore.client.client import KernelClient, connect_unix
 from flycore.model.call import Progress, ToolResult
 from flycore.model.enums import Code, Phase, Risk, Status
 from flycore.model.errors import KernelUnreachable, ProtocolError
-from flycore.server import session
 from kits.kernel import ECHO, PATIENCE, Root, approve, close_console, request, tool, until, waiting_ask
 from kits.unix_socket import plain, say, served
 
@@ -335,18 +334,6 @@ async def catalogs(root: Root, *wanted: dict[str, Any]) -> list[Any]:
                 return told
 
 
-async def test_the_catalog_comes_as_text_or_with_one_tool_only(root: Root) -> None:
-    whole, as_text, one, none = await catalogs(
-        root, {}, {"text": True}, {"tool": "echo.free"}, {"tool": "no.such"}
-    )
-    text = as_text["text"]
-    assert text == json.dumps(whole, indent=2)
-    (tool,) = one["capabilities"]
-    assert tool in whole["capabilities"]
-    assert [sidecar["id"] for sidecar in one["sidecars"]] == [tool["sidecar"]]
-    assert none["capabilities"] == none["sidecars"] == []
-
-
 async def test_the_outline_of_the_catalog_lacks_only_the_entries_as_they_are_written(root: Root) -> None:
     async with served(root), connect_unix(root.places.socket, viewer=True) as client:
         with anyio.fail_after(PATIENCE):
@@ -386,15 +373,6 @@ async def test_tools_of_a_remote_catalog_share_what_is_equal(root: Root) -> None
         schema = view.capability.output_schema
         assert seen.setdefault(msgspec.json.encode(schema), schema) is schema
     assert len(seen) < len(catalog.capabilities)
-
-
-async def test_a_large_catalog_does_not_come_as_text(root: Root, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session, "MOST_TEXT_TOOLS", 1)
-    async with served(root), plain(root) as connection:
-        answer = await say(connection, "capability.catalog.get", {"text": True})
-        assert answer["payload"]["code"] == "invalid-payload"
-        one = await say(connection, "capability.catalog.get", {"text": True, "tool": "echo.free"})
-        assert '"echo.free"' in one["payload"]["text"]
 
 
 async def test_a_thousand_broken_and_good_connections(root: Root) -> None:

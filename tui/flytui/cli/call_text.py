@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from flycore.model.call import Activity, CallError, Progress, ToolResult
 from flycore.model.enums import Code, Phase, Status
 from flycore.model.json import Json
-from flytui.cli.call_headline import success_line, time_words
 from flytui.cli.output import clock_time, print_error, print_readable_json
 
 STDERR_LINES = 20
@@ -84,15 +83,22 @@ def _detail_lines(error: CallError) -> Iterator[str]:
 
 
 def _headline(result: ToolResult) -> str:
-    level = None if result.sandbox is None else result.sandbox.value
     if result.error is None:
-        return success_line(
-            result.status.value, result.tool, result.sidecar, level, result.duration_ms, result.waited_ms
-        )
-    tail = time_words(level, result.duration_ms, result.waited_ms)
+        by = f" by {result.sidecar}" if result.sidecar else ""
+        return f"{result.status.value}: {result.tool}{by}{_times(result)}"
+    tail = _times(result)
     return (
         f"{': '.join(_status_words(result.status.value, str(result.error.code), result.error.message))}{tail}"
     )
+
+
+def _times(result: ToolResult) -> str:
+    """The times of a call in parentheses, after a blank; empty if it neither ran nor waited."""
+    level = result.sandbox
+    times = [] if level is None else [f"in {result.duration_ms} ms, sandbox {level.value}"]
+    if result.waited_ms >= 1000:
+        times.append(f"waited {result.waited_ms / 1000:.1f} s")
+    return f" ({', '.join(times)})" if times else ""
 
 
 def _status_words(status: str, code: str, message: str) -> list[str]:

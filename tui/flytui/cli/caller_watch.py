@@ -29,6 +29,7 @@ def is_caller_gone() -> bool:
 
 
 def _watch() -> None:
+    from flysafe.command_process import command_pid
     from flysafe.procfs import starters
 
     poll = select.poll()
@@ -37,13 +38,13 @@ def _watch() -> None:
     poll.register(os.dup(1), 0)
     # An agent may start the command through a shell, which the agent's end does not end; it may end only
     # that shell; and its pipes may be open in other programs that it started. So each of these is watched.
-    watched = starters(os.getpid())
+    watched = starters(command_pid())
     for pid in watched:
         try:
             poll.register(os.pidfd_open(pid), select.POLLIN)
         except OSError:
             break  # it has exited, which the next look finds
-    if starters(os.getpid()) == watched:
+    if starters(command_pid()) == watched:
         poll.poll()
     _gone.set()
     os.kill(os.getpid(), signal.SIGTERM)

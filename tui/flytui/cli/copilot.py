@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flysafe.beneath import read_beneath
+from flysafe.command_process import command_pid
 from flysafe.procfs import ancestors, command_line
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ def has_denying_rules(environ: Mapping[str, str], managed: str = _MANAGED) -> bo
     """
     if "COPILOT_CLI" not in environ:
         return False
-    lines = [command_line(pid) for pid in ancestors(os.getpid())]
+    lines = [command_line(pid) for pid in ancestors(command_pid())]
     options = (word for line in lines for word in line)
     if not any(lines) or any(word.startswith(_DENYING_OPTIONS) for word in options):
         return True

@@ -1,30 +1,29 @@
-"""The command `flytui`: opens the console, or runs a command of the command line."""
+"""The command `flytui`: opens the console, has a forked process run the command, or runs it here."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from flytui.cli.interrupts import end_on_signals, ignore_signals
+from flytui.forked.stub import run_forked
 
 
 def run() -> int:
-    """Be the program `flytui`: run the command and return the exit code, or leave with it at once."""
-    code, is_done = _run()
-    if is_done:
-        # The interpreter would take apart every module before it leaves, which takes an eighth to a quarter
-        # of the time of a command that reads.
-        os._exit(code)
+    """Be the program `flytui`, and return its exit code."""
+    _open_standard_streams()
+    code = run_forked(sys.argv)
+    if code is None:
+        code = main()
+        from flytui.forked.forker_start import start_forker
+
+        start_forker(os.environ)
     return code
 
 
 def main() -> int:
-    """Run the command and return the exit code. Only a defect of flytui shows a traceback."""
-    return _run()[0]
+    """Run the command in this process and return the exit code. Only a defect of flytui shows a traceback."""
+    from flytui.cli.interrupts import end_on_signals, ignore_signals
 
-
-def _run() -> tuple[int, bool]:
-    """Run the command. Returns the exit code, and whether it left nothing to do for the interpreter's end."""
     end_on_signals()
     try:
         return _run_command()
@@ -32,8 +31,7 @@ def _run() -> tuple[int, bool]:
         ignore_signals()
 
 
-def _run_command() -> tuple[int, bool]:
-    _open_standard_streams()
+def _run_command() -> int:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr] # always TextIOWrapper here
     # This process becomes the console's supervisor, which stays small: it never imports the command line.
@@ -43,37 +41,14 @@ def _run_command() -> tuple[int, bool]:
     if console is not None and at_terminal():
         from flytui.supervisor.programs import open_console
 
-        return open_console(*console), False
+        return open_console(*console)
     if "mcp" in sys.argv[1:]:
         from flytui.cli.early_mcp import begin
 
         begin(sys.argv[1:])
-    from flytui.cli.direct import run_direct
-
-    code = run_direct(sys.argv[1:])
-    if code is not None:
-        return code, _is_written()
     from flytui.cli import root_command
 
-    code = root_command.run()
-    return code, _is_written() and _needs_no_end()
-
-
-def _needs_no_end() -> bool:
-    """Returns whether the interpreter's end has nothing to do: no other thread runs, no launcher was made."""
-    # There, threads are waited for, and the launcher, which starts programs, is told to leave.
-    threads, launcher = sys.modules.get("threading"), sys.modules.get("flycore.runners.child.launcher")
-    return launcher is None and (threads is None or threads.active_count() == 1)
-
-
-def _is_written() -> bool:
-    """Write what waits in the standard streams. Returns whether nothing of it is left."""
-    try:
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except OSError:
-        return False  # the interpreter says so at its own end
-    return True
+    return root_command.run()
 
 
 def _open_standard_streams() -> None:

@@ -1,38 +1,32 @@
-"""Completes the names of tools and sidecars in a shell.
-
-Here the names come from the files of the registry, and nothing is started, because a key press must not wait.
-Beside a running kernel, `direct_reads.py` answers with the names that the kernel knows.
-"""
+"""Completes the names of tools and sidecars in a shell: those that the running kernel knows, and otherwise
+those in the files of the registry. Nothing is started, because a key press must not wait."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from flytui.cli.command_texts import completable
-
 if TYPE_CHECKING:
-    from flycore.model.sidecar import Registry
+    from flycore.registry.paths import RootPaths
 
 PROGRAM = "flytui"
 VARIABLE = "_FLYTUI_COMPLETE"
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+"""Names that are offered. The completion scripts of shells split and expand what they get, so a name with a
+character that has a meaning to a shell is left out."""
 
 
 def tool_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     """The tools that flytui knows or that an entry offers."""
-    from flycore.catalog.builtin import KNOWN
-
-    registry = _registry(context)
-    offered = {name for entry in registry.entries for name in entry.tool_names} if registry else set()
-    return _matching_names({*KNOWN, *offered}, incomplete)
+    return _matching_names(_known_names(context).tools, incomplete)
 
 
 def sidecar_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The sidecars of the registry."""
-    registry = _registry(context)
-    return _matching_names({entry.id for entry in registry.entries} if registry else set(), incomplete)
+    """The sidecars."""
+    return _matching_names(_known_names(context).sidecars, incomplete)
 
 
 def any_names(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -42,20 +36,45 @@ def any_names(context: click.Context, parameter: click.Parameter, incomplete: st
 
 
 def _matching_names(names: set[str], incomplete: str) -> list[str]:
-    return sorted(name for name in names if name.startswith(incomplete) and completable(name))
+    return sorted(name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name))
 
 
-def _registry(context: click.Context) -> Registry | None:
-    """The registry of the root that the command line names so far; None where it cannot be read."""
+class _Names(NamedTuple):
+    tools: set[str]
+    sidecars: set[str]
+
+
+def _known_names(context: click.Context) -> _Names:
+    """The names of the root that the command line names so far; none if its registry cannot be read."""
+    from flycore.catalog.builtin import KNOWN
     from flycore.model.errors import FlyError
-    from flycore.offline.files import read_registry
     from flytui.cli.invocation import Invocation
 
     try:
         places = Invocation(_option_value(context, "root"), _option_value(context, "workspace")).places()
-        return read_registry(places, os.environ)
+        found = _names_of_kernel(places) or _names_of_files(places)
     except (FlyError, OSError):
+        return _Names(set(KNOWN), set())
+    return _Names({*KNOWN, *found.tools}, found.sidecars)
+
+
+def _names_of_kernel(places: RootPaths) -> _Names | None:
+    """The names in the catalog of the running kernel; None if none runs."""
+    from flytui.cli.kernel_query import ask_running_kernel
+
+    catalog = ask_running_kernel(places, lambda client: client.catalog())
+    if catalog is None:
         return None
+    return _Names(
+        {view.capability.name for view in catalog.capabilities}, {view.id for view in catalog.sidecars}
+    )
+
+
+def _names_of_files(places: RootPaths) -> _Names:
+    from flycore.offline.files import read_registry
+
+    entries = read_registry(places, os.environ).entries
+    return _Names({name for entry in entries for name in entry.tool_names}, {entry.id for entry in entries})
 
 
 def _option_value(context: click.Context, name: str) -> str | None:
