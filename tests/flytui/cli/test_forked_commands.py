@@ -7,7 +7,6 @@ import os
 import pty
 import resource
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,9 +19,9 @@ import pytest
 from flysafe.procfs import children_of, read_process
 from flytui.forked.address import forker_socket
 from kits.command_line import LONGEST, Desk, until
+from kits.forked import accepts, forker_of
 
 pytestmark = pytest.mark.long
-PROGRAM = "flytui.forked.forker"
 IS_STUB = (
     "import sys\n"
     "from flytui.cli.main import run\n"
@@ -37,33 +36,19 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-c", IS_STUB, *words]
 
 
-def forker_of(desk: Desk) -> int:
-    """The process id of the root's forker. The processes that it forked look like itself."""
-    found = processes(PROGRAM, desk.home / "state")
-    (forker,) = [pid for pid in found if (process := read_process(pid)) and process.parent not in found]
-    return forker
-
-
-def processes(mark: str, state: Path) -> list[int]:
-    """The processes with that word in their command line and the state folder in their environment."""
-    found = []
-    for folder in Path("/proc").iterdir():
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            variables = (folder / "environ").read_bytes().split(b"\0")
-            if mark.encode() in words and f"XDG_STATE_HOME={state}".encode() in variables:
-                found.append(int(folder.name))
-        except (OSError, ValueError):
-            continue
-    return found
-
-
 @pytest.fixture(scope="module")
 def beside(settled: Desk) -> Iterator[Desk]:
     """A root with a kernel, and the forker that a command in its own process has started."""
     with settled.serving():
         start_forker(settled)
         yield settled
+
+
+def the_forker(desk: Desk) -> int:
+    """The process id of the forker, which serves."""
+    forker = forker_of(desk.environ)
+    assert forker is not None
+    return forker
 
 
 def start_forker(desk: Desk) -> int:
@@ -73,12 +58,7 @@ def start_forker(desk: Desk) -> int:
     )
     assert done.returncode == 0, done.stderr
     until("the forker serves", lambda: accepts(Path(forker_socket(desk.environ))))
-    return forker_of(desk)
-
-
-def accepts(path: Path) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as tried:
-        return tried.connect_ex(str(path)) == 0
+    return the_forker(desk)
 
 
 def run(
@@ -107,6 +87,14 @@ def test_words_folder_streams_and_exit_code_are_those_of_the_stub(beside: Desk, 
     assert json.loads(run(beside, command("status", "--json"), cwd=below).stdout)["appRoot"] == str(
         beside.root
     )
+
+
+@pytest.mark.parametrize(("begun", "completed"), [("cal", b"plain,call"), ("call tr", b"plain,try.echo")])
+def test_a_completion_is_forked_too(beside: Desk, begun: str, completed: bytes) -> None:
+    words = f"flytui {begun}"
+    asked = {"_FLYTUI_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = run(beside, command(), env={**beside.environ, **asked})
+    assert (done.returncode, done.stdout.splitlines()) == (0, [completed]), done.stderr
 
 
 def test_variables_are_those_of_the_stub_and_of_no_command_before(beside: Desk) -> None:
@@ -188,7 +176,7 @@ def running(desk: Desk) -> int:
 
 def worker(desk: Desk) -> int:
     """The process that works for the only stub."""
-    (pid,) = children_of(forker_of(desk))
+    (pid,) = children_of(the_forker(desk))
     return pid
 
 
@@ -252,7 +240,7 @@ def test_commands_of_a_forker_that_is_killed_clean_up(
     beside: Desk,
 ) -> None:
     process = slow_call(beside)
-    forker = forker_of(beside)
+    forker = the_forker(beside)
     os.kill(forker, signal.SIGKILL)
     assert process.wait(LONGEST) == 128 + signal.SIGTERM
     process.communicate()
@@ -266,7 +254,7 @@ def test_a_hook_blocks_its_tool_however_its_process_ends(beside: Desk) -> None:
         argv, env=beside.environ, cwd=beside.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )  # fmt: skip
-    until("it reads its event", lambda: len(children_of(forker_of(beside))) == 1)
+    until("it reads its event", lambda: len(children_of(the_forker(beside))) == 1)
     os.kill(worker(beside), signal.SIGKILL)
     assert process.wait(LONGEST) == 2
     process.communicate()

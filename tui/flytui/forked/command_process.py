@@ -78,6 +78,8 @@ def _run() -> int:
     """Run the command to its whole end and return the exit code."""
     try:
         code = main()
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
     except BaseException:  # noqa: BLE001 - the edge of the process: what an interpreter does at this place
         sys.excepthook(*sys.exc_info())
         code = 1

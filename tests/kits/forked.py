@@ -1,0 +1,26 @@
+"""The forker of an environment, which works for the commands that run as they are installed."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from flysafe.procfs import read_process
+from flysafe.unix_sockets import peer_credentials
+from flytui.forked.address import forker_socket
+
+
+def accepts(path: Path) -> bool:
+    """Whether a process accepts connections at that socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as tried:
+        return tried.connect_ex(str(path)) == 0
+
+
+def forker_of(environ: Mapping[str, str]) -> int | None:
+    """The process id of the forker; None if none serves."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as tried:
+        if tried.connect_ex(forker_socket(environ)):
+            return None
+        pid, _ = peer_credentials(tried)
+        return pid if read_process(pid) is not None else None
