@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 from flysafe.procfs import read_process
 from flysafe.unix_sockets import peer_credentials
 from flytui.forked.address import forker_socket
+from kits.command_line import LONGEST, Desk, until
 
 
 def accepts(path: Path) -> bool:
@@ -24,3 +26,20 @@ def forker_of(environ: Mapping[str, str]) -> int | None:
             return None
         pid, _ = peer_credentials(tried)
         return pid if read_process(pid) is not None else None
+
+
+def start_forker(desk: Desk) -> int:
+    """Run a command in its own process, and return the process id of the forker that it starts."""
+    done = subprocess.run(
+        desk.argv("status"),
+        env=desk.environ,
+        cwd=desk.root,
+        capture_output=True,
+        timeout=LONGEST,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    until("the forker serves", lambda: forker_of(desk.environ))
+    forker = forker_of(desk.environ)
+    assert forker is not None
+    return forker

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import pytest
 
 from kits.command_line import Desk, Terminal
+from kits.forked import start_forker
 
 EVENT = {
     "session_id": "abc",
@@ -34,8 +35,8 @@ MESSAGES: tuple[dict[str, Any], ...] = (
 HOOK = json.dumps(EVENT).encode()
 MCP = b"".join(json.dumps(message).encode() + b"\n" for message in MESSAGES)
 COMMANDS = {
-    "hook, the short way": (("hook", "claude-code"), HOOK),
-    "hook, the ordinary way": (("--json", "hook", "claude-code"), HOOK),
+    "hook": (("hook", "claude-code"), HOOK),
+    "hook, forked": (("hook", "claude-code"), HOOK),
     "mcp": (("mcp",), MCP),
 }
 AGENT = """
@@ -58,10 +59,18 @@ def desk(tmp_path: Path) -> Desk:
     return desk
 
 
+class Asks(NamedTuple):
+    """A command that asks a person."""
+
+    words: tuple[str, ...]
+    given: bytes
+    """Its input."""
+    forked: bool
+
+
 @pytest.fixture(params=COMMANDS)
-def asks(request: pytest.FixtureRequest) -> tuple[tuple[str, ...], bytes]:
-    """The words of a command that asks a person, and its input."""
-    return COMMANDS[request.param]
+def asks(request: pytest.FixtureRequest) -> Asks:
+    return Asks(*COMMANDS[request.param], forked="forked" in request.param)
 
 
 def waiting(desk: Desk) -> int:
@@ -83,10 +92,13 @@ class Asking:
 
 
 @contextmanager
-def asking(desk: Desk, argv: list[str], given: bytes) -> Iterator[Asking]:
+def asking(desk: Desk, argv: list[str], asks: Asks) -> Iterator[Asking]:
     """An open console, and that command with a request. Its pipes stay open until the test closes them."""
+    given = asks.given
     with desk.terminal() as console:
         console.until("Catalog")
+        if asks.forked:
+            start_forker(desk)
         with subprocess.Popen(
             argv, env=desk.environ, cwd=desk.root,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -104,9 +116,9 @@ def asking(desk: Desk, argv: list[str], given: bytes) -> Iterator[Asking]:
                 process.kill()
 
 
-def test_it_ends_when_nobody_reads_its_answer(desk: Desk, asks: tuple[tuple[str, ...], bytes]) -> None:
-    words, given = asks
-    with asking(desk, desk.argv(*words), given) as one:
+def test_it_ends_when_nobody_reads_its_answer(desk: Desk, asks: Asks) -> None:
+    words = asks.words
+    with asking(desk, desk.argv(*words), asks) as one:
         one.reader.close()
         one.ends(desk, one.process.pid)
         assert one.process.wait(60) == (0 if "mcp" in words else 2)
@@ -114,16 +126,16 @@ def test_it_ends_when_nobody_reads_its_answer(desk: Desk, asks: tuple[tuple[str,
 
 @pytest.mark.parametrize("through", ["nothing", "a shell", "a shell and a wrapper"])
 def test_it_ends_when_its_caller_was_killed_whoever_holds_its_pipes(
-    desk: Desk, asks: tuple[tuple[str, ...], bytes], through: str
+    desk: Desk, asks: Asks, through: str
 ) -> None:
-    words, given = asks
+    words = asks.words
     argv = desk.argv(*words)
     line = {
         "nothing": argv,
         "a shell": ["sh", "-c", f"{shlex.join(argv)}; exit $?"],
         "a shell and a wrapper": ["bash", "-c", f"timeout 600 {shlex.join(argv)} | cat"],
     }[through]
-    with asking(desk, [sys.executable, "-c", AGENT, *line], given) as one:
+    with asking(desk, [sys.executable, "-c", AGENT, *line], asks) as one:
         assert one.process.stderr is not None
         child = int(one.process.stderr.readline())
         os.kill(one.process.pid, signal.SIGKILL)
@@ -131,23 +143,19 @@ def test_it_ends_when_its_caller_was_killed_whoever_holds_its_pipes(
         one.ends(desk, child)
 
 
-def test_it_ends_when_only_the_shell_between_was_killed(
-    desk: Desk, asks: tuple[tuple[str, ...], bytes]
-) -> None:
-    words, given = asks
+def test_it_ends_when_only_the_shell_between_was_killed(desk: Desk, asks: Asks) -> None:
+    words = asks.words
     line = ["sh", "-c", f"{shlex.join(desk.argv(*words))}; exit $?"]
-    with asking(desk, line, given) as one:
+    with asking(desk, line, asks) as one:
         os.kill(one.process.pid, signal.SIGKILL)
         one.console.until_so("the request is gone", lambda: waiting(desk) == 0)
 
 
-def test_it_goes_on_when_only_its_caller_s_starter_was_killed(
-    desk: Desk, asks: tuple[tuple[str, ...], bytes]
-) -> None:
-    words, given = asks
+def test_it_goes_on_when_only_its_caller_s_starter_was_killed(desk: Desk, asks: Asks) -> None:
+    words = asks.words
     argv = desk.argv(*words, *(() if "mcp" in words else ("--wait", "3")))
     agent = shlex.join([sys.executable, "-c", AGENT, *argv])
-    with asking(desk, ["sh", "-c", f"{agent}; exit $?"], given) as one:
+    with asking(desk, ["sh", "-c", f"{agent}; exit $?"], asks) as one:
         os.kill(one.process.pid, signal.SIGKILL)
         one.process.wait(60)
         if "mcp" in words:

@@ -19,7 +19,7 @@ import pytest
 from flysafe.procfs import children_of, read_process
 from flytui.forked.address import forker_socket
 from kits.command_line import LONGEST, Desk, until
-from kits.forked import accepts, forker_of
+from kits.forked import forker_of, start_forker
 
 pytestmark = pytest.mark.long
 IS_STUB = (
@@ -49,16 +49,6 @@ def the_forker(desk: Desk) -> int:
     forker = forker_of(desk.environ)
     assert forker is not None
     return forker
-
-
-def start_forker(desk: Desk) -> int:
-    """Run a command as it is installed, and return the process id of the forker once it serves."""
-    done = subprocess.run(
-        desk.argv("status"), env=desk.environ, cwd=desk.root, capture_output=True, timeout=LONGEST
-    )
-    assert done.returncode == 0, done.stderr
-    until("the forker serves", lambda: accepts(Path(forker_socket(desk.environ))))
-    return the_forker(desk)
 
 
 def run(

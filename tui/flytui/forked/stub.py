@@ -56,8 +56,13 @@ BLOCKED = 2
 def run_forked(argv: Sequence[str]) -> int | None:
     """Have another process run the command, and return its exit code; None if the command has to run in this
     process, and nothing was done."""
-    if not _may_be_forked(argv[1:]):
-        return None
+    try:
+        return _run_forked(argv) if _may_be_forked(argv[1:]) else None
+    except KeyboardInterrupt:  # before the process was there
+        return BLOCKED if _command(argv[1:]) == "hook" else 128 + signal.SIGINT
+
+
+def _run_forked(argv: Sequence[str]) -> int | None:
     # A signal that comes before the process is there waits for it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, (*PASSED_ON, signal.SIGTSTP))
     try:
