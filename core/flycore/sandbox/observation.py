@@ -1,6 +1,6 @@
 """What an observer notes of a confined program: the filter that asks it, and what was granted.
 
-The observer itself is a process (`runners/child/observer_program.py`). It is given what a program may reach,
+The observer itself is a process (`runners/child/observer_program.py`). It is told what a program may reach,
 so that its notes are only about the rest. The numbers of system calls are those of Linux 6.12, as in
 `seccomp`.
 """
@@ -131,9 +131,9 @@ def _release() -> tuple[int, int]:
 
 
 def observer_order(
-    architecture: Architecture, confinement: Confinement, layout: SystemLayout, level: Level, notes: int
+    architecture: Architecture, confinement: Confinement, layout: SystemLayout, level: Level
 ) -> ObserverOrder:
-    """Return what an observer is told of a program with these limits. `notes` is the file of its notes."""
+    """Return what an observer is told of a program with these limits."""
     numbers = _NUMBERS[architecture]
     # Landlock shows the facts of every file, so asking for them is not refused.
     observed = {
@@ -159,7 +159,6 @@ def observer_order(
         system_call=_SECCOMP[architecture],
         filter=packed(assemble_observing(architecture, observed, families)),
         granted=marshal.dumps(order),
-        notes=notes,
     )
 
 

@@ -16,10 +16,9 @@ so that until then nothing else has its id. Orphans are reaped at once.
 
 Requests hold secrets. They are read by the child alone, so that no later child has them in its memory.
 
-A program that is to be confined by its own process names the file of the module that does it: the child
-calls its function `restrict` after everything else that needs a right, and executes nothing if that raises. A
-program that is to be observed gets an observer (`observer_program`), a child of this process. Both modules
-are loaded in this process, once, so that no child has to.
+A child that is to give up rights names the files of the modules that do it: it calls their functions
+`restrict` after everything else that needs a right, and executes nothing if one raises. The modules are
+loaded in this process, once, so that no child has to.
 
 At the end of the kernel's socket the kernel is gone, however it ended, and the launcher ends all that is
 below it, and the processes that it was told to keep: the first process of a namespace that the kernel made
@@ -49,14 +48,14 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 ANSWER = struct.Struct("=q")
-START, OBSERVED, KEEP = b"+", b"o", b"="
-"""The first byte of a message: start a child, behind it the file of the module that confines it; start one
-with an observer; keep the process whose pidfd the message carries, behind it its id."""
+START, KEEP = b"+", b"="
+"""The first byte of a message: start a child, behind it the files of the modules by which it gives up rights,
+with a NUL between two; keep the process whose pidfd the message carries, behind it its id."""
 DESCRIPTORS = 6
 MOST_DESCRIPTORS = 253
 """SCM_MAX_FD of the kernel's `include/net/scm.h`: how many one message can carry."""
-LONGEST_PATH = 4_096
-"""PATH_MAX of the kernel, with the NUL: how long the path of a module may be."""
+LONGEST_MESSAGE = 1 + 2 * 4_096
+"""Two paths of modules, each as long as the kernel's PATH_MAX."""
 OOM_SCORE_RAISE = 500
 """How much more a child's `oom_score_adj` is than that of the process that it is started for."""
 MAX_OOM_SCORE = 1000
@@ -66,7 +65,6 @@ END_SECONDS = 20.0
 _PAUSE_S = 0.002
 _NUMBER_BYTES = array.array("i").itemsize
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
-_OBSERVER_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "observer_program.py")
 _loaded: dict[str, ModuleType] = {}
 
 
@@ -146,13 +144,10 @@ class Launcher:
         answer, exit_number = received[3], received.pop(4)
         try:
             _load_ahead(message[1:])
-            channel = self._start_observer(received) if message[:1] == OBSERVED else -1
-            if channel >= 0:
-                received.append(channel)
             pid = os.fork()
             if pid == 0:
                 signal.set_wakeup_fd(-1)
-                _become(received, channel)
+                _become(received)
         except OSError as error:
             os.write(answer, ANSWER.pack(0) + ANSWER.pack(error.errno or errno.EAGAIN))
             os.close(exit_number)
@@ -165,24 +160,6 @@ class Launcher:
         finally:
             for number in received:
                 os.close(number)
-
-    def _start_observer(self, received: list[int]) -> int:
-        """Start an observer. Returns the channel over which the child sends it its filter's listener."""
-        module = load(_OBSERVER_PROGRAM)
-        ours, theirs = socket.socketpair()
-        notes, request = received.pop(), received[4]
-        try:
-            if os.fork() == 0:
-                try:
-                    order = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))[6]  # noqa: S302
-                    signal.set_wakeup_fd(-1)
-                    module.observe(theirs.fileno(), order[2], notes)
-                finally:
-                    os._exit(0)
-        finally:
-            theirs.close()
-            os.close(notes)
-        return ours.detach()
 
     def _note_exits(self) -> None:
         """Tell the exits of children, and reap the orphans that have ended."""
@@ -262,7 +239,7 @@ class Launcher:
         return {pid: parents[pid] for pid in found if pid != os.getpid() and pid in parents}
 
 
-def _become(received: list[int], channel: int) -> None:
+def _become(received: list[int]) -> None:
     """In the child: answer, prepare, and execute the program. Does not return."""
     stdin, stdout, stderr, answer, request, *further = received
     try:
@@ -274,22 +251,17 @@ def _become(received: list[int], channel: int) -> None:
         os.write(answer, ANSWER.pack(os.getpid()))
         # The kernel itself wrote it.
         order = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))  # noqa: S302
-        candidates, argv, environ, cwd, numbers, limits, observed, restricted, grouped = order
+        candidates, argv, environ, cwd, numbers, limits, restricted, grouped = order
         os.chdir(cwd)
         # Far from 0 to 2 first: one of these numbers may be a descriptor that was received.
         for target, number in enumerate([os.dup(number) for number in (stdin, stdout, stderr)]):
             os.dup2(number, target)
-        if observed:
-            # Out of the way of the numbers that are handed over.
-            channel = fcntl.fcntl(further.pop(), fcntl.F_DUPFD_CLOEXEC, max(numbers, default=0) + 1)
         if grouped:
             os.write(further.pop(), b"0")
         answer = _hand_over(further, numbers, answer)
-        if observed:
-            load(_OBSERVER_PROGRAM).install(*observed[:2], channel)
-        if restricted:
+        for module, restriction in restricted:
             # An exception that is none of the system's ends this process before it executes anything.
-            load(os.fsdecode(restricted[0])).restrict(restricted[1])
+            load(os.fsdecode(module)).restrict(restriction)
         # Last, because this process, too, is subject to them from here on.
         for kind, soft, hard in limits:
             resource.setrlimit(kind, (soft, hard))
@@ -332,7 +304,7 @@ def receive(connection: socket.socket) -> tuple[bytes, list[int]]:
     try:
         # No program may get one of them: the end of the answer's pipe says that a program was executed.
         message, parts, _, _ = connection.recvmsg(
-            1 + LONGEST_PATH, socket.CMSG_LEN(MOST_DESCRIPTORS * _NUMBER_BYTES), socket.MSG_CMSG_CLOEXEC
+            LONGEST_MESSAGE, socket.CMSG_LEN(MOST_DESCRIPTORS * _NUMBER_BYTES), socket.MSG_CMSG_CLOEXEC
         )
     except ConnectionError:
         return b"", []
@@ -368,10 +340,10 @@ def load(path: str) -> ModuleType:
     return _loaded[path]
 
 
-def _load_ahead(path: bytes) -> None:
-    """Load the module here, if a child names one, so that the next ones have it."""
+def _load_ahead(paths: bytes) -> None:
+    """Load the modules here that a child names, so that the next ones have them."""
     try:
-        if path:
+        for path in filter(None, paths.split(b"\0")):
             load(os.fsdecode(path))
     except Exception:  # noqa: BLE001 - the child fails with it, and says so; the launcher serves the others
         return

@@ -26,6 +26,7 @@ import msgspec
 
 from flycore.runners.child.launcher import launcher_id
 from flycore.runners.child.namespace_process import leaving, reap_leaving
+from flycore.runners.child.observer import observer_id
 from flycore.runners.child.process import ChildProcess
 from flysafe.procfs import (
     Process,
@@ -258,7 +259,7 @@ def _adopted(tree: ProcessTree) -> list[Process]:
         # What one that has gone since then left is a child of the launcher by now.
         if all(found):
             # A session cannot be joined, only inherited: a child in our own session was started by a library
-            # in this process, or is an observer, and belongs to no call.
+            # in this process, and belongs to no call.
             children = (process for process in found if process and process.session != own_session)
             return [process for process in children if _owner_is(tree, process)]
 
@@ -269,7 +270,7 @@ def _strangers() -> set[int]:
     if launcher:
         strangers |= children_of(launcher)
         strangers.discard(launcher)
-    strangers.difference_update(_registered, leaving())
+    strangers.difference_update(_registered, leaving(), (observer_id(),))
     # The first process of another call's namespace is that call's, and it does not end this one.
     strangers.difference_update(other.process.first_process for other in _registered.values())
     return strangers
