@@ -26,7 +26,8 @@ _OF_ITS_INPUT = frozenset((Code.INVALID_INPUT, Code.CANCELLED, Code.OUTPUT_LIMIT
 
 def why_not_observed(run: RunContext) -> str:
     """Why no call is observed on this machine; empty where calls are."""
-    return run.observations.observer_fault or observation.why_not_observed()
+    program = run.state.latest.support.bubblewrap_program
+    return run.observations.observer_fault or observation.why_not_observed(program)
 
 
 def has_succeeded(run: RunContext, prepared: Prepared) -> bool:
