@@ -133,7 +133,9 @@ async def _run_once(
         child = spawn(spec, wait=False)
     except SpawnError as fault:
         return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
-    tree = register(child.process, spec.call_id, mark, sidecar=spec.sidecar, watched=child.watched)
+    tree = register(
+        child.process, spec.call_id, mark, sidecar=spec.sidecar, watched=child.watched, group=child.group
+    )
     running = _Running(child, tree, stdin, limits, on_stdout)
     running.watch_tree(spec.limits.most_processes)
     try:
