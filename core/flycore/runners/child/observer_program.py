@@ -70,8 +70,10 @@ def main(control: int) -> None:
             if not message:
                 break
             try:
-                Thread(target=_observe, args=received, daemon=True).start()
-            except RuntimeError:  # the system allows no further thread: that program is not started
+                channel, notes, order = received
+                Thread(target=_observe, args=(channel, notes, order), daemon=True).start()
+            except (ValueError, RuntimeError):
+                # Without a descriptor or a thread left. Its channel ends, so that the program is not started.
                 for number in received:
                     os.close(number)
     # Without waiting for the threads: the programs are ended by others, or have been.
