@@ -156,6 +156,21 @@ async def test_the_limits_hold_from_the_first_instruction_on(tmp_path: Path) -> 
 
 @pytest.mark.anyio
 @pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("observed", [False, True])
+async def test_a_program_gets_nothing_of_the_process_that_starts_it(tmp_path: Path, observed: bool) -> None:
+    command = "ls -l /proc/self/fd; grep SigIgn /proc/self/status; env; tr '\\0' '\\n' </proc/1/environ"
+    confine = python_confined(Level.ENFORCED, tmp_path, observed=observed)
+    spec = replace(spec_of(tmp_path, "/bin/sh", "-c", command), confine=confine)
+    lines = (await run_child(spec, b"", LIMITS)).stdout.decode().splitlines()
+    # Its three streams, and the folder that is listed.
+    assert sum("->" in line for line in lines) == 4, lines
+    assert "SigIgn:\t0000000000000000" in lines
+    names = {line.partition("=")[0] for line in lines if "=" in line}
+    assert names - {"SHLVL", "_"} == {"PATH", "PWD", CALL_ID_VARIABLE}  # those are the shell's
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
 async def test_a_program_whose_limits_cannot_be_set_does_not_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,6 +87,16 @@ class Observation:
         return notes
 
 
+def prepare_observer() -> None:
+    """Start the observer if none runs."""
+    if not observer_id():
+        _discard()
+        _running.append(HelperProcess(_PROGRAM))
+        # It would end by itself, but a process that leaves first would not have waited for it.
+        atexit.unregister(_close)
+        atexit.register(_close)
+
+
 def renew_observer() -> None:
     """Let the observer go on if a program has stopped it, and reap it if it was ended."""
     if observer_id():
@@ -103,23 +113,13 @@ def observer_id() -> int:
 
 def _deliver(descriptors: Sequence[int]) -> None:
     """Have the observer observe a program, and another one if the first was ended. Raises OSError."""
-    _prepare()
+    prepare_observer()
     try:
         _running[0].send(descriptors, b"+")
     except (BrokenPipeError, ConnectionResetError):
         _discard()
-        _prepare()
+        prepare_observer()
         _running[0].send(descriptors, b"+")
-
-
-def _prepare() -> None:
-    """Start the observer if none runs."""
-    if not observer_id():
-        _discard()
-        _running.append(HelperProcess(_PROGRAM))
-        # It would end by itself, but a process that leaves first would not have waited for it.
-        atexit.unregister(_close)
-        atexit.register(_close)
 
 
 def _discard() -> None:
