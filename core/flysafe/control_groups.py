@@ -1,4 +1,5 @@
-"""Control groups (cgroup v2) by which the memory of several processes is limited together.
+"""Control groups (cgroup v2) by which the memory of several processes is limited together, and by which they
+are ended together.
 
 flytui makes groups only below one that was delegated to it: one that belongs to its user, that carries the
 mark which systemd gives to a delegated group (`user.delegate`), and in which no other program runs. It never
@@ -170,6 +171,15 @@ class MemoryGroup:
         if self.entrance >= 0:
             os.close(self.entrance)
             self.entrance = -1
+
+    def processes(self) -> frozenset[int]:
+        """Return the ids of the processes that are in the group now, without zombies."""
+        return frozenset(map(int, _read(os.path.join(self._folder, "cgroup.procs")).split()))
+
+    def kill(self) -> None:
+        """Kill all its processes, and those that they are starting. Does nothing before Linux 5.14."""
+        with suppress(OSError):
+            _write(os.path.join(self._folder, "cgroup.kill"), "1")
 
     def exceeded(self) -> bool:
         """Return whether the system has ended processes of the group because of its limit."""

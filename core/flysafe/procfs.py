@@ -143,9 +143,8 @@ def children_of(pid: int) -> set[int]:
         return {process.pid for process in process_table().values() if process.parent == pid}
 
 
-def tree_size(roots: Iterable[int], most: int) -> int:
-    """Return how many processes the roots and their descendants are, zombies included; counting ends at
-    `most`.
+def processes_below(roots: Iterable[int], most: int) -> list[int]:
+    """Return the roots and their descendants, each once, zombies included, and not more than `most` of them.
 
     Only the lists of these processes are read, so that it costs little. They are no snapshot: a process that
     is started or ends meanwhile may be missed.
@@ -158,7 +157,7 @@ def tree_size(roots: Iterable[int], most: int) -> int:
         fresh = _children_of_threads(pid) - seen
         seen |= fresh
         found += fresh
-    return min(len(found), most)
+    return found[:most]
 
 
 def _children_of_threads(pid: int) -> set[int]:

@@ -140,6 +140,12 @@ def test_a_group_has_its_limit_and_an_entrance(groups: MemoryGroups, tmp_path: P
     os.write(group.entrance, b"0")
     assert (folder / "cgroup.procs").read_text() == "0"
     assert not group.exceeded()
+    (folder / "cgroup.procs").write_text("7\n8\n")
+    assert group.processes() == {7, 8}
+    group.kill()  # a kernel without it
+    (folder / "cgroup.kill").touch()
+    group.kill()
+    assert (folder / "cgroup.kill").read_text() == "1"
     (folder / "memory.events").write_text(EVENTS.format(killed=1))
     assert group.exceeded()
     group.close_entrance()

@@ -14,7 +14,7 @@ from flysafe.procfs import Process, children_of, command_line, read_process
 from kits.waits import until
 
 PATIENCE = 60.0
-_LAUNCHER = "launcher_program.py"
+_LAUNCHER, _OBSERVER = "launcher_program.py", "observer_program.py"
 
 
 class ConsoleProcesses(NamedTuple):
@@ -57,7 +57,7 @@ def gone(pid: int) -> bool:
 
 def launcher_of(kernel: int) -> int:
     """The launcher of that kernel; 0 where it has none now."""
-    # A fork of it is in its group: an observer, once the launcher has been killed.
+    # A fork of it is in its group: a child that has not executed its program, once the launcher was killed.
     return next((pid for pid in children_of(kernel) if is_of_launcher(pid) and _leads_group(pid)), 0)
 
 
@@ -73,6 +73,11 @@ def kill_launcher(kernel: int) -> int:
 def is_of_launcher(pid: int) -> bool:
     """Whether the process is a launcher, or a fork of one that has not executed a program."""
     return any(_LAUNCHER in word for word in command_line(pid))
+
+
+def is_observer(pid: int) -> bool:
+    """Whether the process is an observer."""
+    return any(_OBSERVER in word for word in command_line(pid))
 
 
 def _leads_group(pid: int) -> bool:

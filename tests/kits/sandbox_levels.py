@@ -98,14 +98,15 @@ def run_launch(launch: Launch, stdin: str = "") -> ChildExit:
     return anyio.run(run_child, spec, stdin.encode(), limits)
 
 
-def python_confined(level: Level, folder: Path) -> Callable[[SpawnSpec], Launch]:
+def python_confined(level: Level, folder: Path, *, observed: bool = False) -> Callable[[SpawnSpec], Launch]:
     """Makes the start of a Python program that writes into the folder and reaches nothing else."""
     roots = {sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parents[1])}
     mounts = (*(Mount(root) for root in sorted(roots)), Mount(str(folder), writable=True))
     make = enforced_launch if level is Level.ENFORCED else degraded_launch
 
     def start(spec: SpawnSpec) -> Launch:
-        return make(Confinement(mounts=mounts, cwd=str(folder)), _layout(), spec.env, spec.argv)
+        confinement = Confinement(mounts=mounts, cwd=str(folder))
+        return make(confinement, _layout(), spec.env, spec.argv, observed=observed)
 
     return start
 

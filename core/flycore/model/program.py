@@ -115,8 +115,6 @@ class ObserverOrder(Value, frozen=True, kw_only=True):
     """The filter whose calls wait for the observer."""
     granted: bytes
     """What was granted, and what the calls mean."""
-    notes: int
-    """The descriptor of the file to which the notes are appended."""
 
 
 class RestrictionOrder(Value, frozen=True, kw_only=True):

@@ -26,7 +26,8 @@ _OF_ITS_INPUT = frozenset((Code.INVALID_INPUT, Code.CANCELLED, Code.OUTPUT_LIMIT
 
 def why_not_observed(run: RunContext) -> str:
     """Why no call is observed on this machine; empty where calls are."""
-    return run.observations.observer_fault or observation.why_not_observed()
+    program = run.state.latest.support.bubblewrap_program
+    return run.observations.observer_fault or observation.why_not_observed(program)
 
 
 def has_succeeded(run: RunContext, prepared: Prepared) -> bool:
@@ -48,7 +49,7 @@ async def with_refusals(
     if outcome.status is Status.SUCCESS and not asked:
         return outcome
     if outcome.notes is None:
-        why = _why_no_evidence(run, prepared, asked=asked)
+        why = _why_no_evidence(run, prepared, observed=observed, asked=asked)
         return outcome.with_warnings((why,)) if why else outcome
     # Files are looked at, and whole folders before they are proposed.
     refusals = await anyio.to_thread.run_sync(refusals_in, outcome.notes, ground_of(run.root, prepared))
@@ -58,12 +59,14 @@ async def with_refusals(
     return _explained(outcome, prepared, refusals)
 
 
-def _why_no_evidence(run: RunContext, prepared: Prepared, *, asked: bool) -> str:
+def _why_no_evidence(run: RunContext, prepared: Prepared, *, observed: bool, asked: bool) -> str:
     """Why it is not known what the call was refused; empty where there is nothing to say."""
     if prepared.sandbox.level not in CONFINING:
         return "the sandbox refused nothing, because the call was not confined" if asked else ""
     if why := why_not_observed(run):
         return f"what the sandbox refused cannot be found out on this machine: {why}"
+    if observed:
+        return ""  # the failure says that it was not started, or has lost its observer
     return "what the sandbox refused is not known of a program that serves several calls" if asked else ""
 
 

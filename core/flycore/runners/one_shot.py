@@ -122,7 +122,7 @@ class RunOutcome:
     unconfined: bool = False
     """Whether the program did not run because it could not be confined as it was to be."""
     notes: bytes | None = field(default=None, repr=False)
-    """What an observer noted of the program; None where there was none."""
+    """What an observer noted of the program; None if it was not observed to its end."""
     refusals: Refusals | None = None
     """What the notes say was refused, where that was worked out."""
 
@@ -353,6 +353,17 @@ def memory_limited(limits: Limits, facts: JsonObject) -> Answer:
     )
 
 
+def observer_lost(facts: JsonObject) -> Answer:
+    """The answer for a program whose observer was ended before it."""
+    return Answer(
+        status=Status.FAILED,
+        code=Code.CRASHED,
+        message="the observer of its system calls was ended, so that they failed and the program was ended",
+        hint="find out what ended a process of flytui, then call again; the tool may have acted in part",
+        details=facts,
+    )
+
+
 def timed_out(job: ProcessJsonJob, facts: JsonObject) -> Answer:
     """The answer for a program that reached its time limit."""
     return Answer(
@@ -377,6 +388,8 @@ def cut_short(job: ProcessJsonJob, ended: ChildExit, stderr_tail: str) -> Answer
         return process_limited(job.limits, facts)
     if ended.memory_limited:
         return memory_limited(job.limits, facts)
+    if ended.observer_lost:
+        return observer_lost(facts)
     return timed_out(job, facts) if ended.timed_out else None
 
 

@@ -137,6 +137,7 @@ class PersistentProcess:
             persistent=True,
             sidecar=spec.sidecar,
             watched=self._child.watched,
+            group=self._child.group,
         )
         self._reactor = epoll_reader_of(asyncio.get_running_loop())
         self._tree_watch = tree_watch_of(asyncio.get_running_loop())

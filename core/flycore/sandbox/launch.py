@@ -61,7 +61,7 @@ class Launch:
     private_folder: str = ""
     """A folder that was made for this program alone, and is removed after it."""
     observer: ObserverOrder | None = None
-    """What is noted of the program; its owner closes the file of the notes. None where nothing is."""
+    """What an observer is told of the program; None if it is not observed."""
     filter: bytes = field(default=b"", repr=False)
     """The filter of system calls, which the command waits for before it executes the program."""
     filter_pipe: int = -1
@@ -153,7 +153,6 @@ def enforced_launch(
         )
         listed = _memory_file("arguments", os.fsencode("".join(f"{argument}\0" for argument in arguments)))
         opened.keep(listed)
-        observer = _observer(confinement, layout, Level.ENFORCED) if observed else None
         return Launch(
             argv=(bubblewrap_program or bubblewrap.PROGRAM, "--args", str(listed), "--", *argv),
             # The id as well: with it the next kernel finds what was just started when this one was killed.
@@ -161,7 +160,7 @@ def enforced_launch(
             descriptors=opened.handed_over(),
             status=reader,
             keeps_watch=True,
-            observer=observer,
+            observer=_observer(confinement, layout, Level.ENFORCED) if observed else None,
             filter=program,
             filter_pipe=filter_pipe,
         )
@@ -202,7 +201,6 @@ def degraded_launch(
             program,
             writer,
         )
-        observer = _observer(confinement, layout, Level.DEGRADED) if observed else None
         return Launch(
             argv=argv,
             environment=dict(environment),
@@ -210,7 +208,7 @@ def degraded_launch(
             cwd=confinement.cwd,
             restriction=RestrictionOrder(module=restriction_program.__file__, order=marshal.dumps(order)),
             status=reader,
-            observer=observer,
+            observer=_observer(confinement, layout, Level.DEGRADED) if observed else None,
         )
 
 
@@ -355,8 +353,7 @@ def _architecture() -> Architecture:
 
 
 def _observer(confinement: Confinement, layout: SystemLayout, level: Level) -> ObserverOrder:
-    notes = os.memfd_create("notes", os.MFD_CLOEXEC)
-    return observer_order(_architecture(), confinement, layout, level, notes)
+    return observer_order(_architecture(), confinement, layout, level)
 
 
 def _memory_file(name: str, content: bytes) -> int:

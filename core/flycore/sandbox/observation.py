@@ -1,6 +1,6 @@
 """What an observer notes of a confined program: the filter that asks it, and what was granted.
 
-The observer itself is a process (`runners/child/observer_program.py`). It is given what a program may reach,
+The observer itself is a process (`runners/child/observer_program.py`). It is told what a program may reach,
 so that its notes are only about the rest. The numbers of system calls are those of Linux 6.12, as in
 `seccomp`.
 """
@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from flycore.model.enums import Level
 from flycore.model.program import ObserverOrder
-from flycore.sandbox import bubblewrap
 from flycore.sandbox.confinement import Confinement, SystemLayout
 from flycore.sandbox.evidence import PRIVATE
 from flycore.sandbox.seccomp import (
@@ -102,9 +101,21 @@ _NUMBERS = {
 _SECCOMP = {Architecture.X86_64: 317, Architecture.AARCH64: 277}
 
 
+def why_not_observed(bubblewrap_program: str = "") -> str:
+    """Return why no program can be observed on this machine; empty if one can. The path is that of the
+    bubblewrap that confines programs here; empty if none does."""
+    try:
+        # An observed program cannot gain the rights of such a file, which that bwrap needs.
+        if bubblewrap_program and os.stat(bubblewrap_program).st_mode & stat.S_ISUID:
+            return f"{bubblewrap_program} is a set-user-ID program"
+    except OSError:
+        pass  # it is gone, which each start says
+    return _why_not_by_system()
+
+
 @cache
-def why_not_observed() -> str:
-    """Return why no program can be observed on this machine; empty where one can."""
+def _why_not_by_system() -> str:
+    """Why the system lets no program be observed; empty if it does."""
     try:
         architecture = Architecture(platform.machine())
     except ValueError:
@@ -115,12 +126,6 @@ def why_not_observed() -> str:
     wanted = ctypes.c_uint32(_ASK_LISTENER)
     if libc.syscall(_SECCOMP[architecture], _GET_ACTION_AVAILABLE, 0, ctypes.byref(wanted)) < 0:
         return f"the kernel refuses to have calls observed: {os.strerror(ctypes.get_errno() or errno.EPERM)}"
-    try:
-        # An observed program cannot gain the rights of such a file, which that bwrap needs.
-        if os.stat(bubblewrap.PROGRAM).st_mode & stat.S_ISUID:
-            return f"{bubblewrap.PROGRAM} is a set-user-ID program"
-    except OSError:
-        pass  # then the other level is used, which needs none
     return ""
 
 
@@ -131,9 +136,9 @@ def _release() -> tuple[int, int]:
 
 
 def observer_order(
-    architecture: Architecture, confinement: Confinement, layout: SystemLayout, level: Level, notes: int
+    architecture: Architecture, confinement: Confinement, layout: SystemLayout, level: Level
 ) -> ObserverOrder:
-    """Return what an observer is told of a program with these limits. `notes` is the file of its notes."""
+    """Return what an observer is told of a program with these limits."""
     numbers = _NUMBERS[architecture]
     # Landlock shows the facts of every file, so asking for them is not refused.
     observed = {
@@ -159,7 +164,6 @@ def observer_order(
         system_call=_SECCOMP[architecture],
         filter=packed(assemble_observing(architecture, observed, families)),
         granted=marshal.dumps(order),
-        notes=notes,
     )
 
 

@@ -28,11 +28,14 @@ from flycore.model.enums import Code, Level, RequestState, Status
 from flycore.model.session import session_of
 from flysafe.procfs import (
     Process,
+    children_of,
     descendants,
     process_table,
 )
 from kits.command_line import Terminal, until
 from kits.console_processes import (
+    gone,
+    is_observer,
     is_of_launcher,
     kill_launcher,
     kill_with_kernel,
@@ -116,12 +119,14 @@ class Scene:
         command.send_signal(signal.SIGSTOP)
         holder = read_holder(self.root.places)
         if holder is not None:
+            observers = observers_of(holder.pid)
             # It holds the lock until it has ended.
             with suppress(ProcessLookupError):
                 kernel = os.pidfd_open(holder.pid)
                 signal.pidfd_send_signal(kernel, signal.SIGKILL)
                 select.select([kernel], [], [], 60)
                 os.close(kernel)
+            until("its observer has ended", lambda: all(map(gone, observers)))
         command.kill()
         command.communicate(timeout=60)
 
@@ -331,7 +336,7 @@ def test_a_launcher_is_killed_and_its_kernel_still_ends_trees(scene: Scene, numb
     scene.assert_settled()
 
 
-@pytest.mark.parametrize("victim", ["kernel", "launcher", "bwrap"])
+@pytest.mark.parametrize("victim", ["kernel", "launcher", "bwrap", "observer"])
 @pytest.mark.parametrize("number", range(ROUNDS))
 @pytest.mark.parametrize("scene", [Level.ENFORCED], indirect=True)
 def test_a_confined_call_leaves_nobody(scene: Scene, victim: str, number: int) -> None:
@@ -348,7 +353,11 @@ def test_a_confined_call_leaves_nobody(scene: Scene, victim: str, number: int) -
         family = family_of(scene.kernel(), 6)
         if victim == "launcher":
             kill_launcher(scene.kernel())
-        os.kill(scene.kernel() if victim == "kernel" else family[0].pid, signal.SIGKILL)
+        if victim == "observer":
+            (struck,) = observers_of(scene.kernel())
+        else:
+            struck = scene.kernel() if victim == "kernel" else family[0].pid
+        os.kill(struck, signal.SIGKILL)
         written = process.communicate(timeout=60)[0]
     finally:
         scene.kill_kernel(process)
@@ -358,13 +367,20 @@ def test_a_confined_call_leaves_nobody(scene: Scene, victim: str, number: int) -
     scene.assert_settled()
 
 
+def observers_of(kernel: int) -> list[int]:
+    """The observer of that kernel, if it has one."""
+    return [pid for pid in children_of(kernel) if is_observer(pid) and not gone(pid)]
+
+
 def family_of(kernel: int, most: int) -> list[Process]:
-    """What the kernel has started, without its launcher, once it is at least so many: the leader first."""
+    """What the kernel has started, without its launcher and its observer, once it is at least so many: the
+    leader first."""
     found: list[Process] = []
 
     def complete() -> bool:
         table = process_table()
-        children = [pid for pid in descendants([kernel], table)[1:] if not is_of_launcher(pid)]
+        started = descendants([kernel], table)[1:]
+        children = [pid for pid in started if not (is_of_launcher(pid) or is_observer(pid))]
         found[:] = [table[pid] for pid in children if not table[pid].ended]
         return len(found) >= most
 
@@ -457,4 +473,23 @@ def test_a_sidecar_is_killed_and_its_family_goes_at_once(scene: Scene, name: str
         scene.kill_kernel(process)
     assert result["status"] == "failed"
     assert scene.desk.survivors() == []
+    scene.assert_settled()
+
+
+@pytest.mark.parametrize("number", range(ROUNDS))
+@pytest.mark.parametrize("scene", [Level.DEGRADED, Level.ENFORCED], indirect=True)
+def test_an_observer_is_killed_and_its_call_ends_at_once(scene: Scene, number: int) -> None:
+    process = call_directly(scene, "tree.do")
+    try:
+        until("running", lambda: scene.reached("running"))
+        family = family_of(scene.kernel(), 4)
+        (observer,) = observers_of(scene.kernel())
+        os.kill(observer, signal.SIGKILL)
+        result = json.loads(process.communicate(timeout=60)[0])
+        assert (result["status"], result["error"]["code"]) == ("failed", "crashed")
+        # The kernel has ended them, and goes on.
+        assert not any(map(still_runs, family))
+        assert scene.kernel()
+    finally:
+        scene.kill_kernel(process)
     scene.assert_settled()

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from flycore.kernel.kernel import Kernel
 from flycore.model.call import ToolResult
 from flycore.model.diagnostics import Fix, FixKind
 from flycore.model.enums import Effective, Level, ReasonCode, Status
+from flycore.runners.child.observer import observer_id
 from flycore.sandbox import bubblewrap, landlock, observation
 from flycore.sandbox.detection import detection
 from flycore.sandbox.observation import why_not_observed
@@ -33,6 +38,11 @@ else:
 CONNECTS = """#!/usr/bin/env python3
 import socket
 socket.create_connection(("127.0.0.1", 9))
+"""
+LOSES = """#!/usr/bin/env python3
+import time
+open(MARK, "w").close()
+time.sleep(600)
 """
 HANGS = """#!/usr/bin/env python3
 import os, sys, time
@@ -195,10 +205,51 @@ async def test_a_tool_that_works_says_nothing_unless_asked(root: Root, level: Le
 async def test_where_nothing_can_be_observed_the_result_says_so(
     root: Root, level: Level, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(observation, "why_not_observed", lambda: "it needs Linux 5.9 or newer")
+    monkeypatch.setattr(observation, "why_not_observed", lambda _: "it needs Linux 5.9 or newer")
     root.sidecar("it", READS, permissions={})
     async with kernel_of(root) as kernel:
         result = await called(kernel, "it.do")
     assert result.error is not None
     assert result.error.code == "failed"
     assert any("Linux 5.9" in warning for warning in result.warnings)
+
+
+async def test_a_bwrap_of_the_package_with_rights_of_root_observes_nothing(
+    root: Root, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    needs_bubblewrap()
+    if why := why_not_observed():
+        pytest.skip(f"NOT TESTED: {why}")
+    packaged = tmp_path / "packaged-bwrap"
+    shutil.copy(bubblewrap.PROGRAM, packaged)
+    packaged.chmod(0o4755)
+    monkeypatch.setattr(bubblewrap, "PROGRAM", str(tmp_path / "no-bwrap"))
+    monkeypatch.setattr(bubblewrap, "packaged", lambda: str(packaged))
+    root.sidecar("it", READS, permissions={})
+    async with kernel_of(root) as kernel:
+        result = await called(kernel, "it.do")
+        assert (result.status, result.sandbox) == (Status.FAILED, Level.ENFORCED)
+        assert any(f"{packaged} is a set-user-ID program" in warning for warning in result.warnings)
+        packaged.chmod(0o755)
+        result = await called(kernel, "it.do")
+    assert result.refusals is not None
+
+
+async def test_a_call_that_loses_its_observer_says_so_and_the_next_one_is_observed(
+    root: Root, level: Level
+) -> None:
+    mark = root.folder / "out" / "mark"
+    root.sidecar("it", LOSES.replace("MARK", repr(str(mark))), permissions={"fs": {"write": ["out"]}})
+    root.sidecar("reads", READS, permissions={})
+    async with kernel_of(root) as kernel, anyio.create_task_group() as group:
+
+        async def lose() -> None:
+            await until(mark.exists)
+            os.kill(observer_id(), signal.SIGKILL)
+
+        group.start_soon(lose)
+        result = await called(kernel, "it.do")
+        assert result.error is not None
+        assert (result.error.code, result.warnings) == ("crashed", ())
+        assert "observer" in result.error.message
+        assert (await called(kernel, "reads.do")).refusals is not None

@@ -13,6 +13,7 @@ import pytest
 
 from flycore.runners.child.launcher import prepare_launcher
 from flycore.runners.child.namespace_process import leaving
+from flycore.runners.child.observer import prepare_observer
 from flysafe.procfs import environment_value, process_table
 from flysafe.spare_descriptors import keep_spare_descriptors
 from kits.hostile_children import MakeJob, python_jobs
@@ -28,7 +29,9 @@ def sidecar(tmp_path: Path) -> MakeJob:
 @pytest.fixture
 def nothing_left() -> Iterator[None]:
     """After the test: no child, no process that names a call of this test run, no descriptor more."""
-    prepare_launcher()  # it stays for all children of this process, as do the spare descriptors
+    # They stay for all children of this process, as do the spare descriptors.
+    prepare_launcher()
+    prepare_observer()
     keep_spare_descriptors()
     children, descriptors = started_children(), set(os.listdir("/proc/self/fd"))
     yield

@@ -401,7 +401,7 @@ def begin(start: Starting, output: int) -> LaunchedProcess:
     become_subreaper()
     return launch(
         start.argv, executable=None, cwd="/", env={}, stdin=0, stdout=output, stderr=2,
-        restriction=start.restriction,
+        restrictions=[start.restriction],
     )  # fmt: skip
 
 

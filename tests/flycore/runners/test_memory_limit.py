@@ -192,7 +192,9 @@ async def test_a_confined_child_that_is_observed_enters_its_group(
     )  # fmt: skip
     secret.write_text("x")
     ended = await run_child(spec, b"", RunLimits(timeout_ms=60_000, max_output_bytes=1_024))
-    assert ended.stdout == b"0", ended
+    # The launcher's child moves itself, and what runs in a namespace is moved.
+    assert ended.stdout.isdigit(), ended
+    assert (ended.stdout == b"0") == (level is Level.DEGRADED)
     assert ended.notes is not None
     assert str(secret).encode() in ended.notes
     assert os.listdir(tree) == []

@@ -26,7 +26,7 @@ from flycore.runners.child.process import is_readable
 from flycore.runners.child.run import RunLimits, run_child
 from flycore.runners.child.spawn import NOT_CONFINED, SpawnSpec, spawn
 from flycore.sandbox.launch import read_report
-from flysafe.procfs import children_of, environment_value, executable_of, process_table
+from flysafe.procfs import children_of, environment_value, executable_of, process_table, read_process
 from kits import waits
 from kits.sandbox_levels import needs_level, python_confined
 
@@ -39,18 +39,22 @@ import os, random, signal, sys, time
 from pathlib import Path
 from flycore.model.enums import Level
 from flycore.runners.child.launcher import prepare_launcher
+from flycore.runners.child.observer import observer_id
 from flycore.runners.child.process import is_readable
 from flycore.runners.child.process_tree import become_subreaper
 from flycore.runners.child.spawn import SpawnSpec, spawn
 from kits.sandbox_levels import python_confined
 folder, call, moment, wait_s = Path(sys.argv[1]), sys.argv[2], sys.argv[3], float(sys.argv[4])
+observed = bool(int(sys.argv[5]))
 become_subreaper()
 prepare_launcher()
 spec = SpawnSpec(
     argv=("/bin/sh", "-c", "touch ran; sleep 600 & setsid sleep 600 & env -i setsid sleep 600 & wait"),
     cwd=str(folder), env={"PATH": "/usr/bin:/bin", "FLYTUI_CALL_ID": call}, call_id=call,
-    confine=python_confined(Level.ENFORCED, folder))
+    confine=python_confined(Level.ENFORCED, folder, observed=observed))
 child = spawn(spec, wait=False)
+print(observer_id())
+sys.stdout.flush()
 if moment != "started":
     assert is_readable(child.process.starting, 60.0)
 if moment == "let go":
@@ -67,12 +71,16 @@ def enforced() -> None:
     needs_level(Level.ENFORCED)
 
 
-def kill_at(moment: str, folder: Path, number: int, wait_s: float = 0.0) -> None:
+def kill_at(moment: str, folder: Path, number: int, wait_s: float = 0.0, *, observed: bool = False) -> None:
     """Run a kernel that starts the program and is killed then; wait until nothing of it is left."""
     call = f"{os.getpid()}-{folder.name}-{number}"
-    words = [sys.executable, "-c", KERNEL, str(folder), call, moment, str(wait_s)]
-    done = subprocess.run(words, env=OWN_PATH, stdin=subprocess.DEVNULL, check=False)
+    words = [sys.executable, "-c", KERNEL, str(folder), call, moment, str(wait_s), str(int(observed))]
+    done = subprocess.run(words, env=OWN_PATH, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
     assert done.returncode == -signal.SIGKILL
+    # The observer has the kernel's output, which has ended by now.
+    observer = int(done.stdout.split()[0])
+    assert bool(observer) == observed
+    waits.until("the observer has ended", lambda: (p := read_process(observer)) is None or p.ended)
     if moment == "let go":
         waits.until("nothing is left", lambda: not processes_of(call))
         return
@@ -93,20 +101,24 @@ def processes_of(call: str) -> list[int]:
 
 
 @pytest.mark.suite
+@pytest.mark.parametrize("observed", [False, True])
 @pytest.mark.parametrize("moment", ["started", "named"])
+@pytest.mark.timeout(900 if FULL else 120)
 def test_a_kernel_that_is_killed_before_it_lets_the_program_go_has_run_nothing(
-    moment: str, tmp_path: Path
+    moment: str, observed: bool, tmp_path: Path
 ) -> None:
     for number in range(ROUNDS):
-        kill_at(moment, tmp_path, number)
+        kill_at(moment, tmp_path, number, observed=observed)
     assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.suite
+@pytest.mark.parametrize("observed", [False, True])
 @pytest.mark.timeout(900 if FULL else 120)
-def test_a_kernel_that_is_killed_as_the_program_begins_leaves_nothing(tmp_path: Path) -> None:
+def test_a_kernel_that_is_killed_as_the_program_begins_leaves_nothing(observed: bool, tmp_path: Path) -> None:
     for number in range(ROUNDS):
-        kill_at("let go", tmp_path, number, random.choice((0.0, random.uniform(0, 0.01))))
+        wait_s = random.choice((0.0, random.uniform(0, 0.01)))
+        kill_at("let go", tmp_path, number, wait_s, observed=observed)
 
 
 PRINTS = """
@@ -140,6 +152,21 @@ async def test_the_limits_hold_from_the_first_instruction_on(tmp_path: Path) -> 
     own = await anyio.Path("/proc/self/oom_score_adj").read_text()
     assert int(oom_score) == min(int(own) + OOM_SCORE_RAISE, MAX_OOM_SCORE)
     assert "Seccomp:\t2" in status
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("observed", [False, True])
+async def test_a_program_gets_nothing_of_the_process_that_starts_it(tmp_path: Path, observed: bool) -> None:
+    command = "ls -l /proc/self/fd; grep SigIgn /proc/self/status; env; tr '\\0' '\\n' </proc/1/environ"
+    confine = python_confined(Level.ENFORCED, tmp_path, observed=observed)
+    spec = replace(spec_of(tmp_path, "/bin/sh", "-c", command), confine=confine)
+    lines = (await run_child(spec, b"", LIMITS)).stdout.decode().splitlines()
+    # Its three streams, and the folder that is listed.
+    assert sum("->" in line for line in lines) == 4, lines
+    assert "SigIgn:\t0000000000000000" in lines
+    names = {line.partition("=")[0] for line in lines if "=" in line}
+    assert names - {"SHLVL", "_"} == {"PATH", "PWD", CALL_ID_VARIABLE}  # those are the shell's
 
 
 @pytest.mark.anyio

@@ -14,7 +14,7 @@ from flycore.model.sidecar import DEFAULT_PROCESSES, Limits
 from flycore.runners.child import tree_watch
 from flycore.runners.child.process_tree import ProcessTree, exceeds
 from flycore.runners.one_shot import RunOutcome, call_sidecar
-from flysafe.procfs import children_of, read_process, tree_size
+from flysafe.procfs import children_of, processes_below, read_process
 from kits.hostile_children import GOOD, MakeJob
 from kits.kernel import Root, kernel_of, request, tool, until
 from kits.mcp_servers import PLAIN_NOTES, connected, server_of
@@ -110,7 +110,7 @@ async def test_each_call_counts_its_own_processes(sidecar: MakeJob, monkeypatch:
     async with anyio.create_task_group() as group:
         for number in range(3):
             group.start_soon(one, number)
-        await until(lambda: tree_size(started_children() - before, 31) == 30)
+        await until(lambda: len(processes_below(started_children() - before, 31)) == 30)
         seen = len(looks)
         await until(lambda: len(looks) >= seen + 2 * 3)
         await anyio.Path(jobs[0].cwd, "go").touch()

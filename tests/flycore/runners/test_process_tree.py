@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,11 +16,14 @@ import pytest
 
 from flycore.model.enums import Level
 from flycore.model.session import CALL_ID_VARIABLE
-from flycore.runners.child import process_tree
+from flycore.runners.child import process_tree, run
+from flycore.runners.child.confined_start import ConfinedStart
 from flycore.runners.child.process import ChildProcess, own_exit_code
 from flycore.runners.child.process_tree import ProcessTree, become_subreaper
 from flycore.runners.child.run import ChildExit, RunLimits, run_child
 from flycore.runners.child.spawn import SpawnSpec
+from flysafe import control_groups
+from flysafe.control_groups import MemoryControl, MemoryGroup, MemoryGroups, own_groups
 from flysafe.procfs import Process, own_children, process_table, ticks_now
 from kits.kernel import until
 from kits.sandbox_levels import needs_level, python_confined
@@ -91,6 +95,19 @@ async def test_a_leader_that_leaves_while_one_looks_hides_nobody(monkeypatch: py
 
 
 @pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Has an item for each time that the process table was read."""
+    read: list[int] = []
+
+    def counted() -> dict[int, Process]:
+        read.append(1)
+        return process_table()
+
+    monkeypatch.setattr(process_tree, "process_table", counted)
+    return read
+
+
+@pytest.fixture
 def enforced() -> None:
     """Skips where bwrap does not work; before `nothing_left` counts children, because it is tried here."""
     needs_level(Level.ENFORCED)
@@ -99,15 +116,8 @@ def enforced() -> None:
 @pytest.mark.anyio
 @pytest.mark.usefixtures("enforced", "nothing_left")
 async def test_confined_calls_that_end_at_once_read_no_process_table(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, tables: list[int]
 ) -> None:
-    tables: list[int] = []
-
-    def counted() -> dict[int, Process]:
-        tables.append(1)
-        return process_table()
-
-    monkeypatch.setattr(process_tree, "process_table", counted)
     os.mkfifo(tmp_path / "go")
     go = os.open(tmp_path / "go", os.O_RDWR)
     ends: list[ChildExit] = []
@@ -154,3 +164,112 @@ async def test_a_killed_tree_is_waited_for_as_long_as_it_gets_smaller(
     monkeypatch.setattr(process_tree, "send_signal", lambda *given: None)
     ended = await process_tree.end_tree(ProcessTree(OwnChild(1 << 30, -1), "call", 0), 0)
     assert ended.survivors == survivors
+
+
+IGNORES_TERM = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for _ in range(3):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.setsid()
+            if sys.argv[1:]:
+                while True:
+                    if os.fork():
+                        os._exit(0)
+        break
+print("up", flush=True)
+time.sleep(600)
+"""
+TIME_LIMIT = RunLimits(timeout_ms=1_000, max_output_bytes=1_000)
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("enforced", "nothing_left")
+async def test_a_confined_tree_is_ended_without_the_process_table(
+    tmp_path: Path, tables: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "TERM_GRACE_S", 0.1)
+    ended = await run_child(
+        spec_of(tmp_path, confine=python_confined(Level.ENFORCED, tmp_path)), b"", TIME_LIMIT
+    )
+    assert (ended.timed_out, ended.survivors, ended.stdout.split()) == (True, 0, [b"up"] * 7)
+    assert ended.killed
+    assert not tables
+
+
+class GroupsWithoutMemory(MemoryGroups):
+    """Groups that limit nothing, below one without a controller."""
+
+    def create(self, most_bytes: int) -> MemoryGroup:
+        folder = Path(self._folder) / f"flytui-call-{next(self._numbers)}"
+        folder.mkdir()
+        entrance = os.open(folder / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
+        return MemoryGroup(self, str(folder), entrance)
+
+
+@pytest.fixture
+def real_group(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A control group of version 2 below which each call gets one of its own."""
+    folders = own_groups(Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text())
+    folder = Path(folders[-1] if folders else "/nonexistent") / f"flytui-test-{os.getpid()}"
+    try:
+        folder.mkdir()
+    except OSError as error:
+        pytest.skip(f"NOT TESTED, no control group can be made on this machine: {error}")
+    monkeypatch.setattr(control_groups, "_claimed", [MemoryControl(GroupsWithoutMemory(str(folder)))])
+    yield folder
+    folder.rmdir()
+
+
+@pytest.mark.root
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("words", [(), ("forks without end",)])
+async def test_a_control_group_is_killed_as_a_whole(
+    words: tuple[str, ...],
+    real_group: Path,
+    tmp_path: Path,
+    tables: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "TERM_GRACE_S", 0.1)
+    # So no other signal ends those that are in no group of the leader.
+    monkeypatch.setattr(process_tree, "send_signal", lambda process, *numbers: None)
+    if not (real_group / "cgroup.kill").exists():
+        pytest.skip("NOT TESTED, this kernel has no cgroup.kill")
+    ended = await run_child(spec_of(tmp_path, *words), b"", TIME_LIMIT)
+    # One that forks without end may have too many processes before its time is over.
+    assert (ended.timed_out or ended.process_limited, ended.survivors, ended.exit_code) == (True, 0, -9)
+    assert b"up" in ended.stdout
+    assert not tables
+    assert [name for name in os.listdir(real_group) if name.startswith("flytui")] == []
+
+
+@pytest.mark.root
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_program_that_leaves_its_control_group_is_ended(
+    real_group: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "TERM_GRACE_S", 0.1)
+    leaves = f"import os\nif os.fork() == 0:\n  open('{real_group}/cgroup.procs', 'w').write('0')\n"
+    ended = await run_child(spec_of(tmp_path, code=leaves + IGNORES_TERM), b"", TIME_LIMIT)
+    assert (ended.timed_out, ended.survivors, ended.exit_code) == (True, 0, -9)
+    assert (real_group / "cgroup.procs").read_text() == ""
+
+
+def spec_of(
+    folder: Path,
+    *words: str,
+    code: str = IGNORES_TERM,
+    confine: Callable[[SpawnSpec], ConfinedStart] | None = None,
+) -> SpawnSpec:
+    return SpawnSpec(
+        argv=(sys.executable, "-I", "-S", "-c", code, *words),
+        cwd=str(folder),
+        env={"PATH": "/usr/bin:/bin"},
+        call_id=f"{os.getpid()}-ends",
+        confine=confine,
+    )

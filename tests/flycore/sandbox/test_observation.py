@@ -8,19 +8,21 @@ import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import anyio
 import pytest
 
-from flycore.runners.child.launcher import launcher_id, prepare_launcher
+from flycore.runners.child import observer
+from flycore.runners.child.observer import observer_id
 from flycore.runners.child.observer_program import LONGEST_PATH, MOST_NOTES
-from flycore.runners.child.run import ChildExit, RunLimits, run_child
+from flycore.runners.child.run import ChildExit, RunLimits, _Running, run_child
 from flycore.runners.child.spawn import SpawnSpec
 from flycore.sandbox import landlock
 from flycore.sandbox.confinement import Confinement, Mount, read_system_layout
 from flycore.sandbox.launch import Launch, degraded_launch, enforced_launch
 from flycore.sandbox.observation import why_not_observed
-from flysafe.procfs import children_of
+from flysafe.procfs import children_of, read_process
+from kits.kernel import until
 from kits.programs import needs_bubblewrap
-from kits.started_children import started_children
 
 pytestmark = pytest.mark.anyio
 Maker = Callable[..., Launch]
@@ -253,13 +255,118 @@ tried(lambda: os.open("granted", os.O_RDONLY))
 """
 
 
-async def test_without_its_observer_a_program_reaches_nothing(make: Maker, tmp_path: Path) -> None:
-    prepare_launcher()
+def kill_observer(data: bytes) -> None:
+    if b"ready" in data:
+        os.kill(observer_id(), signal.SIGKILL)
 
-    def kill_observer(data: bytes) -> None:
-        if b"ready" in data:
-            for observer in children_of(launcher_id()) - started_children():
-                os.kill(observer, signal.SIGKILL)
 
+async def test_without_its_observer_a_program_reaches_nothing(
+    make: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def goes_on(running: _Running) -> None:
+        assert running._observation is not None
+        running._reactor.forget(running._observation.descriptor)
+
+    monkeypatch.setattr(_Running, "_on_observation", goes_on)
     ended = await run(make, tmp_path, WITHOUT, on_stdout=kill_observer)
     assert ended.stdout.split() == [b"ready", b"38", b"38"], ended.stderr_tail
+
+
+async def test_a_call_ends_with_its_observer_and_the_next_one_has_another(
+    make: Maker, tmp_path: Path
+) -> None:
+    script = "import time\nprint('ready', flush=True)\ntime.sleep(600)"
+    ended = await run(make, tmp_path, script, on_stdout=kill_observer)
+    assert (ended.observer_lost, ended.exit_code, ended.notes) == (True, -9, None)
+    lost = observer_id()
+    ended = await run(make, tmp_path, "try:\n    open('x')\nexcept OSError:\n    print(1)")
+    assert (ended.observer_lost, ended.stdout) == (False, b"1\n")
+    assert f"r{tmp_path}/x" in notes(ended)
+    assert observer_id() != lost
+    assert read_process(lost) is None
+
+
+async def test_a_program_that_fails_without_its_observer_is_told_of(
+    make: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its exit may be seen before the end of the observer.
+    monkeypatch.setattr(_Running, "_on_observation", lambda running: None)
+    script = "import os\nprint('ready', flush=True)\nwhile True:\n    os.close(os.open('/usr', 0))"
+    ended = await run(make, tmp_path, script, on_stdout=kill_observer)
+    assert (ended.observer_lost, ended.exit_code, ended.notes) == (True, 1, None)
+
+
+async def test_a_program_that_has_not_run_is_started_with_another_observer(
+    make: Maker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deliver, killed = observer._deliver, []
+
+    def delivered(descriptors: tuple[int, ...]) -> None:
+        deliver(descriptors)
+        if not killed:
+            # It has the order, and the listener comes later.
+            killed.append(observer_id())
+            os.kill(killed[0], signal.SIGKILL)
+
+    monkeypatch.setattr(observer, "_deliver", delivered)
+    ended = await run(make, tmp_path, "try:\n    open('x')\nexcept OSError:\n    print(1)")
+    assert (ended.observer_lost, ended.stdout) == (False, b"1\n"), ended
+    assert f"r{tmp_path}/x" in notes(ended)
+    assert killed != [observer_id()]
+
+
+async def test_an_observer_that_was_stopped_goes_on(make: Maker, tmp_path: Path) -> None:
+    def stop(data: bytes) -> None:
+        if b"ready" in data:
+            os.kill(observer_id(), signal.SIGSTOP)
+
+    script = "import os, sys\nprint('ready', flush=True)\nsys.stdin.read()\nos.close(os.open('/usr', 0))"
+    ended = await run(make, tmp_path, script, on_stdout=stop)
+    assert (ended.exit_code, ended.observer_lost) == (0, False), ended
+
+
+FLOODS = """
+import os, threading
+def work():
+    while not os.path.exists("granted/stop"):
+        pass
+threads = [threading.Thread(target=work) for _ in range(16)]
+for thread in threads:
+    thread.start()
+open("granted/floods", "w").close()
+for thread in threads:
+    thread.join()
+"""
+
+
+async def test_a_program_that_floods_the_observer_holds_up_no_other_one(make: Maker, tmp_path: Path) -> None:
+    flooding, other = tmp_path / "flooding", tmp_path / "other"
+    flooding.mkdir()
+    other.mkdir()
+    ended: list[ChildExit] = []
+
+    async def flood() -> None:
+        ended.append(await run(make, flooding, FLOODS))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(flood)
+        await until((flooding / "granted" / "floods").exists)
+        seen = observer_id()
+        done = await run(make, other, "for n in range(300):\n  try: open(f'{n % 9}')\n  except OSError: pass")
+        assert done.exit_code == 0, done.stderr_tail
+        assert {f"r{other}/{number}" for number in range(9)} <= set(notes(done))
+        assert ended == []
+        # One process for both, which starts none.
+        assert (observer_id(), children_of(seen)) == (seen, set())
+        (flooding / "granted" / "stop").touch()
+    assert (ended[0].exit_code, ended[0].observer_lost) == (0, False)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads every process")
+async def test_another_process_of_the_user_reads_nothing_of_the_observer(make: Maker, tmp_path: Path) -> None:
+    """Its memory holds what it has read in that of programs."""
+    await run(make, tmp_path, "pass")
+    with pytest.raises(PermissionError):
+        os.listdir(f"/proc/{observer_id()}/fd")
+    with pytest.raises(PermissionError):
+        os.open(f"/proc/{observer_id()}/mem", os.O_RDONLY)

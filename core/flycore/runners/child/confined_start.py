@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from flycore.model.program import ConfinementReport, ObserverOrder, RestrictionOrder
+from flycore.runners.child.observer import Observation
 
 MAX_STATUS = 65_536
 """How much of a confining command's report is read: all that fits into its pipe."""
-
-MAX_NOTES = 1_048_576
-"""How much of the notes is read: more than an observer writes."""
 
 
 class ConfinedStart(Protocol):
@@ -56,7 +54,7 @@ class ConfinedStart(Protocol):
 
     @property
     def observer(self) -> ObserverOrder | None:
-        """What is noted of the program; None where nothing is."""
+        """What an observer is told of the program; None if it is not observed."""
         ...
 
     def close(self) -> None:
@@ -90,9 +88,12 @@ class ConfinedChild:
         self.ended = False
         """Whether nothing more can be reported."""
         self._status = start.status
-        self._notes = start.observer.notes if start.observer is not None else None
+        self.observation: Observation | None = None
+        """The observation of the child, from `observe` to `close`; None if it is not observed."""
         self.notes: bytes | None = None
-        """What an observer has noted of the child, from `close` on; None where there is none."""
+        """The observer's notes about the child, from `close` on; None if it is not observed."""
+        self.observer_lost = False
+        """Whether the observer was ended before the child, from `close` on."""
         if self._status is not None:
             # Nothing is ever waited for: a process that survives may hold the other end.
             os.set_blocking(self._status, False)
@@ -111,6 +112,30 @@ class ConfinedChild:
     def descriptor(self) -> int:
         """The end of a pipe that can be read when more is reported; -1 if nothing is reported."""
         return -1 if self._status is None else self._status
+
+    @property
+    def argv(self) -> tuple[str, ...]:
+        """The command that confines the program, through the one that has it observed."""
+        argv = self._start.argv
+        return argv if self.observation is None else self.observation.command(argv)
+
+    @property
+    def handed(self) -> tuple[int, ...]:
+        """What the process is handed, under the same numbers."""
+        observation = self.observation
+        return (*self._start.descriptors, *(() if observation is None else (observation.descriptor,)))
+
+    @property
+    def restrictions(self) -> tuple[RestrictionOrder, ...]:
+        """How the process gives up its rights itself. It is observed first: its own filter of system calls is
+        the inner one, whose refusals come before the observer's."""
+        own = () if self._start.restriction is None else (self._start.restriction,)
+        return own if self.observation is None else (self.observation.restriction, *own)
+
+    def observe(self) -> None:
+        """Begin to observe the child, which is about to be started, if it is to be. Raises OSError."""
+        if self._start.observer is not None:
+            self.observation = Observation(self._start.observer)
 
     def let_go(self) -> None:
         """Let a confining command execute the program."""
@@ -132,17 +157,16 @@ class ConfinedChild:
         return self._start.report(self._written)
 
     def close(self) -> ConfinementReport:
-        """Read the rest, close the pipe and the file of the notes, and remove what was made for the child
+        """Read the rest, close the pipe, end the observation, and remove what was made for the child
         alone."""
         if self._held:
             self._held = False
             self._start.give_up()
         report = self.report()
-        if self._notes is not None:
-            # Each note was written before the noted call went on, so nothing has to be waited for.
-            self.notes = os.pread(self._notes, MAX_NOTES, 0)
-            os.close(self._notes)
-            self._notes = None
+        if self.observation is not None:
+            self.observer_lost = self.observation.is_lost()
+            self.notes = self.observation.close()
+            self.observation = None
         if self._status is not None:
             os.close(self._status)
             self._status = None

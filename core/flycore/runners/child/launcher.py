@@ -7,29 +7,24 @@ it. If it is killed, what it started becomes this process's own, and the next la
 
 from __future__ import annotations
 
-import array
 import atexit
 import errno
 import marshal
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-import msgspec
-
-from flycore.model.program import ObserverOrder, RestrictionOrder
+from flycore.model.program import RestrictionOrder
+from flycore.runners.child.helper_process import HelperProcess
 from flycore.runners.child.launcher_program import (
     ANSWER,
     DESCRIPTORS,
     KEEP,
-    LONGEST_PATH,
+    LONGEST_MESSAGE,
     MOST_DESCRIPTORS,
-    OBSERVED,
     START,
 )
 from flycore.runners.child.process import ChildProcess, is_readable, own_exit_code
@@ -39,23 +34,13 @@ ANSWER_SECONDS = 20.0
 LOOK_SECONDS = 0.1
 """After how long without an answer the launcher is told to go on: a program of the user may have stopped it,
 and the caller waits."""
-_PROGRAM = str(Path(__file__).with_name("launcher_program.py"))
+_PROGRAM = Path(__file__).with_name("launcher_program.py")
 _ATTEMPTS = 2
-_FURTHER = 2
-"""The descriptors of a child besides those of its request and those that it is handed: its group and its
-notes."""
 _EXIT_SECONDS = 25.0
 """How long the launcher may take to end what is left when this process ends; usually nothing is."""
 
 
-class _Launcher(msgspec.Struct, frozen=True):
-    owner: int
-    """The process that started it: a fork of that process must not use it."""
-    process: subprocess.Popen[bytes]
-    control: socket.socket
-
-
-_running: list[_Launcher] = []
+_running: list[HelperProcess] = []
 _launched: dict[int, LaunchedProcess] = {}
 """The children that were started and not closed, by id: no other process can have one of these ids."""
 
@@ -65,7 +50,7 @@ class LaunchedProcess(ChildProcess):
 
     def __init__(self, pid: int, pidfd: int, starting: int, exits: socket.socket) -> None:
         super().__init__(pid, pidfd, starting)
-        self._launcher, self._exits = _running[0].process, exits
+        self._launcher, self._exits = _running[0], exits
         self._exit_code: int | None = None
         _launched[pid] = self
 
@@ -89,13 +74,13 @@ class LaunchedProcess(ChildProcess):
 
     def _told_exit_code(self) -> int:
         """The exit code that the launcher tells at once."""
-        while not is_readable(self._exits.fileno(), LOOK_SECONDS) and self._launcher.poll() is None:
-            _continue(self._launcher.pid)
+        while not is_readable(self._exits.fileno(), LOOK_SECONDS) and self._launcher.process.poll() is None:
+            self._launcher.resume()
         with suppress(OSError):
             if told := self._exits.recv(ANSWER.size, socket.MSG_DONTWAIT):
                 return int(ANSWER.unpack(told)[0])
         # The launcher has ended, and its children are this process's own once it has gone.
-        self._launcher.wait()
+        self._launcher.process.wait()
         with suppress(ChildProcessError):
             return own_exit_code(self.pid) or 0
         return -signal.SIGKILL
@@ -118,15 +103,15 @@ class LaunchedProcess(ChildProcess):
 
 def prepare_launcher() -> None:
     """Start the launcher if none runs. Returns before it is ready."""
-    if _running and _running[0].owner == os.getpid():
+    if _running and _running[0].is_own:
         return
     if _running:
         _launched.clear()  # they are children of the process that this one was forked from
     _discard()
-    _running.append(_start())
+    _running.append(HelperProcess(_PROGRAM))
     with suppress(OSError):  # it was ended at once, and the next start notices
         for pid, process in _launched.items():
-            _send(_running[0].control, [process.pidfd], KEEP + ANSWER.pack(pid))
+            _running[0].send([process.pidfd], KEEP + ANSWER.pack(pid))
     # It would end by itself, but a process that leaves first would not have waited for it.
     atexit.unregister(_close)
     atexit.register(_close)
@@ -135,10 +120,10 @@ def prepare_launcher() -> None:
 def renew_launcher() -> None:
     """Let the launcher go on if a program has stopped it, and start another one if it was ended: without one,
     this process's children would outlive it if it were killed."""
-    if not _running or _running[0].owner != os.getpid():
+    if not _running or not _running[0].is_own:
         return
     if _running[0].process.poll() is None:
-        _continue(_running[0].process.pid)
+        _running[0].resume()
     else:
         _discard()
         prepare_launcher()
@@ -146,7 +131,7 @@ def renew_launcher() -> None:
 
 def launcher_id() -> int:
     """Return the id of this process's launcher; 0 if there is none."""
-    return _running[0].process.pid if _running and _running[0].owner == os.getpid() else 0
+    return _running[0].process.pid if _running and _running[0].is_own else 0
 
 
 def keep(pid: int, pidfd: int) -> None:
@@ -165,8 +150,7 @@ def launch(
     stderr: int,
     handed: Sequence[int] = (),
     limits: Sequence[tuple[int, int, int]] = (),
-    observer: ObserverOrder | None = None,
-    restriction: RestrictionOrder | None = None,
+    restrictions: Sequence[RestrictionOrder] = (),
     group: int = -1,
 ) -> LaunchedProcess:
     """Start a child in a session of its own, below the launcher, as subreaper of its descendants.
@@ -176,30 +160,26 @@ def launch(
     (`process_tree`).
 
     The child gets the descriptors `handed` under their own numbers. `limits` are its resource limits: the
-    kind, the soft and the hard one. With `observer` another process notes what the child and its descendants
-    ask for. With `restriction` the child gives up rights before it executes its program, and executes nothing
-    if it cannot. `group` is a descriptor of the `cgroup.procs` of the control group that the child moves
-    into, -1 for none. Raises OSError, and ValueError for a NUL character.
+    kind, the soft and the hard one. By `restrictions` the child gives up rights, in that order, before it
+    executes its program; it executes nothing if it cannot. `group` is a descriptor of the `cgroup.procs` of
+    the control group that the child moves into, -1 for none. Raises OSError, and ValueError for a NUL
+    character.
     """
-    module = b"" if restriction is None else _encoded(restriction.module)
-    if len(handed) >= MOST_DESCRIPTORS - DESCRIPTORS - _FURTHER or len(module) >= LONGEST_PATH:
+    modules = [_encoded(restriction.module) for restriction in restrictions]
+    message = START + b"\0".join(modules)
+    if len(handed) >= MOST_DESCRIPTORS - DESCRIPTORS - 1 or len(message) > LONGEST_MESSAGE:
         raise OSError(errno.E2BIG, os.strerror(errno.E2BIG))
     words = [_encoded(word) for word in argv]
     variables = {_encoded(name): _encoded(value) for name, value in env.items()}
     candidates = _candidates(executable or argv[0], env)
-    observed = None if observer is None else (observer.system_call, observer.filter, observer.granted)
-    restricted = None if restriction is None else (module, restriction.order)
-    grouped = group >= 0
-    request = (
-        *(candidates, words, variables, _encoded(cwd), list(handed), list(limits)),
-        *(observed, restricted, grouped),
-    )
+    orders = [restriction.order for restriction in restrictions]
+    restricted, grouped = list(zip(modules, orders, strict=True)), group >= 0
+    folder = _encoded(cwd)
+    request = (candidates, words, variables, folder, list(handed), list(limits), restricted, grouped)
     descriptor = os.memfd_create("launch", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, marshal.dumps(request))
         further = (*handed, *((group,) if grouped else ()))
-        further = further if observer is None else (*further, observer.notes)
-        message = (START if observer is None else OBSERVED) + module
         return _ask([stdin, stdout, stderr], descriptor, further, message)
     finally:
         os.close(descriptor)
@@ -249,16 +229,11 @@ def _deliver(descriptors: list[int], message: bytes) -> None:
     """Send the message to the launcher, and to another one if the first was ended. Raises OSError."""
     prepare_launcher()
     try:
-        _send(_running[0].control, descriptors, message)
+        _running[0].send(descriptors, message)
     except (BrokenPipeError, ConnectionResetError):
         _discard()
         prepare_launcher()
-        _send(_running[0].control, descriptors, message)
-
-
-def _send(control: socket.socket, descriptors: list[int], message: bytes) -> None:
-    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))]
-    control.sendmsg([message], rights, socket.MSG_NOSIGNAL)
+        _running[0].send(descriptors, message)
 
 
 def _answers(reading: int) -> bool:
@@ -266,56 +241,20 @@ def _answers(reading: int) -> bool:
     for _ in range(round(ANSWER_SECONDS / LOOK_SECONDS)):
         if is_readable(reading, LOOK_SECONDS):
             return True
-        _continue(_running[0].process.pid)
+        _running[0].resume()
     return False
 
 
-def _continue(leader: int) -> None:
-    """Let the launcher, and a child that it has just forked, go on if somebody has stopped them."""
-    # It is not reaped yet, so that its id and the group are its own. One that was just started has no group.
-    try:
-        os.killpg(leader, signal.SIGCONT)
-    except ProcessLookupError:
-        os.kill(leader, signal.SIGCONT)
-
-
-def _start() -> _Launcher:
-    control, controlled = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with controlled:
-        number = controlled.fileno()
-        # No site, no environment, no folder of anybody's: nothing but the standard library is loaded.
-        process = subprocess.Popen(
-            [sys.executable, "-I", "-S", _PROGRAM, str(number)],
-            cwd="/",
-            env={},
-            stdin=subprocess.DEVNULL,
-            pass_fds=(number,),
-        )
-    return _Launcher(os.getpid(), process, control)
-
-
 def _discard() -> None:
-    """Give up the launcher. One that another process started belongs to that process."""
+    """Give up the launcher. It is killed first: at the end of its socket it would end the children."""
     while _running:
-        launcher = _running.pop()
-        if launcher.owner == os.getpid():
-            # First: at the end of its socket it would end the children.
-            launcher.process.kill()
-            launcher.process.wait()
-        else:
-            launcher.process.returncode = 0  # a fork of the owner: nothing is waited for at the end
-        launcher.control.close()
+        _running.pop().discard()
 
 
 def _close() -> None:
     """Let the launcher end what is left, and itself."""
-    if launcher_id():
-        launcher = _running[0]
-        launcher.control.close()
-        with suppress(subprocess.TimeoutExpired):
-            _continue(launcher.process.pid)
-            launcher.process.wait(_EXIT_SECONDS)
-    _discard()
+    while _running:
+        _running.pop().end(_EXIT_SECONDS)
 
 
 def _candidates(program: str, env: Mapping[str, str]) -> list[bytes]:

@@ -14,16 +14,16 @@ could not be started; the end of the pipe says that it was. If no child can be m
 error number. The exit code is written to the socket. The child is reaped when the kernel has closed its end,
 so that until then nothing else has its id. Orphans are reaped at once.
 
-Requests hold secrets. They are read by the child alone, so that no later child has them in its memory.
+Requests hold secrets. They are read by the child alone, so that no later child has them in its memory. What
+it does until it executes its program is in `launcher_child`.
 
-A program that is to be confined by its own process names the file of the module that does it: the child
-calls its function `restrict` after everything else that needs a right, and executes nothing if that raises. A
-program that is to be observed gets an observer (`observer_program`), a child of this process. Both modules
-are loaded in this process, once, so that no child has to.
+A child that is to give up rights names the files of the modules that do it: it calls their functions
+`restrict` after everything else that needs a right, and executes nothing if one raises. The modules are
+loaded in this process, once, so that no child has to.
 
-At the end of the kernel's socket the kernel is gone, however it ended, and the launcher ends all that is
-below it, and the processes that it was told to keep: the first process of a namespace that the kernel made
-without the launcher, and the children of an earlier launcher.
+At the end of the kernel's socket the kernel is gone, however it ended, and the launcher ends (`launcher_end`)
+all that is below it, and the processes that it was told to keep: the first process of a namespace that the
+kernel made without the launcher, and the children of an earlier launcher.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ from __future__ import annotations
 import array
 import ctypes
 import errno
-import fcntl
 import gc
-import marshal
 import os
 import resource
 import select
@@ -41,7 +39,6 @@ import signal
 import socket
 import struct
 import sys
-import time
 
 TYPE_CHECKING = False
 """As in `typing`, which takes as long to import as all of the launcher's start."""
@@ -49,24 +46,21 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 ANSWER = struct.Struct("=q")
-START, OBSERVED, KEEP = b"+", b"o", b"="
-"""The first byte of a message: start a child, behind it the file of the module that confines it; start one
-with an observer; keep the process whose pidfd the message carries, behind it its id."""
+START, KEEP = b"+", b"="
+"""The first byte of a message: start a child, behind it the files of the modules by which it gives up rights,
+with a NUL between two; keep the process whose pidfd the message carries, behind it its id."""
 DESCRIPTORS = 6
 MOST_DESCRIPTORS = 253
 """SCM_MAX_FD of the kernel's `include/net/scm.h`: how many one message can carry."""
-LONGEST_PATH = 4_096
-"""PATH_MAX of the kernel, with the NUL: how long the path of a module may be."""
+LONGEST_MESSAGE = 1 + 2 * 4_096
+"""Two paths of modules, each as long as the kernel's PATH_MAX."""
 OOM_SCORE_RAISE = 500
 """How much more a child's `oom_score_adj` is than that of the process that it is started for."""
 MAX_OOM_SCORE = 1000
 """From proc_pid_oom_score_adj(5)."""
-END_SECONDS = 20.0
-"""How long the launcher tries to end what a kernel left. What is left then may not be ended by this user."""
-_PAUSE_S = 0.002
 _NUMBER_BYTES = array.array("i").itemsize
 _PR_SET_DUMPABLE, _PR_SET_CHILD_SUBREAPER = 4, 36
-_OBSERVER_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "observer_program.py")
+_FOLDER = os.path.dirname(os.path.abspath(__file__))
 _loaded: dict[str, ModuleType] = {}
 
 
@@ -89,9 +83,9 @@ def main(control: int) -> None:
     prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     # A child with it could have others started. It was inheritable for this program's start.
     os.set_inheritable(control, False)
+    launcher = Launcher(socket.socket(fileno=control))
     # What is there by now is looked at by no collection, which would copy its pages in each child.
     gc.freeze()
-    launcher = Launcher(socket.socket(fileno=control))
     launcher.serve()
     launcher.end_all()
     # Without the interpreter's clean-up: the kernel waits for this process when it ends.
@@ -103,6 +97,9 @@ class Launcher:
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
+        self._child, self._end = (
+            load(f"{_FOLDER}/{name}") for name in ("launcher_child.py", "launcher_end.py")
+        )
         self._poll = select.poll()
         self._exits: dict[int, tuple[int, socket.socket]] = {}
         """By descriptor of the socket for its exit: the id of each child."""
@@ -146,13 +143,10 @@ class Launcher:
         answer, exit_number = received[3], received.pop(4)
         try:
             _load_ahead(message[1:])
-            channel = self._start_observer(received) if message[:1] == OBSERVED else -1
-            if channel >= 0:
-                received.append(channel)
             pid = os.fork()
             if pid == 0:
                 signal.set_wakeup_fd(-1)
-                _become(received, channel)
+                self._child.become(received, load)
         except OSError as error:
             os.write(answer, ANSWER.pack(0) + ANSWER.pack(error.errno or errno.EAGAIN))
             os.close(exit_number)
@@ -166,24 +160,6 @@ class Launcher:
             for number in received:
                 os.close(number)
 
-    def _start_observer(self, received: list[int]) -> int:
-        """Start an observer. Returns the channel over which the child sends it its filter's listener."""
-        module = load(_OBSERVER_PROGRAM)
-        ours, theirs = socket.socketpair()
-        notes, request = received.pop(), received[4]
-        try:
-            if os.fork() == 0:
-                try:
-                    order = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))[6]  # noqa: S302
-                    signal.set_wakeup_fd(-1)
-                    module.observe(theirs.fileno(), order[2], notes)
-                finally:
-                    os._exit(0)
-        finally:
-            theirs.close()
-            os.close(notes)
-        return ours.detach()
-
     def _note_exits(self) -> None:
         """Tell the exits of children, and reap the orphans that have ended."""
         for pid, exit_socket in tuple(self._running.items()):
@@ -193,8 +169,17 @@ class Launcher:
                 _send(exit_socket, ANSWER.pack(code))
                 del self._running[pid]
         held = {pid for pid, _ in self._exits.values()}
-        for pid in _children_of_this_process() - held:
+        for pid in self._children() - held:
             _reap(pid)
+
+    def _children(self) -> set[int]:
+        """All children of this process."""
+        own = os.getpid()
+        try:
+            with open(f"/proc/self/task/{own}/children", "rb") as file:
+                return set(map(int, file.read().split()))
+        except FileNotFoundError:  # this kernel keeps no such list
+            return {pid for pid, parent in self._end.parents_by_id().items() if parent == own}
 
     def _let_go(self, number: int) -> None:
         """Forget a child of which the kernel wants to know nothing more, and reap it if it has exited."""
@@ -210,121 +195,8 @@ class Launcher:
         os.close(pidfd)
 
     def end_all(self) -> None:
-        """End all processes below this one and all that are kept, until none is left."""
-        deadline = time.monotonic() + END_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                while os.waitpid(-1, os.WNOHANG)[0]:
-                    pass
-            except ChildProcessError:
-                # Whatever was started here is below this process, so nothing of it is left.
-                if not self._kept:
-                    return
-            for pidfd in [number for number, _ in self._poll.poll(0) if number in self._kept]:
-                self._forget(pidfd)
-            # A stopped process starts no other one: only what has stopped is found as a whole.
-            stopped: dict[int, int] = {}
-            while fresh := self._stop_others(stopped):
-                stopped |= fresh
-            for pidfd in stopped.values():
-                _signal(pidfd, signal.SIGKILL)
-                os.close(pidfd)
-            time.sleep(_PAUSE_S)
-
-    def _stop_others(self, stopped: dict[int, int]) -> dict[int, int]:
-        """Stop what is below this process or kept, without these. Returns the pidfds by id."""
-        below, fresh = self._below(), {}
-        for pid in below.keys() - stopped.keys():
-            try:
-                pidfd = os.pidfd_open(pid)
-            except OSError:
-                continue  # it has exited
-            # The descriptor means one process from here on. Another one may have got the id before.
-            if _parent_of(pid) == below[pid]:
-                fresh[pid] = pidfd
-                _signal(pidfd, signal.SIGSTOP)
-            else:
-                os.close(pidfd)
-        return fresh
-
-    def _below(self) -> dict[int, int]:
-        """The kept processes, and all processes below them and below this one: their parents by id."""
-        parents = _parents()
-        below: dict[int, list[int]] = {}
-        for pid, parent in parents.items():
-            below.setdefault(parent, []).append(pid)
-        found = dict.fromkeys((os.getpid(), *self._kept.values()))
-        walked = list(found)
-        for pid in walked:  # grows while it is walked
-            fresh = [child for child in below.get(pid, ()) if child not in found]
-            found.update(dict.fromkeys(fresh))
-            walked += fresh
-        return {pid: parents[pid] for pid in found if pid != os.getpid() and pid in parents}
-
-
-def _become(received: list[int], channel: int) -> None:
-    """In the child: answer, prepare, and execute the program. Does not return."""
-    stdin, stdout, stderr, answer, request, *further = received
-    try:
-        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores them
-            signal.signal(ignored, signal.SIG_DFL)
-        # First: from the answer on the kernel knows it as the leader of its session.
-        os.setsid()
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        os.write(answer, ANSWER.pack(os.getpid()))
-        # The kernel itself wrote it.
-        order = marshal.loads(os.pread(request, os.fstat(request).st_size, 0))  # noqa: S302
-        candidates, argv, environ, cwd, numbers, limits, observed, restricted, grouped = order
-        os.chdir(cwd)
-        # Far from 0 to 2 first: one of these numbers may be a descriptor that was received.
-        for target, number in enumerate([os.dup(number) for number in (stdin, stdout, stderr)]):
-            os.dup2(number, target)
-        if observed:
-            # Out of the way of the numbers that are handed over.
-            channel = fcntl.fcntl(further.pop(), fcntl.F_DUPFD_CLOEXEC, max(numbers, default=0) + 1)
-        if grouped:
-            os.write(further.pop(), b"0")
-        answer = _hand_over(further, numbers, answer)
-        if observed:
-            load(_OBSERVER_PROGRAM).install(*observed[:2], channel)
-        if restricted:
-            # An exception that is none of the system's ends this process before it executes anything.
-            load(os.fsdecode(restricted[0])).restrict(restricted[1])
-        # Last, because this process, too, is subject to them from here on.
-        for kind, soft, hard in limits:
-            resource.setrlimit(kind, (soft, hard))
-        _execute(candidates, argv, environ)
-    except OSError as error:
-        os.write(answer, ANSWER.pack(error.errno or 0))
-    except MemoryError:
-        os.write(answer, ANSWER.pack(errno.ENOMEM))
-    finally:
-        os._exit(127)
-
-
-def _hand_over(received: list[int], numbers: list[int], answer: int) -> int:
-    """Give the program these descriptors under these numbers. Returns the new number of the answer's pipe."""
-    if not numbers:
-        return answer
-    # All of them above every number that is wanted first: one that is wanted may be in use.
-    above = max(numbers) + 1
-    answer, *moved = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, above) for number in (answer, *received))
-    for number, descriptor in zip(numbers, moved, strict=True):
-        os.dup2(descriptor, number)
-    return answer
-
-
-def _execute(candidates: list[bytes], argv: list[bytes], environ: dict[bytes, bytes]) -> None:
-    """Execute the first candidate that can be executed. Raises OSError for the most telling failure."""
-    fault: OSError | None = None
-    for candidate in candidates:
-        try:
-            os.execve(candidate, argv, environ)  # noqa: S606 - without a shell is what is wanted
-        except (FileNotFoundError, NotADirectoryError) as error:
-            fault = fault or error
-        except OSError as error:
-            fault = error
-    raise fault if fault is not None else FileNotFoundError(2, "")
+        """End all processes below this one, and all that are kept."""
+        self._end.end_below(self._kept)
 
 
 def receive(connection: socket.socket) -> tuple[bytes, list[int]]:
@@ -332,7 +204,7 @@ def receive(connection: socket.socket) -> tuple[bytes, list[int]]:
     try:
         # No program may get one of them: the end of the answer's pipe says that a program was executed.
         message, parts, _, _ = connection.recvmsg(
-            1 + LONGEST_PATH, socket.CMSG_LEN(MOST_DESCRIPTORS * _NUMBER_BYTES), socket.MSG_CMSG_CLOEXEC
+            LONGEST_MESSAGE, socket.CMSG_LEN(MOST_DESCRIPTORS * _NUMBER_BYTES), socket.MSG_CMSG_CLOEXEC
         )
     except ConnectionError:
         return b"", []
@@ -368,10 +240,10 @@ def load(path: str) -> ModuleType:
     return _loaded[path]
 
 
-def _load_ahead(path: bytes) -> None:
-    """Load the module here, if a child names one, so that the next ones have it."""
+def _load_ahead(paths: bytes) -> None:
+    """Load the modules here that a child names, so that the next ones have them."""
     try:
-        if path:
+        for path in filter(None, paths.split(b"\0")):
             load(os.fsdecode(path))
     except Exception:  # noqa: BLE001 - the child fails with it, and says so; the launcher serves the others
         return
@@ -389,38 +261,6 @@ def _reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
     except ChildProcessError:
         return
-
-
-def _signal(pidfd: int, number: signal.Signals) -> None:
-    try:
-        signal.pidfd_send_signal(pidfd, number)
-    except OSError:
-        return  # it has exited, or may not be signalled
-
-
-def _children_of_this_process() -> set[int]:
-    own = os.getpid()
-    try:
-        with open(f"/proc/self/task/{own}/children", "rb") as file:
-            return set(map(int, file.read().split()))
-    except FileNotFoundError:  # this kernel keeps no such list
-        return {pid for pid, parent in _parents().items() if parent == own}
-
-
-def _parents() -> dict[int, int]:
-    """The parent of each process, by id."""
-    found = {int(name): _parent_of(int(name)) for name in os.listdir("/proc") if name.isdecimal()}
-    return {pid: parent for pid, parent in found.items() if parent}
-
-
-def _parent_of(pid: int) -> int:
-    """The parent of the process; 0 if it has ended."""
-    try:
-        with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-            # A process chooses its own name, which may hold brackets and spaces: the last bracket ends it.
-            return int(file.read(4096).rpartition(b")")[2].split()[1])
-    except (OSError, IndexError):
-        return 0
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import resource
 import signal
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 
 from flycore.runners.child.confined_start import ConfinedChild, ConfinedStart
 from flycore.runners.child.launcher import keep
@@ -80,6 +81,10 @@ class NamespaceProcess(ChildProcess):
 
     def close(self) -> None:
         """As in `ChildProcess`."""
+        # A command that was killed while it set its first process up leaves it waiting for good.
+        if not self.namespace_ended():
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._first, signal.SIGKILL)
         for descriptor in (self.pidfd, self._first):
             if descriptor >= 0:
                 os.close(descriptor)
@@ -122,13 +127,13 @@ def start_in_namespace(
     """Start the command in a session of its own. Raises OSError, and ValueError for a NUL character."""
     stdin, stdout, stderr = streams
     command = subprocess.Popen(
-        start.argv,
+        reports.argv,
         cwd=start.cwd,
         env=dict(start.environment),
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,
-        pass_fds=start.descriptors,
+        pass_fds=reports.handed,
         start_new_session=True,
     )
     try:

@@ -1,10 +1,15 @@
-"""The observer: a process that notes what a confined program asks for and was not granted.
+"""The program of the observer: a process that notes what confined programs ask for and were not granted.
 
-The launcher loads this file by its path, with the standard library only, when a program is first observed.
-The child installs a filter of system calls whose calls wait for an answer, sends the filter's listener to the
-observer, and executes its program; everything that the program starts inherits the filter. The observer reads
-the path of each call from the memory of the process, notes it, and lets the call go on to whatever confines
-the program. A socket of a family that was not granted is refused here.
+The kernel of flytui starts one, when the first program is to be observed, by its path and with the standard
+library only. An observed program has a filter of system calls whose calls wait for an answer
+(`observed_start`), and everything that it starts inherits the filter. The observer gets the filter's
+listener, reads the path of each call from the memory of the process, notes it, and lets the call go on to
+whatever confines the program. A socket of a family that was not granted is refused here.
+
+Each program has a thread. So one that asks without end, or has a path in memory that cannot be read for a
+while, such as that of a file of a server that does not answer, holds up no other program's calls. It is a
+process and no thread of the kernel of flytui, because it takes the time of a processor for each call of a
+program, and reads what programs choose.
 
 The notes are evidence and never the boundary. A path may change between the look and the call, and a program
 may name paths that it does not need. If the observer ends, each call that it would answer fails with ENOSYS.
@@ -17,25 +22,27 @@ cannot be read, and `m` for notes that were left out.
 
 from __future__ import annotations
 
-import array
 import ctypes
 import errno
 import fcntl
 import marshal
 import os
+import resource
 import select
 import socket
 import struct
+import sys
+from contextlib import suppress
+from threading import Thread
 
 MOST_NOTES = 200
 LONGEST_PATH = 4_096
 """PATH_MAX of the kernel, with the NUL. A longer path fails by itself."""
-INSTALL_FAILED = errno.ENOTRECOVERABLE
-"""The error by which the kernel of flytui knows that nothing can be observed here."""
+ENDED = b"."
+"""What is sent over the channel when no process has the filter any more."""
 READ_GRANTED, WRITE_GRANTED = 1, 2
 
-_SET_NO_NEW_PRIVS, _SET_MODE_FILTER = 38, 1
-_NEW_LISTENER, _WAIT_KILLABLE = 8, 32
+_SET_DUMPABLE = 4  # PR_SET_DUMPABLE
 _RECEIVE, _ANSWER, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
 _NOTIFICATION = struct.Struct("=QIIiIQ6Q")  # struct seccomp_notif
 _REPLY = struct.Struct("=QqiI")  # struct seccomp_notif_resp
@@ -46,51 +53,51 @@ _LISTED = os.O_DIRECTORY
 _CHANGES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 
-def install(number: int, program: bytes, channel: int) -> None:
-    """In the child: put the filter in force and send its listener over the channel. Raises OSError."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    steps = ctypes.create_string_buffer(program, len(program))
-
-    class Filter(ctypes.Structure):  # struct sock_fprog
-        _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
-
-    asked = Filter(len(program) // 8, ctypes.addressof(steps))
-    listener = -1
-    if libc.prctl(_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0:
-        # A signal must not make a call wait twice; kernels before 5.19 do not know that flag.
-        for flags in (_NEW_LISTENER | _WAIT_KILLABLE, _NEW_LISTENER):
-            listener = libc.syscall(number, _SET_MODE_FILTER, flags, ctypes.byref(asked))
-            if listener >= 0:
+def main(control: int) -> None:
+    """Take programs to observe until the kernel of flytui closes its end of the socket, or is gone."""
+    # A group of its own: what a terminal sends to the kernel's group is not for this process.
+    os.setpgid(0, 0)
+    # No other process of the user may read in its memory what it has read in that of programs.
+    ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    with socket.socket(fileno=control) as orders:
+        while True:
+            try:
+                message, received, _, _ = socket.recv_fds(orders, 1, 3, socket.MSG_CMSG_CLOEXEC)
+            except ConnectionError:
                 break
-    if listener < 0:
-        raise OSError(INSTALL_FAILED, os.strerror(INSTALL_FAILED))
-    with socket.socket(fileno=channel) as sender:
-        rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener]))]
-        # SIGPIPE has its default meaning here already.
-        sender.sendmsg([b"+"], rights, socket.MSG_NOSIGNAL)
-    os.close(listener)
+            if not message:
+                break
+            try:
+                channel, notes, order = received
+                Thread(target=_observe, args=(channel, notes, order), daemon=True).start()
+            except (ValueError, RuntimeError):
+                # Without a descriptor or a thread left. Its channel ends, so that the program is not started.
+                for number in received:
+                    os.close(number)
+    # Without waiting for the threads: the programs are ended by others, or have been.
+    os._exit(0)
 
 
-def observe(channel: int, order: bytes, notes: int) -> None:
-    """In the observer: answer calls until no process has the filter any more."""
-    # Foremost the ends of the child's pipes and of the launcher's socket: their end means something.
-    _close_others((channel, notes))
-    with socket.socket(fileno=channel) as receiver:
-        _, received, _, _ = socket.recv_fds(receiver, 1, 1)
-    if received:
-        _Observer(received[0], notes, order).run()
-
-
-def _close_others(kept: tuple[int, ...]) -> None:
-    # The first three are those of the kernel: whoever reads its output waits until nobody can write to it.
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for number in range(3):
-        os.dup2(nowhere, number)
-    below = 3
-    for number in sorted(kept):
-        os.closerange(below, number)
-        below = number + 1
-    os.closerange(below, os.sysconf("SC_OPEN_MAX"))
+def _observe(channel: int, notes: int, order: int) -> None:
+    """Answer the calls of one program until no process has its filter any more, and say so."""
+    try:
+        with socket.socket(fileno=channel) as sender:
+            _, received, _, _ = socket.recv_fds(sender, 1, 1, socket.MSG_CMSG_CLOEXEC)
+            if received:
+                try:
+                    granted = os.pread(order, os.fstat(order).st_size, 0)
+                    _Observer(received[0], notes, granted).run()
+                finally:
+                    # The calls that still wait fail.
+                    os.close(received[0])
+                # Nobody reads it if the kernel of flytui has the end already.
+                with suppress(OSError):
+                    sender.send(ENDED, socket.MSG_NOSIGNAL)
+    finally:
+        os.close(notes)
+        os.close(order)
 
 
 class _Observer:
@@ -237,3 +244,7 @@ def _memory(pid: int, address: int, size: int) -> bytes:
         return os.pread(memory, size, address)
     finally:
         os.close(memory)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,7 +1,9 @@
 """The process tree of a call: every process that the call started, found and ended, and no other process.
 
 A program in a process namespace is told by the first process of the namespace. Everything in it is below that
-process, and the system ends it together with it.
+process, and the system ends it together with it. If a control group was delegated to flytui, the processes of
+each other call are in a group of their own, which the system can end as a whole. The process table is read
+only if there is neither.
 
 Every other leader is a child of the launcher, and both are child subreapers (`launcher_program`): while the
 leader lives, a process that is orphaned below it becomes its own child, whatever sessions, groups and
@@ -20,28 +22,33 @@ import ctypes
 import os
 import signal
 import time
+from collections.abc import Collection
 
 import anyio
 import msgspec
 
 from flycore.runners.child.launcher import launcher_id
 from flycore.runners.child.namespace_process import leaving, reap_leaving
+from flycore.runners.child.observer import observer_id
 from flycore.runners.child.process import ChildProcess
+from flysafe.control_groups import MemoryGroup
 from flysafe.procfs import (
     Process,
     children_of,
     descendants,
     own_children,
     process_table,
+    processes_below,
     read_process,
     send_signal,
-    tree_size,
 )
 from flysafe.spare_descriptors import keep_spare_descriptors
 
 KILL_PATIENCE_S = 2.0
 """How long a killed tree may take to get smaller before its processes are reported as survivors. On a busy
 machine the system takes longer than that to end several hundred, and ends them one after the other."""
+MOST_SIGNALLED = 10_000
+"""How many processes of a namespace get a signal of their own; all end with its first one."""
 _PR_SET_CHILD_SUBREAPER = 36
 _FIRST_PAUSE_S = 0.002
 _LONGEST_PAUSE_S = 0.05
@@ -62,6 +69,8 @@ class ProcessTree(msgspec.Struct, frozen=True, eq=False):
     """The id of the entry that the leader's program belongs to."""
     watched: bool = False
     """Whether the leader only watches over the program, which ends at once when the leader does."""
+    group: MemoryGroup | None = None
+    """The control group of its processes; None if they have none of their own."""
 
     @property
     def leader(self) -> int:
@@ -98,9 +107,10 @@ def register(
     persistent: bool = False,
     sidecar: str = "",
     watched: bool = False,
+    group: MemoryGroup | None = None,
 ) -> ProcessTree:
     """Register the tree of a child that was just started in its own session."""
-    tree = ProcessTree(process, call_id, started, persistent, sidecar, watched)
+    tree = ProcessTree(process, call_id, started, persistent, sidecar, watched, group)
     _registered[process.pid] = tree
     return tree
 
@@ -148,7 +158,7 @@ def namespace_leaves(tree: ProcessTree) -> bool:
 def exceeds(tree: ProcessTree, most: int) -> bool:
     """Whether the tree has more than `most` processes, zombies included: each of them takes a process id."""
     roots = [tree.leader, *(process.pid for process in _adopted(tree))]
-    return tree_size(roots, most + 1) > most
+    return len(processes_below(roots, most + 1)) > most
 
 
 def reap_orphans() -> bool:
@@ -194,6 +204,9 @@ async def _end_with(tree: ProcessTree, number: signal.Signals, patience_s: float
     spared = tree.leader if tree.watched and number == signal.SIGTERM else 0
     if not spared:
         _signal_group(tree.leader, number)
+    if number == signal.SIGKILL and tree.group is not None:
+        # At once, also what is just being forked. Without it in this kernel, they are killed one by one.
+        tree.group.kill()
     # Members can start others while they are being signalled, so this looks again until nobody is left.
     while True:
         living, whole = _members(tree)
@@ -229,19 +242,38 @@ def _members(tree: ProcessTree) -> tuple[list[Process], bool]:
     The tree has ended only when a whole look finds nobody.
     """
     whole = True
-    # The process table is read one process after the other, so it is no snapshot: a process may be missed
-    # while its parent exits. The leader is looked at first: what it orphans later is no child of ours yet.
+    # The leader is looked at first: what it orphans later is no child of ours yet.
     roots = [] if tree.process.has_exited() else [tree.leader]
     for process in _adopted(tree):
         if process.ended and _reap(process.pid):
             whole = False
         else:
             roots.append(process.pid)
+    known = _known_members(tree, roots)
+    if known is not None:
+        found = filter(None, map(read_process, known))
+        return [process for process in found if not process.ended or process.pid in roots], whole
+    # The table is read one process after the other, so it is no snapshot: a process may be missed while its
+    # parent exits.
     table = process_table() if roots else {}
     # One that the launcher has reaped by now may have left others to it.
     whole = whole and all(pid in table for pid in roots)
     living = (table[pid] for pid in descendants(roots, table) if pid in table)
     return [process for process in living if not process.ended or process.pid in roots], whole
+
+
+def _known_members(tree: ProcessTree, roots: list[int]) -> Collection[int] | None:
+    """The processes of the tree, if the system knows who belongs to it; None if only the whole process table
+    tells that. `roots` are the leader and those that are not below it any more."""
+    if tree.process.first_process:
+        # One that this misses ends with the first process, too.
+        return processes_below(roots, MOST_SIGNALLED)
+    if tree.group is None:
+        return None
+    inside = tree.group.processes()
+    others = (read_process(pid) for pid in roots if pid not in inside)
+    # A program without a sandbox can put a process of its own into another group.
+    return None if any(process and not process.ended for process in others) else inside.union(roots)
 
 
 def _adopted(tree: ProcessTree) -> list[Process]:
@@ -258,7 +290,7 @@ def _adopted(tree: ProcessTree) -> list[Process]:
         # What one that has gone since then left is a child of the launcher by now.
         if all(found):
             # A session cannot be joined, only inherited: a child in our own session was started by a library
-            # in this process, or is an observer, and belongs to no call.
+            # in this process, and belongs to no call.
             children = (process for process in found if process and process.session != own_session)
             return [process for process in children if _owner_is(tree, process)]
 
@@ -269,7 +301,7 @@ def _strangers() -> set[int]:
     if launcher:
         strangers |= children_of(launcher)
         strangers.discard(launcher)
-    strangers.difference_update(_registered, leaving())
+    strangers.difference_update(_registered, leaving(), (observer_id(),))
     # The first process of another call's namespace is that call's, and it does not end this one.
     strangers.difference_update(other.process.first_process for other in _registered.values())
     return strangers

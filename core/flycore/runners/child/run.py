@@ -41,8 +41,8 @@ LEFTOVER_GRACE_S = 0.5
 """The same for processes that a child left behind. It is shorter, because the finished answer waits for
 it."""
 MOST_TRIES = 4
-"""How often a child that could not be confined is started once more. Each start of bubblewrap fails if a file
-is replaced while it mounts it."""
+"""How often a child that could not be confined or observed is started once more. Each start of bubblewrap
+fails if a file is replaced while it mounts it, and each one that is observed if the observer is ended."""
 
 
 class RunLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +76,9 @@ class ChildExit(msgspec.Struct, frozen=True, kw_only=True):
     confinement: ConfinementReport | None = None
     """What the confining command reported; None where the program was to run as it is."""
     notes: bytes | None = None
-    """What the observer noted (`observer_program`); None where the program was not observed."""
+    """What the observer noted (`observer_program`); None if the program was not observed to its end."""
+    observer_lost: bool = False
+    """Whether the observer was ended before the child, and the child, if it still ran, because of that."""
 
     @property
     def never_confined(self) -> bool:
@@ -84,6 +86,13 @@ class ChildExit(msgspec.Struct, frozen=True, kw_only=True):
         report, code = self.confinement, self.exit_code
         limited = self.timed_out or self.output_limited or self.process_limited or self.memory_limited
         return report is not None and not report.confined and not limited and code is not None and code >= 0
+
+    @property
+    def lost_before_it_ran(self) -> bool:
+        """Whether the observer was ended before the program can have run."""
+        report = self.confinement
+        begun = report is not None and (report.confined or report.started)
+        return self.observer_lost and not begun
 
 
 async def run_child(
@@ -100,11 +109,14 @@ async def run_child(
     KILL_PATIENCE_S`.
     """
     ended = await _run_once(spec, stdin, limits, on_stdout)
-    tries = 0
-    while spec.confine_again is not None and ended.never_confined and tries < MOST_TRIES:
-        tries += 1
-        again = replace(spec, confine=spec.confine_again)
-        ended = await _run_once(again, stdin, limits, on_stdout)
+    for _ in range(MOST_TRIES):
+        # With another observer.
+        again = spec.confine if ended.lost_before_it_ran else None
+        if ended.never_confined:
+            again = spec.confine_again or again
+        if again is None:
+            break
+        ended = await _run_once(replace(spec, confine=again), stdin, limits, on_stdout)
     return ended
 
 
@@ -121,7 +133,9 @@ async def _run_once(
         child = spawn(spec, wait=False)
     except SpawnError as fault:
         return ChildExit(spawn_error=fault.failure, duration_ms=_since(begun))
-    tree = register(child.process, spec.call_id, mark, sidecar=spec.sidecar, watched=child.watched)
+    tree = register(
+        child.process, spec.call_id, mark, sidecar=spec.sidecar, watched=child.watched, group=child.group
+    )
     running = _Running(child, tree, stdin, limits, on_stdout)
     running.watch_tree(spec.limits.most_processes)
     try:
@@ -132,7 +146,7 @@ async def _run_once(
         ending = TreeEnd(0, 0) if running.end_at_once() else await running.end()
     if running.start_fault is not None:
         failure = start_failure(spec, child, running.start_fault)
-        return ChildExit(spawn_error=failure, duration_ms=duration_ms)
+        return ChildExit(spawn_error=failure, duration_ms=duration_ms, observer_lost=running.observer_lost)
     report = running.report
     own_code = report.exit_code if report is not None else None
     return ChildExit(
@@ -149,12 +163,13 @@ async def _run_once(
         killed=ending.killed,
         confinement=report,
         notes=running.notes,
+        observer_lost=running.observer_lost,
     )
 
 
 class _Running:
     """A running child with our ends of its pipes on the event loop. `stopped` is set when the child exits,
-    writes more than its limit, has too many processes, or reaches its time limit."""
+    writes more than its limit, has too many processes, loses its observer, or reaches its time limit."""
 
     def __init__(
         self,
@@ -170,7 +185,7 @@ class _Running:
         self.stopped = anyio.Event()
         self.stdout = BoundedBuffer(limits.max_output_bytes, on_stdout, self.stopped.set)
         self.stderr = TailBuffer()
-        self.timed_out = self.process_limited = self.memory_limited = False
+        self.timed_out = self.process_limited = self.memory_limited = self.observer_lost = False
         self.left_behind = 0
         self.start_fault: OSError | None = None
         """Why no program was executed; None where one was."""
@@ -185,6 +200,10 @@ class _Running:
         self._reactor.watch(child.process.pidfd, self._on_exit)
         if child.process.starting >= 0:
             self._reactor.watch(child.process.starting, self._on_start)
+        confined = child.confined
+        self._observation = confined.observation if confined is not None else None
+        if self._observation is not None:
+            self._reactor.watch(self._observation.descriptor, self._on_observation)
         self._pipes = (
             PipeReader(self._reactor, child.stdout, self.stdout.take),
             PipeReader(self._reactor, child.stderr, self.stderr.take),
@@ -212,6 +231,14 @@ class _Running:
         self._exited = True
         self._reactor.forget(self._child.process.pidfd)
         self.stopped.set()
+
+    def _on_observation(self) -> None:
+        if self._observation is not None:
+            self._reactor.forget(self._observation.descriptor)
+            if self._observation.is_lost() and not self.stopped.is_set():
+                # Each of its calls that names a path fails from here on, which no program expects.
+                self.observer_lost = True
+                self.stopped.set()
 
     def _on_deadline(self) -> None:
         if not self.stopped.is_set():
@@ -247,8 +274,8 @@ class _Running:
         return ending
 
     def _grace_s(self) -> float:
-        if self.process_limited:
-            return 0.0  # it would start more meanwhile
+        if self.process_limited or self.observer_lost:
+            return 0.0  # it would start more meanwhile, or do wrong what it does at its end
         return LEFTOVER_GRACE_S if self._exited else TERM_GRACE_S
 
     def _close(self) -> None:
@@ -261,6 +288,8 @@ class _Running:
         self._outlet.close()
         self._reactor.forget(self._child.process.pidfd)
         self._reactor.forget(self._child.process.starting)
+        if self._observation is not None:
+            self._reactor.forget(self._observation.descriptor)
         self.exit_code = self._child.process.exit_code()
         self._child.process.close()
         forget(self._tree)
@@ -268,7 +297,10 @@ class _Running:
         self._child.remove_group()
         if self._child.confined is not None:
             self.report = self._child.confined.close()
-            self.notes = self._child.confined.notes
+            # A program that has succeeded needed no call that failed.
+            if self._exited and self.exit_code:
+                self.observer_lost = self._child.confined.observer_lost
+            self.notes = None if self.observer_lost else self._child.confined.notes
 
 
 def _since(begun: float) -> int:

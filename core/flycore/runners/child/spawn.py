@@ -173,10 +173,9 @@ def _start(
 ) -> ChildProcess:
     limits = tuple(_limits(spec.limits, reserves_memory=reserves_memory(spec.executable, spec.argv)))
     streams = ends[0], ends[3], ends[5]
-    observer = None if confined is None else confined.observer
-    # The filter of an observer has to be in force before the command that makes the namespace is executed,
-    # and only a child of the launcher can do that.
-    if confined is not None and reports is not None and confined.keeps_watch and observer is None:
+    if reports is not None:
+        reports.observe()
+    if confined is not None and reports is not None and confined.keeps_watch:
         return start_in_namespace(confined, reports, streams, limits, group)
     child = launch(
         spec.argv if confined is None else confined.argv,
@@ -186,10 +185,9 @@ def _start(
         stdin=streams[0],
         stdout=streams[1],
         stderr=streams[2],
-        handed=() if confined is None else confined.descriptors,
+        handed=() if reports is None else reports.handed,
         limits=limits,
-        observer=observer,
-        restriction=None if confined is None else confined.restriction,
+        restrictions=() if reports is None else reports.restrictions,
         group=-1 if group is None else group.entrance,
     )
     if group is not None:

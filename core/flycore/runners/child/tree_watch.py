@@ -1,8 +1,8 @@
 """The regular look at the process trees of all calls, whichever call is about to end or not.
 
 With each look, orphans that have ended are reaped, control groups that the last process has left are removed,
-a launcher that was ended gets a successor, and a tree with more processes than its limit is reported to its
-owner, who ends it. The system's own limit of processes
+a launcher that was ended gets a successor, a launcher or an observer that was stopped goes on, and a tree
+with more processes than its limit is reported to its owner, who ends it. The system's own limit of processes
 counts all processes of the user, so it cannot be set low enough to be of use for one call.
 """
 
@@ -14,6 +14,7 @@ from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 from flycore.runners.child.launcher import renew_launcher
+from flycore.runners.child.observer import renew_observer
 from flycore.runners.child.process_tree import ProcessTree, exceeds, reap_orphans
 from flysafe.control_groups import memory_control
 
@@ -49,6 +50,7 @@ class TreeWatch:
         # Without a descriptor or a process left, the next look tries again.
         with suppress(OSError):
             renew_launcher()
+            renew_observer()
         left = reap_orphans()
         groups = memory_control().groups
         if groups is not None:

@@ -147,6 +147,7 @@ class StdioTransport:
             persistent=True,
             sidecar=self._spec.sidecar,
             watched=child.watched,
+            group=child.group,
         )
         watch = tree_watch_of(asyncio.get_running_loop())
         watch.watch(tree, self._spec.limits.most_processes, self._on_excess)
