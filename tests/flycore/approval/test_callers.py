@@ -192,6 +192,7 @@ def test_screen_clients_sit_there_too(tree: Tree) -> None:
     )
 
 
+@pytest.mark.e2e
 def test_a_real_tmux_is_asked(tmp_path: Path) -> None:
     needs("tmux")
     socket = str(tmp_path / "s")

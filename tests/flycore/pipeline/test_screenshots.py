@@ -87,6 +87,7 @@ async def window_of(desktop: X11Desktop, title: str) -> int:
                 return found[0]
 
 
+@pytest.mark.e2e
 async def test_the_picture_has_the_colour_of_the_screen_at_its_cross(display: str) -> None:
     desktop = X11Desktop({"DISPLAY": display})
     red, blue = await window_of(desktop, "red"), await window_of(desktop, "blue")
@@ -119,6 +120,7 @@ def pixels(ask: ApprovalRequest) -> list[Picture | None]:
     return [ask.crop, ask.crop_to]
 
 
+@pytest.mark.e2e
 async def test_a_card_has_its_pictures_and_nobody_else_does(tmp_path: Path, display: str) -> None:
     root = Root(tmp_path)
     root.environ["DISPLAY"] = display
