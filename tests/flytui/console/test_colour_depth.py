@@ -43,12 +43,13 @@ from flytui.console.themes import DARK_NAME, LIGHT_NAME, theme_names, themes
 from flytui.console.user_settings import ConsoleSettings
 from kits.console import HandClock, console, press, settle, until
 from kits.fake_kernel import World, world
+from kits.tables import each_row
 from kits.values import CALLER, NOW, request_of, sample_activity, trust_items
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "setting", "depth"),
     [
         ({"TERM": "xterm-256color"}, "", ColourDepth.INDEXED),
