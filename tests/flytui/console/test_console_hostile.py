@@ -73,7 +73,7 @@ EACH = {
     "runs": RUNS,
     "host": HOST,
 }
-TOGETHER = {"controls": C0 + C1 + BIDI + HIDDEN + TAGS + MARKS, "markup": MARKUP, "looks": HOST + RUNS}
+TOGETHER = {"controls": C0 + C1 + BIDI + HIDDEN + TAGS + MARKS, "words": MARKUP + HOST + RUNS}
 PAYLOADS = EACH if os.environ.get("FLYTUI_SUITES") == "full" else TOGETHER
 
 
