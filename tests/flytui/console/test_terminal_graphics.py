@@ -133,13 +133,14 @@ class Kitty:
     def open_picture(self) -> None:
         """Open the page of the call whose output is a picture, once the values are there."""
         until("the first values", self.ready.exists)
-        self.type("3")
 
         def shown() -> bool:
-            # Enter opens nothing before the call is in the list, and does nothing on its page.
+            # Both again: the console drops a key that came while it stood still, and Enter opens nothing
+            # before the call is in the list.
+            self.type("3")
             self.type("\r")
             with self._changed:
-                return self._changed.wait_for(lambda: "[Picture]" in self._text, 2.0)
+                return self._changed.wait_for(lambda: "[Picture]" in self._text, 5.0)
 
         until("the page of the call", shown)
 

@@ -412,9 +412,9 @@ async def test_a_typist_with_short_gaps_approves_nothing_in_any_form(open_with: 
         await press(pilot, open_with)
         for _ in range(60):
             clock.advance(chance.uniform(0.01, 0.49))
-            await press(pilot, chance.choice(QUICK))
+            await press(pilot, chance.choice(QUICK), patience=60)
             if isinstance(app.screen, RequestScreen):
-                await press(pilot, open_with)
+                await press(pilot, open_with, patience=60)
     approvals = [answer for _, _, answer in place.decided if answer.choice is not Choice.BLOCK]
     assert approvals == []
 
