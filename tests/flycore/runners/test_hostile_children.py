@@ -19,7 +19,7 @@ from kits.hostile_children import CHILDREN, GOOD, MakeJob, job_of, python_jobs
 from kits.sandbox_levels import LEVELS, needs_level
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
-SOAK = 1_000 if FULL else 48
+SOAK = 1_000 if FULL else 100
 
 
 @pytest.fixture(params=LEVELS)
