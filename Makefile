@@ -8,7 +8,7 @@ BIN := .venv/bin
 RUN_STAMP := .venv/.run-stamp
 DEV_STAMP := .venv/.dev-stamp
 
-.PHONY: run test suites lowest lint bench bench-full screens docs-images docs-recording dist clean
+.PHONY: run test test-all suites lowest lint bench bench-full screens docs-images docs-recording dist clean
 
 run: $(RUN_STAMP)
 	@$(BIN)/flytui --root .
@@ -16,6 +16,10 @@ run: $(RUN_STAMP)
 # Twice as many processes as there are cores, since many tests wait for other programs; one that has
 # nothing left to do takes over from the others. What pytest compiles is kept for the next run.
 test: $(DEV_STAMP)
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal -m "not e2e"
+
+# The same, and what drives other programs: agents, MCP clients and servers, tmux, X, browsers.
+test-all: $(DEV_STAMP)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n auto --dist worksteal
 
 suites: $(DEV_STAMP)

@@ -19,6 +19,7 @@ from _pytest.faulthandler import fault_handler_stderr_fd_key
 from _pytest.unraisableexception import gc_collect_iterations_key
 from hypothesis import HealthCheck, settings
 
+from kits import programs
 from kits.kernels import end_kernels
 from kits.order import spread
 from kits.scratch import IN_MEMORY, PREFIX, SCRATCH, remove_earlier
@@ -44,6 +45,8 @@ NUMBERS = itertools.count()
 FAILED = pytest.StashKey[bool]()
 EXITED_BEFORE: set[int] = set()
 """Children of this process that had exited when the last case ended."""
+END_TO_END = frozenset(Path(__file__).with_name(name) for name in ("clients", "e2e", "interop"))
+"""Folders whose cases are all end-to-end tests."""
 ENDS_AFTER = 2
 """How many of its time limits a case may take, with its fixtures, before its process is ended."""
 
@@ -114,14 +117,22 @@ def pytest_collection() -> Iterator[None]:
         gc.enable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import the end-to-end tests if they are left out: their libraries are large."""
+    return True if collection_path in END_TO_END and config.option.markexpr == "not e2e" else None
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip what only root can show, if this is another user."""
+    programs.marked[0] = item.get_closest_marker("e2e") is not None
     if item.get_closest_marker("root") is not None and os.geteuid() != 0:
         pytest.skip("NOT TESTED, only root can show it: pytest -m root")
 
 
 class Sized:
-    """Takes the tests of Hypothesis into the suites, where they make all their examples."""
+    """Takes the tests of Hypothesis into the suites, where they make all their examples, and those of the
+    folders of end-to-end tests into these."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -129,6 +140,8 @@ class Sized:
         for item in items:
             if hasattr(getattr(item, "obj", None), "hypothesis"):
                 item.add_marker("suite")
+            if not END_TO_END.isdisjoint(item.path.parents):
+                item.add_marker("e2e")
 
 
 @pytest.hookimpl(trylast=True)

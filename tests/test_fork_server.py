@@ -16,6 +16,7 @@ import pytest
 
 from flysafe.procfs import read_process
 from kits.fork_server import ForkServer
+from kits.tables import each_row
 
 CODE = ForkServer("kits.fork_server:run_code", ())
 ENV = {"LANG": "C.UTF-8", "PATH": "/usr/bin:/bin", "WORD": "given"}
@@ -54,7 +55,7 @@ def test_a_process_has_its_own_words_environment_folder_and_streams() -> None:
         assert process.communicate(timeout=LONGEST)[0] == "given / ['a'] \n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("code", "status"),
     [
         ("raise SystemExit(7)", 7),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from kits.tables import each_row
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCES = sorted(path for root in ("core", "tui", "sidecars") for path in (REPOSITORY / root).rglob("*.py"))
 FORBIDDEN = {
@@ -56,7 +58,7 @@ def test_the_catalog_as_json_imports_no_terminal_library(tmp_path: Path) -> None
     assert loaded.isdisjoint({"textual", "rich", "mcp", "jsonschema", "httpx2", "PIL"})
 
 
-@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(REPOSITORY)))
+@each_row("path", SOURCES, ids=lambda path: str(path.relative_to(REPOSITORY)))
 def test_files_have_at_most_600_lines_and_functions_60(path: Path) -> None:
     text = path.read_text()
     assert text.count("\n") <= 600

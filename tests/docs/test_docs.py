@@ -33,6 +33,7 @@ from flycore.server.unix import serve_unix
 from flytui.text.card import card_keys
 from kits.command import COMMAND, forked_bin
 from kits.kernel import Root, approver_of, kernel_of, until
+from kits.tables import each_row
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -76,7 +77,7 @@ def root(tmp_path: Path) -> Root:
 # --- links and pictures
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_row("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
     for target in links_of(page):
         path, _, anchor = target.partition("#")
@@ -107,7 +108,7 @@ def links_of(page: Path) -> list[str]:
     return LINK.findall(page.read_text())
 
 
-@pytest.mark.parametrize("name", PICTURES)
+@each_row("name", PICTURES)
 def test_pictures_show_nothing_of_a_machine_and_fetch_nothing(name: str) -> None:
     drawn = (ROOT / "docs" / "images" / f"{name}.svg").read_text()
     assert "~/shop" in drawn.replace("&#160;", " ")
@@ -116,7 +117,7 @@ def test_pictures_show_nothing_of_a_machine_and_fetch_nothing(name: str) -> None
     assert "@font-face" not in drawn
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_row("page", PAGES, ids=lambda page: page.name)
 def test_pages_name_no_machine(page: Path) -> None:
     assert MACHINE.findall(page.read_text().replace("/tmp/flytui-UID/", "")) == []
 

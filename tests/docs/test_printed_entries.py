@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from flycore.catalog.builtin import BUNDLED_TOOLS, KNOWN
 from flycore.catalog.proposed_entries import proposed_permissions, undeclared_permissions
 from flycore.catalog.reasons import not_configured
@@ -20,6 +18,7 @@ from flycore.registry.edits import starter_text
 from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.parse_registry import parse_registry
 from flytui.cli.demo_root import registry as demo_registry
+from kits.tables import each_row
 
 ROOT = Path(__file__).parents[2]
 PAGES = (*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md")
@@ -62,7 +61,7 @@ def check(sidecar: str, entry: dict[str, Any]) -> None:
     assert [*found, *entries[0].problems, *undeclared_permissions(entries)] == []
 
 
-@pytest.mark.parametrize("name", sorted(name for name, item in KNOWN.items() if item.layer is Layer.ATOMIC))
+@each_row("name", sorted(name for name, item in KNOWN.items() if item.layer is Layer.ATOMIC))
 def test_the_remedy_of_a_tool_that_nothing_offers_is_an_entry_that_offers_it(name: str) -> None:
     remedy = not_configured(KNOWN[name]).remedy
     printed = remedy[remedy.index(': "') + 2 :]
@@ -73,7 +72,7 @@ def test_the_remedy_of_a_tool_that_nothing_offers_is_an_entry_that_offers_it(nam
     check(sidecar, entry)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each_row("page", PAGES, ids=lambda page: page.name)
 def test_the_entries_of_a_page_have_permissions(page: Path) -> None:
     for block in BLOCK.findall(page.read_text(encoding="utf-8")):
         if not PRINTED.search(block):

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema_rs
-import pytest
 
 from flycore.rpc.schema import protocol_schema
+from kits.tables import each_row
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TEXT = (DOCS / "protocol.md").read_text(encoding="utf-8")
@@ -34,7 +34,7 @@ REFUSED = ("approved", "ask.decide")
 """What the examples that are answered by an error bring."""
 
 
-@pytest.mark.parametrize("message", SENT, ids=lambda one: one["id"])
+@each_row("message", SENT, ids=lambda one: one["id"])
 def test_what_the_page_sends_is_of_these_shapes_unless_it_is_refused(message: dict[str, Any]) -> None:
     validator = jsonschema_rs.validator_for(protocol_schema())
     refused = any(word in json.dumps(message) for word in REFUSED)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import termios
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from flysafe.procfs import process_table
 from kits.terminals import BIN, READY, Root, Tmux, make_root, needs, until
+from kits.waits import pauses
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 SHELLS = {"bash": ("bash", "--norc", "--noprofile", "-i"), "zsh": ("zsh", "-f", "-i")}
@@ -21,6 +24,8 @@ OURS = ("1", "1", False, False)
 """The alternate screen, reports of the mouse, echo, and lines instead of keys, while the console draws."""
 GIVEN_BACK = ("0", "0")
 """The first two of them where the console gave the terminal back."""
+ANSWERS_WITHIN_S = 5.0
+"""How long a shell may take for a command before that counts as dropped."""
 
 
 @pytest.fixture(params=SHELLS)
@@ -73,11 +78,24 @@ def stop(tmux: Tmux, number: int, *, group: bool) -> None:
 
 def use_shell(tmux: Tmux, number: int) -> None:
     """Run a command, whose output is not among what was typed."""
-    # The answer of the terminal to a question that the console had just asked may have come to the shell.
-    tmux.keys("C-u")
-    tmux.text(f"echo back-$((40+{number}))")
-    tmux.keys("Enter")
-    tmux.sees(rf"(?m)^back-{40 + number}\b")
+    answer = re.compile(rf"(?m)^back-{40 + number}\b")
+
+    def answered() -> bool:
+        # A shell that takes the terminal drops what was typed before its prompt, so it is typed again. The
+        # answer of the terminal to a question that the console had just asked may have come to the shell.
+        tmux.keys("C-u")
+        tmux.text(f"echo back-$((40+{number}))")
+        tmux.keys("Enter")
+        end = time.monotonic() + ANSWERS_WITHIN_S
+        for pause in pauses():
+            if answer.search(tmux.screen()):
+                return True
+            if time.monotonic() > end:
+                return False
+            time.sleep(pause)
+        raise AssertionError("pauses have no end")
+
+    until("the shell's answer", answered)
 
 
 def console_is_back(tmux: Tmux) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from flysafe.addresses import is_public, parse_address
 from kits.private_addresses import NOT_PUBLIC
+from kits.tables import each_row
 
 EDGES = [
     "9.255.255.255",
@@ -33,14 +34,14 @@ EDGES = [
 
 
 @pytest.mark.suite
-@pytest.mark.parametrize("text", NOT_PUBLIC)
+@each_row("text", NOT_PUBLIC)
 def test_what_is_not_the_open_internet_is_refused(text: str) -> None:
     address = parse_address(text)
     assert address is not None
     assert not is_public(address)
 
 
-@pytest.mark.parametrize("text", ["1.1.1.1", "2606:4700::1111", *EDGES])
+@each_row("text", ["1.1.1.1", "2606:4700::1111", *EDGES])
 def test_the_open_internet_is_not(text: str) -> None:
     address = parse_address(text)
     assert address is not None
@@ -56,7 +57,7 @@ def test_an_address_inside_another_is_never_public(inner: IPv4Address) -> None:
     assert not is_public(IPv6Address((0x2001_0000 << 96) + number))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "2130706433",

@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 
 from flysafe.archives import ArchiveLimits, ArchiveRefused, Format, create, extract, format_of
 from kits.hostile_archives import HOSTILE, member, tarred, zipped
+from kits.tables import each_row
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 MUTATIONS = 3_000 if FULL else 300
@@ -260,7 +261,7 @@ def test_a_folder_swapped_for_a_link_meanwhile_lets_nothing_out(ground: Path) ->
         thread.join()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "kind"),
     [
         ("a.ZIP", Format.ZIP),

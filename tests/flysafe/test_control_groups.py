@@ -21,6 +21,7 @@ from flysafe.control_groups import (
     own_groups,
 )
 from kits.control_groups import EVENTS, tree_of_files
+from kits.tables import each_row
 
 USER, PROCESS = 1000, 77
 V2 = "30 24 0:26 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
@@ -30,7 +31,7 @@ INNER = "50 24 0:26 /outer/box /sys/fs/cgroup ro - cgroup2 cgroup2 rw\n"
 SPACED = "30 24 0:26 / /with\\040space rw - cgroup2 cgroup2 rw\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("cgroup", "mountinfo", "folders"),
     [
         ("0::/user.slice/a.scope\n", V2, ("user.slice/a.scope", "user.slice", "")),
@@ -72,7 +73,7 @@ ABOVE = GroupTexts(
 OWN = DELEGATED._replace(delegated=False, controllers="cpu memory\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("own", "above", "found"),
     [
         (DELEGATED, ABOVE, Delegation("/s/a.scope")),
@@ -94,7 +95,7 @@ def test_the_own_group_is_used_where_it_was_delegated(
     assert find_delegation([("/s/a.scope", own), ("/s", above)], USER, PROCESS) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("above", "found"),
     [
         (ABOVE, Delegation("/s/a.scope", settled=True, enabled=True)),

@@ -22,6 +22,7 @@ from flysafe.pinned_dns import (
     resolve_host,
 )
 from kits.private_addresses import NOT_PUBLIC
+from kits.tables import each_row
 
 pytestmark = pytest.mark.suite
 
@@ -37,8 +38,8 @@ def _found(host: str, allowed: AllowList, resolve: Resolve | None = None) -> lis
     return [str(address) for address in pinned_addresses(host, 80, 1.0, allowed, resolve or _to())]
 
 
-@pytest.mark.parametrize("allowed", LISTS)
-@pytest.mark.parametrize("address", NOT_PUBLIC)
+@each_row("allowed", LISTS)
+@each_row("address", NOT_PUBLIC)
 def test_a_name_that_leads_inside(address: str, allowed: AllowList) -> None:
     for answer in ((address,), (PUBLIC, address), (address, PUBLIC)):
         with pytest.raises(AddressRefused):
@@ -46,7 +47,7 @@ def test_a_name_that_leads_inside(address: str, allowed: AllowList) -> None:
     assert _found("outer.test", allowed, _to(PUBLIC)) == [PUBLIC]
 
 
-@pytest.mark.parametrize("address", NOT_PUBLIC)
+@each_row("address", NOT_PUBLIC)
 def test_an_address_of_the_inside(address: str) -> None:
     with pytest.raises(AddressRefused):
         _found(address, AllowList())
@@ -67,7 +68,7 @@ def test_localhost_is_this_machine_and_nothing_else() -> None:
             _found("localhost", own, _to(address))
 
 
-@pytest.mark.parametrize("turn", range(100))
+@each_row("turn", range(100))
 def test_a_name_that_answers_otherwise_each_time(turn: int) -> None:
     answers = itertools.chain([[PUBLIC]], itertools.repeat([NOT_PUBLIC[turn % len(NOT_PUBLIC)]]))
     assert _found("outer.test", AllowList(), lambda *_: next(answers)) == [PUBLIC]
@@ -81,7 +82,7 @@ def test_an_answer_that_is_of_no_use(answer: list[str]) -> None:
         _found("outer.test", AllowList(), _to(*answer))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("item", "host", "address"),
     [
         ("wiki.lan", "wiki.lan", "10.0.0.7"),
@@ -102,7 +103,7 @@ def test_hosts_addresses_and_networks_are_listed(item: str, host: str, address: 
         _found("wiki.lan.evil.test", allowed, _to("10.1.0.7" if item == "10.0.0.7" else "192.168.0.1"))
 
 
-@pytest.mark.parametrize("item", ["", " ", "[]", "10.0.0.1/8", "fd00::1/8", "a/b", "a:80", 7, None, ["a"]])
+@each_row("item", ["", " ", "[]", "10.0.0.1/8", "fd00::1/8", "a/b", "a:80", 7, None, ["a"]])
 def test_an_item_that_allows_nothing(item: object) -> None:
     assert parse_allow_list([item, "ok.lan"]) == (AllowList(frozenset({"ok.lan"})), [item])
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
-
 import flysafe.protected_paths
 from flysafe.protected_paths import (
     DATA_FILE,
@@ -15,6 +13,7 @@ from flysafe.protected_paths import (
     repository_parts,
     step,
 )
+from kits.tables import each_row
 
 PROTECTED = (
     *(".git", ".git/hooks/pre-commit", "a/b/.GIT/config", "sub/.git", ".git/objects/ab/cd"),
@@ -41,14 +40,14 @@ FREE = (
 )
 
 
-@pytest.mark.parametrize("path", PROTECTED)
+@each_row("path", PROTECTED)
 def test_a_name_of_the_list_is_protected_with_what_lies_below_it(path: str) -> None:
     found = protection_of(path)
     assert found is not None
     assert found.why
 
 
-@pytest.mark.parametrize("path", FREE)
+@each_row("path", FREE)
 def test_other_names_are_not(path: str) -> None:
     assert protection_of(path) is None
 
@@ -74,7 +73,7 @@ def test_the_person_alone_changes_git_and_what_flytui_is_ruled_by() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("folder", "names", "repository"),
     [
         (".git", (), True),

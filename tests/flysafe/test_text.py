@@ -13,6 +13,7 @@ from functools import cache
 import pytest
 
 from flysafe.text import PLAIN, indented_text, line_filter, safe_lines, safe_text, strict_text
+from kits.tables import each_row
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 STRINGS = 200_000 if FULL else 20_000
@@ -166,7 +167,7 @@ def test_blocks_taken_for_harmless_are() -> None:
             assert not category.startswith("M"), hex(point)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("", ""),
@@ -195,7 +196,7 @@ def test_lines_are_split_at_newlines_alone() -> None:
     assert safe_lines("") == [""]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "Привет, мир",
@@ -216,7 +217,7 @@ def test_ordinary_text_stays_readable(text: str) -> None:
     assert strict_text(text) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         ("раypal.com", "⟦U+0440⟧⟦U+0430⟧ypal.com"),
@@ -245,7 +246,7 @@ def test_what_misleads_is_a_token(text: str, shown: str) -> None:
     assert strict_text(text) == shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "shown"),
     [
         (" " * 12 + "steps:", " " * 12 + "steps:"),

@@ -6,9 +6,10 @@ import pytest
 
 from flysafe.web_requests import HttpRequest, InvalidHeader, RedirectRefused, follow_redirect, read_headers
 from flysafe.web_urls import parse_url
+from kits.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value"),
     [("Host", "a"), ("X", "a\r\nY: b"), ("X", "ä"), ("X Y", "a"), ("Proxy-Auth", "a"), ("X", 1)],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flysafe.web_urls import InvalidWebUrl, join_url, parse_url
+from kits.tables import each_row
 
 
 def test_a_host_beyond_ascii_is_refused_without_a_converter() -> None:
@@ -13,7 +14,7 @@ def test_a_host_beyond_ascii_is_refused_without_a_converter() -> None:
     assert parse_url("https://bücher.example/", lambda host: "xn--bcher-kva.example").host.startswith("xn--")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "http://a@b/",

@@ -14,13 +14,17 @@ from typing import Any
 
 import pytest
 
+from kits.fork_server import ForkServer
 from kits.programs import needs
 from kits.waits import pauses
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCES = os.pathsep.join(str(ROOT / folder) for folder in ("sidecars", "core"))
 START = "import sys; from flysidecars.main import main; sys.exit(main())"
+SIDECARS = ForkServer("flysidecars.main:main", ("flysidecars.*",))
 PATIENCE_S = 30.0
+LONGEST_S = 100.0
+"""Seconds after which a sidecar has hung."""
 
 RECORDER = """
 import os, sys, tty
@@ -111,14 +115,18 @@ class Starter:
         return read_answer(0, out, b"")
 
     def run(self, *arguments: str, stdin: bytes = b"", env: dict[str, str] | None = None) -> Answered:
-        done = subprocess.run(
-            self.argv(*arguments),
-            input=stdin,
-            capture_output=True,
-            env=env or sidecar_environment(),
-            cwd=self.project,
-            check=False,
-        )
+        """Run a sidecar to its end, forked unless other packages are to be found; `argv` is for tests of a
+        process itself."""
+        env = env or sidecar_environment()
+        done: subprocess.CompletedProcess[bytes]
+        if env.get("PYTHONPATH") == SOURCES:
+            argv = ["flytui-sidecar", *arguments]
+            done = SIDECARS.run(argv, env, self.project, stdin, LONGEST_S)
+        else:
+            argv = self.argv(*arguments)
+            done = subprocess.run(
+                argv, input=stdin, capture_output=True, env=env, cwd=self.project, check=False
+            )
         return read_answer(done.returncode, done.stdout, done.stderr)
 
     def call(

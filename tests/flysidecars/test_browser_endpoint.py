@@ -17,6 +17,7 @@ from flysidecars.browser.accessibility_tree import list_elements, make_ref, pars
 from flysidecars.browser.endpoint import ENDPOINT_VARIABLE, endpoint_of, pages, require_browser
 from flysidecars.sdk import ToolFailed, Unavailable
 from kits.private_addresses import NOT_PUBLIC
+from kits.tables import each_row
 
 ID = "AB12"
 
@@ -65,7 +66,7 @@ def test_this_machine(named: str, place: str, monkeypatch: pytest.MonkeyPatch) -
     assert endpoint_of({}).authority == "127.0.0.1:9222"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "named",
     [
         "http://browser.lan:9222",
@@ -133,7 +134,7 @@ def test_a_name_is_resolved_within_the_time_and_the_address_is_what_is_connected
         )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "socket",
     [
         "ws://evil.test:80/devtools/page/AB12",
@@ -160,7 +161,7 @@ def test_only_web_pages_are_tabs() -> None:
         assert [tab.url for tab in pages(endpoint_of(config))] == ["https://x/", "about:blank"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "status"),
     [({}, 200), ([], 200), (b"\xff\xfe", 200), (b"[" * 100_000, 200), ({}, 404), (b"x" * 5_000_000, 200)],
 )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from flysidecars.sdk import ToolFailed
 from flysidecars.utility.convert.tool import READERS, WRITERS
 from flysidecars.utility.convert.values import LossLog
+from kits.tables import each_row
 
 EXAMPLES = 1_000 if os.environ.get("FLYTUI_SUITES") == "full" else 60
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
@@ -97,7 +98,7 @@ def test_xml_holds_elements_attributes_and_lists_of_several(
     assert there_and_back(value, "xml")[0] == value
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "kind", "place"),
     [
         ([1], "toml", ""),
@@ -121,7 +122,7 @@ def test_what_has_no_form_is_refused_with_its_place(value: object, kind: str, pl
     assert (refused.value.code, refused.value.fields["place"]) == ("unrepresentable", place)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("source", "text", "target", "words"),
     [
         ("yaml", "a: 2020-01-01 # day\n", "json", ["comments (#) are not kept", "a time becomes text at /a"]),
@@ -169,7 +170,7 @@ BILLION = "a: &a [x,x]\nb: &b [*a,*a]\nc: [*b,*b]\n"
 ENTITIES = '<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/passwd">]><a>&x;</a>'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("kind", "text"),
     [
         ("json", '{"a": 1, "a": 2}'),
@@ -207,7 +208,7 @@ def test_lines_are_counted() -> None:
         assert refused.value.fields["line"] == line
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "a." * 30_000 + "a = 1",

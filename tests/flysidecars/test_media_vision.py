@@ -25,6 +25,7 @@ from flysidecars.media.provider import read_provider
 from flysidecars.media.recognition import read_tsv
 from flysidecars.sdk import ToolFailed, Unavailable
 from kits.private_addresses import NOT_PUBLIC
+from kits.tables import each_row
 
 FONT = "DejaVuSans.ttf"
 FIRST, SECOND = "The quick brown fox", "jumps over 42 lazy dogs."
@@ -190,7 +191,7 @@ def test_a_small_file_that_promises_a_huge_picture(starter) -> None:
     assert media(starter, "vision.ocr", {"path": "bomb.png"}, delegates=delegate).answer["code"] == "broken"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("head", "kind"),
     [
         (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -265,7 +266,7 @@ def test_answers_that_are_none(starter, provider: Heard) -> None:
     assert len(provider.asked) == len(BAD_ANSWERS)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "more"),
     [
         ("0.0.0.0", {}),
@@ -283,7 +284,7 @@ def test_addresses_that_are_not_meant_are_refused(host: str, more: dict[str, obj
     assert failed.value.code == "provider-refused"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("host", "more"),
     [
         ("127.0.0.1", {}),
@@ -345,7 +346,7 @@ BAD_CONFIG: list[tuple[dict[str, object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("config", "named"), BAD_CONFIG)
+@each_row(("config", "named"), BAD_CONFIG)
 def test_a_config_that_is_wrong_is_unavailable_with_its_place(config: dict[str, object], named: str) -> None:
     with pytest.raises(Unavailable, match=named) as failed:
         read_provider(config, {})

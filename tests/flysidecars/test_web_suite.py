@@ -22,6 +22,7 @@ from flysidecars.web.http_client import HttpReply, Network, TimeLimits, exchange
 from flysidecars.web.http_request import HttpRequest
 from flysidecars.web.urls import parse_url
 from kits.private_addresses import NOT_PUBLIC
+from kits.tables import each_row
 from kits.web_servers import Talk, Web, serving
 
 pytestmark = pytest.mark.suite
@@ -138,7 +139,7 @@ def _load(url: str) -> bytes:
         return b"".join(reply.body(MIB))
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
+@each_row("spelling", SPELLINGS)
 def test_a_spelling_of_loopback_meets_the_real_resolver(spelling: str) -> None:
     with serving(lambda talk: talk.answer(b"secret")) as inner:
         with pytest.raises(ToolFailed) as failed:

@@ -209,6 +209,7 @@ def _read(leader: int) -> bytes:
         return b""
 
 
+@pytest.mark.e2e
 def test_the_console_draws_no_payload_and_decides_nothing(root: Root, text: str, tmp_path: Path) -> None:
     needs("tmux", "timeout")
     caller = hostile_caller(root, text)

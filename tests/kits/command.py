@@ -12,6 +12,7 @@ COMMAND = ForkServer(
     (
         "flytui.*",
         "flycore.*",
+        "kits.forked_kernel",
         "anyio._backends._asyncio",
         "cryptography.hazmat.bindings._rust",
         "jsonschema_rs",

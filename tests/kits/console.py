@@ -121,27 +121,27 @@ async def console(
         yield app, pilot
 
 
-async def settle(pilot: Pilot[None]) -> None:
+async def settle(pilot: Pilot[None], patience: float = 1.0) -> None:
     """Wait until all posted messages are handled, from the application down to the focus and up again, and
-    the result is drawn."""
+    the result is drawn. A handler that is held up is waited for `patience` seconds."""
     app = pilot.app
     path = [] if app.focused is None else list(app.focused.ancestors_with_self)
     for target in (app, *path, app.screen, app):
         done = anyio.Event()
         if target.call_later(done.set):
-            await _come_about(done)
+            await _come_about(done, patience)
     drawn_again = anyio.Event()
     app.screen.call_after_refresh(drawn_again.set)
-    await _come_about(drawn_again)
+    await _come_about(drawn_again, patience)
 
 
-async def _come_about(done: anyio.Event) -> None:
-    """Wait until the event is set, unless a handler is held up, as some tests want it: then for a second.
+async def _come_about(done: anyio.Event, patience: float) -> None:
+    """Wait until the event is set, unless a handler is held up, as some tests want it: then for that time.
 
-    On a busy machine this process may have run for a few turns of its loop only in that second, and a key
-    that is handled late would meet a clock that the test has moved on; so some turns are waited for, too.
+    On a busy machine this process may have run for a few turns of its loop only in that time, so some turns
+    are waited for, too.
     """
-    with anyio.move_on_after(1):
+    with anyio.move_on_after(patience):
         await done.wait()
     for _ in range(100):
         if done.is_set():
@@ -149,15 +149,17 @@ async def _come_about(done: anyio.Event) -> None:
         await anyio.sleep(0.001)
 
 
-async def press(pilot: Pilot[None], *keys: str) -> None:
-    """Press keys, each handled before the next, without Pilot's waits for an idle application."""
+async def press(pilot: Pilot[None], *keys: str, patience: float = 1.0) -> None:
+    """Press keys, each handled before the next, without Pilot's waits for an idle application. A test that
+    moves the clock between keys has `patience` for a busy machine: a key is dated when it is handled, and
+    would be that of a later time."""
     for key in keys:
         driver = pilot.app._driver
         assert driver is not None
         event = events.Key(key, key if len(key) == 1 else {"space": " ", "slash": "/", "colon": ":"}.get(key))
         event.set_sender(pilot.app)
         driver.send_message(event)
-        await settle(pilot)
+        await settle(pilot, patience)
 
 
 async def read_through(pilot: Pilot[None], card: ArmedLines) -> None:

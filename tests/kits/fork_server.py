@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ast
 import atexit
+import ctypes
 import fcntl
 import gc
 import importlib
@@ -52,6 +53,8 @@ FIXED_AT_START = ("LANG", "LC_", "PYTHON", "TZ", "MALLOC_", "LD_", "TEXTUAL", "N
 """Variables that an interpreter, the C library or a module that is imported early reads once."""
 READ_LATER = {"PYTHON_KEYRING_BACKEND"}
 """Variables with such a beginning that a library reads in a program of its own."""
+SERVED_AT: list[str] = []
+"""The address of the server that this process is, or was forked from."""
 CHUNK = 65_536
 ENDS_WITHIN_S = 30.0
 
@@ -121,10 +124,21 @@ class ForkServer:
             raise subprocess.TimeoutExpired(list(argv), patience) from None
         return subprocess.CompletedProcess(list(argv), process.wait(patience), out, err)
 
-    def start(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, stdin: int) -> ForkedProcess:
-        """Start with the descriptor `stdin`, which this method closes, and pipes for the output."""
+    def start(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        cwd: Path,
+        stdin: int,
+        *,
+        new_session: bool = False,
+        shown: bool = False,
+    ) -> ForkedProcess:
+        """Start with the descriptor `stdin`, which this method closes, and pipes for the output. If `shown`
+        is set, /proc shows the arguments instead of the server's."""
         (out, out_to), (err, err_to) = os.pipe(), os.pipe()
-        process = self._fork(argv, env, cwd, (stdin, out_to, err_to), new_session=False)
+        streams = (stdin, out_to, err_to)
+        process = self._fork(argv, env, cwd, streams, new_session=new_session, shown=shown)
         process.stdout, process.stderr = open(out, "rb"), open(err, "rb")  # noqa: SIM115 - as Popen keeps them
         return process
 
@@ -154,6 +168,7 @@ class ForkServer:
         streams: tuple[int, int, int],
         *,
         new_session: bool,
+        shown: bool = False,
     ) -> ForkedProcess:
         job = socket.socket(socket.AF_UNIX)
         try:
@@ -169,6 +184,7 @@ class ForkServer:
             "cwd": str(cwd),
             "new_session": new_session,
             "own_terminal": False,
+            "shown": shown,
         }
         job.sendall(repr(document).encode() + b"\n")
         replies = job.makefile("rb")
@@ -235,6 +251,11 @@ class ForkedProcess:
             self.replies.close()
             self.job.close()
         return self.returncode
+
+
+def sibling(entry: str) -> ForkServer:
+    """The server that this process was forked from, for another function."""
+    return ForkServer(entry, (), _server=_Server(SERVED_AT[0]))
 
 
 def _end(process: subprocess.Popen[bytes], lifeline: socket.socket) -> None:
@@ -309,6 +330,7 @@ def serve(listener_fd: int, lifeline_fd: int, modules: str) -> None:
     gc.collect()
     gc.freeze()
     listener, lifeline = socket.socket(fileno=listener_fd), socket.socket(fileno=lifeline_fd)
+    SERVED_AT.append(listener.getsockname())
     jobs: dict[int, _Job] = {}
     poll = select.poll()
     poll.register(listener, select.POLLIN)
@@ -392,6 +414,8 @@ def _become(job: socket.socket, inherited: Sequence[socket.socket]) -> Callable[
     if whole["own_terminal"]:
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     Path("/proc/self/comm").write_text(Path(whole["argv"][0]).name)
+    if whole["shown"]:
+        _show(whole["argv"])
     os.chdir(whole["cwd"])
     os.environ.clear()
     os.environ.update(whole["env"])
@@ -401,6 +425,12 @@ def _become(job: socket.socket, inherited: Sequence[socket.socket]) -> Callable[
     module, _, function = whole["entry"].partition(":")
     program: Callable[[], Any] = getattr(importlib.import_module(module), function)
     return program
+
+
+def _show(argv: Sequence[str]) -> None:
+    """Have /proc show these arguments, in the memory of those that the server was started with."""
+    begin, end = map(int, Path("/proc/self/stat").read_text().rpartition(")")[2].split()[45:47])
+    ctypes.memmove(begin, "\0".join(argv).encode().ljust(end - begin, b"\0"), end - begin)
 
 
 def run_code() -> None:

@@ -39,6 +39,7 @@ def main() -> int:
         "cwd": os.getcwd(),
         "new_session": terminal,
         "own_terminal": terminal,
+        "shown": False,
     }
     job = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     job.connect(address)

@@ -19,10 +19,23 @@ PYTHON_SERVERS = NODE_MODULES.with_name("python")
 """The virtual environment with MCP servers in Python, which it makes as well."""
 SQLITE_SERVER = NODE_MODULES.with_name("python-sqlite")
 """The virtual environment of the one server that needs the first generation of the SDK."""
+END_TO_END = frozenset(
+    (
+        *("tmux", "Xvfb", "xterm", "xdotool", "openbox", "scrot", "xprop"),
+        *("chromium", "chromium-headless-shell", "google-chrome"),
+    )
+)
+"""Programs that only a case marked `e2e` drives. They, agents' programs and those of the interop tests belong
+to `make test-all`."""
+marked: list[bool] = [False]
+"""Whether the case that runs is marked `e2e`."""
 
 
 def needs(*programs: str) -> None:
     """Skip the test if a program is not on PATH; fail it if FLYTUI_E2E is `require`, as in CI."""
+    driven = ", ".join(END_TO_END.intersection(programs))
+    if driven and not marked[0]:
+        pytest.fail(f"drives {driven}, so it needs the marker e2e")
     _absent([program for program in programs if shutil.which(program) is None], "")
 
 

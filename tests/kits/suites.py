@@ -10,7 +10,7 @@ import os
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 USUAL_EXAMPLES = 100
 """How many examples Hypothesis makes where a test names no number."""
-QUICK_SHARE = 4
+QUICK_SHARE = 8
 
 
 def examples(full: int) -> int:

@@ -23,7 +23,10 @@ from flycore.registry.resolve_python import is_function, resolve_function
 from flycore.registry.source_text import key_position
 from flycore.registry.stat_cache import FileStat, recall, recall_head, remember, remember_head, stat_file
 from flysafe.beneath import OutsideAnchor, open_anchor, open_beneath, real_path_of
+from flysafe.spare_descriptors import NONE_LEFT
 
+_NO_DESCRIPTOR = "run fewer calls at once, or raise the limit of descriptors (`ulimit -n`)"
+"""The remedy if the program is there, but this process has no descriptor left to look at it."""
 MAX_LINE = 256
 """Bytes the operating system reads of a `#!` line."""
 
@@ -246,7 +249,8 @@ def _resolve_relative(asked: _ProgramLookup, path_env: str) -> ResolvedProgram:
         anchor = open_anchor(folder)
     except OSError as error:
         message = f"its anchor, the {asked.entry.command_anchor} folder, cannot be opened: {error.strerror}"
-        return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, "create the folder, or set cwd")
+        remedy = _NO_DESCRIPTOR if error.errno in NONE_LEFT else "create the folder, or set cwd"
+        return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, remedy)
     try:
         return _beneath(asked, anchor, path_env)
     except OutsideAnchor:
@@ -314,7 +318,8 @@ def _missing(asked: _ProgramLookup, anchor: int, error: OSError) -> ResolvedProg
         return asked.unresolved(ReasonCode.NOT_EXECUTABLE, "you may not open it", remedy)
     if error.errno not in (errno.ENOENT, errno.ENOTDIR):
         message = f"cannot be opened: {error.strerror}"
-        return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, "name a program file")
+        remedy = _NO_DESCRIPTOR if error.errno in NONE_LEFT else "name a program file"
+        return asked.unresolved(ReasonCode.COMMAND_NOT_FOUND, message, remedy)
     near = _nearest_files(anchor, asked.command)
     package = f", or install the package {asked.entry.package_id}" if asked.entry.package_id else ""
     remedy = f"put the program there, or correct {_entry_place(asked.entry)}{package}"

@@ -12,6 +12,7 @@ from flycore.approval.leases import LeaseStore
 from flycore.model.approval import Answer, ApprovalRequest, Ask, LeaseTerms
 from flycore.model.enums import Choice, LeaseScope, RequestState, Risk
 from flycore.model.json import JsonObject
+from kits.tables import each_row
 from kits.values import CALLER, request_of
 
 NOW = 1_000_000.0
@@ -72,7 +73,7 @@ def test_one_host_is_narrower_than_the_tool() -> None:
     assert offer.terms.scope is LeaseScope.TOOL
 
 
-@pytest.mark.parametrize(
+@each_row(
     "other",
     [
         approved(asked("x", caller=msgspec.structs.replace(CALLER, pid=7))),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +11,7 @@ from flycore.approval.attention import AttentionFacts, attention, named_places
 from flycore.model.approval import PastUse
 from flycore.model.enums import AttentionCode
 from flycore.model.json import JsonObject
+from kits.tables import each_row
 
 ROOT = "/srv/shop"
 
@@ -62,7 +62,7 @@ CASES: list[tuple[str, JsonObject, dict[str, str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "input", "expected"), CASES)
+@each_row(("tool", "input", "expected"), CASES)
 def test_an_input_is_tested_for_what_is_unusual(
     tool: str, input: JsonObject, expected: dict[str, str]
 ) -> None:
@@ -131,9 +131,7 @@ def test_no_input_makes_a_test_fail(value: object) -> None:
     found("computer.keyboard", {"command": value})  # type: ignore[dict-item]  # any JSON value
 
 
-@pytest.mark.parametrize(
-    "piece", ["rm ", "a|", "'", "$(", "://", "> ", "sk_", "eyJ.", "\u200b", "-r ", "://a:"]
-)
+@each_row("piece", ["rm ", "a|", "'", "$(", "://", "> ", "sk_", "eyJ.", "\u200b", "-r ", "://a:"])
 def test_the_time_is_linear(piece: str) -> None:
     """A test that takes the square of the input's length would not end within the time limit of a test."""
     found("shell.run", {"command": piece * 200_000, "path": "../" * 200_000})

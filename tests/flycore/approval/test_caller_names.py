@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from flycore.approval.caller_names import known_agents, name_of
+from kits.tables import each_row
 
 NODE, PYTHON = "/usr/bin/node", "/usr/bin/python3.12"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("executable", "arguments", "name"),
     [
         ("/home/a/.local/share/claude/versions/2.1.90", "claude", "Claude Code"),

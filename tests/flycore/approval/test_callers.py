@@ -13,6 +13,7 @@ from flycore.approval.callers import identify_peer, is_own_command
 from flysafe.procfs import ancestors, command_line, environment_value, read_process
 from flytui.cli.own_windows import find_own_windows
 from kits.programs import needs
+from kits.tables import each_row
 
 
 class Tree:
@@ -99,7 +100,7 @@ def test_a_circle_of_parents_ends(tree: Tree) -> None:
     assert identify_peer(5, "socket", proc=tree.root).pid == 5
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argv", "expected"),
     [
         (("python3", "-m", "flytui", "call"), True),
@@ -192,6 +193,7 @@ def test_screen_clients_sit_there_too(tree: Tree) -> None:
     )
 
 
+@pytest.mark.e2e
 def test_a_real_tmux_is_asked(tmp_path: Path) -> None:
     needs("tmux")
     socket = str(tmp_path / "s")

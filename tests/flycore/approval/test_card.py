@@ -35,6 +35,7 @@ from flytui.text.lines import text_of
 from flytui.text.reach import NETWORK_REMARK
 from flytui.text.wrap import cell_width, wrap_exact, wrap_words
 from kits.suites import examples
+from kits.tables import each_row
 
 PAYLOADS = [
     "\x1b]0;title\x07",
@@ -450,7 +451,7 @@ def test_the_keys_a_card_has(make_request, risk, letter, approve, off) -> None:
     assert len({hint.key for hint in hints} & set(LETTERS)) == 0
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "cells"),
     [("abc", 3), ("漢字", 4), ("é", 1), ("e\u0301", 1), ("😀", 2), ("✓", 1), ("", 0), ("ｆ", 2)],
 )

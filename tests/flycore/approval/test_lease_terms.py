@@ -21,6 +21,7 @@ from flycore.model.approval import UNTIL_LEFT, LeaseTerms, RuleTerms
 from flycore.model.enums import Choice, Decision, LeaseScope, Risk, SealKind
 from flycore.model.program import Seal, SealedDelegate, surroundings_of
 from flycore.policy.rule_file import rule_fault
+from kits.tables import each_row
 
 WEB = {"tool": "web.fetch", "risk": Risk.MEDIUM, "host": "shop.example"}
 URL = {"url": "https://shop.example/a"}
@@ -113,7 +114,7 @@ def test_a_host_lease_covers_the_host_alone(leases, make_request) -> None:
     assert not covered("https://shop.example/a", "web.download")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "input", "host"),
     [
         ("web.fetch", URL, "shop.example"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from flycore.approval.entry_summary import COMMAND
 from flycore.approval.trust_facts import riskiness, trust_facts
@@ -11,6 +10,7 @@ from flycore.model.enums import Anchor, Kind, PathState, ProgramAuthor
 from flycore.model.program import ResolvedProgram
 from flycore.model.question import TrustFacts
 from flycore.model.sidecar import Delegate, Permissions, SidecarEntry, ToolClaim
+from kits.tables import each_row
 from kits.values import entry_of
 
 ROOT = "/srv/shop"
@@ -25,7 +25,7 @@ def facts(entry: SidecarEntry, path: str = "/usr/bin/tool", *, own: bool = False
     return trust_facts(entry, programs, ROOT, own=own, overrides=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("command", "args", "path", "author"),
     [
         ("tool", (), "/usr/bin/tool", ProgramAuthor.SYSTEM),
@@ -59,7 +59,7 @@ def test_a_program_that_is_not_there_and_one_at_an_address() -> None:
     assert (found.author, found.network, found.all_tools) == (ProgramAuthor.REMOTE, "mcp.example.com", True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "outside"),
     [
         ("notes", False),

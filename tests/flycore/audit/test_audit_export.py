@@ -15,6 +15,7 @@ import pytest
 from flycore.audit.export import COLUMNS, Format, export
 from flycore.audit.query import UNREADABLE
 from flycore.audit.record import TimeRange, parse_time
+from kits.tables import each_row
 
 HOSTILE = (
     "=cmd|' /C calc'!A0",
@@ -145,7 +146,7 @@ def test_a_clock_that_went_back_hides_nothing(site: Any) -> None:
     assert [json.loads(line)["seq"] for line in given(site, Format.JSONL, span)] == [2]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "expected"),
     [
         ("2026-06-01", datetime(2026, 6, 1, tzinfo=UTC)),
@@ -162,9 +163,7 @@ def test_times_as_people_write_them(text: str, expected: datetime) -> None:
     assert parse_time(text, NOW) == expected
 
 
-@pytest.mark.parametrize(
-    "text", ["", "never", "7", "-7d", "7 d", "2026-13-01", "999999w", "٧d", "0001-01-01T00:00+23:00"]
-)
+@each_row("text", ["", "never", "7", "-7d", "7 d", "2026-13-01", "999999w", "٧d", "0001-01-01T00:00+23:00"])
 def test_other_words_are_no_time(text: str) -> None:
     with pytest.raises(ValueError, match="is not a time"):
         parse_time(text, NOW)

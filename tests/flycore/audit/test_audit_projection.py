@@ -20,6 +20,7 @@ from flycore.audit.record import TimeRange
 from flycore.model.approval import NamedPlaces, PastUse
 from flycore.model.audit import ToolMetrics
 from flycore.model.call import Caller
+from kits.tables import each_row
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 LOGS = 200 if FULL else 12
@@ -339,7 +340,7 @@ def test_lines_that_are_none_are_counted(site: Any) -> None:
     assert [tool.calls for tool in found.tools] == [1]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each_row("seed", range(20))
 def test_percentiles_are_those_of_the_sorted_amounts_within_a_percent(seed: int) -> None:
     chance = random.Random(seed)
     amounts = [

@@ -9,6 +9,7 @@ import pytest
 
 from flycore.audit.projection import approvals, metrics
 from flycore.audit.prometheus import escape_label, exposition
+from kits.tables import each_row
 from kits.values import status_of
 
 NAMES = (
@@ -102,7 +103,7 @@ def test_an_empty_log_has_every_family(site: Any) -> None:
     assert found["flytui_approval_busiest_hour_prompts"] == [({}, 0.0)]
 
 
-@pytest.mark.parametrize("text", NAMES)
+@each_row("text", NAMES)
 def test_escaping_can_be_undone(text: str) -> None:
     assert "\n" not in escape_label(text)
     assert unescape(escape_label(text)) == text

@@ -13,6 +13,7 @@ from flycore.audit.chain import MOST_LINE_BYTES
 from flycore.audit.query import MOST_LINES, Follower, as_text, find, tail
 from flycore.client import audit_reader
 from flycore.client.audit_reader import AuditReader
+from kits.tables import each_row
 
 HOSTILE = [
     "\n[2026-06-15T12:00:00.000000Z] TOOL_EXECUTED name=web.search status=success",
@@ -149,7 +150,7 @@ def test_no_value_forges_a_line_or_a_field(site: Any, place: str, hostile: str) 
 
 
 @pytest.mark.suite
-@pytest.mark.parametrize("hostile", [*HOSTILE, "name", "caller=x", "status "])
+@each_row("hostile", [*HOSTILE, "name", "caller=x", "status "])
 def test_no_key_forges_a_line_or_a_field(hostile: str) -> None:
     text = as_text({"time": "2026-06-15T12:00:00Z", "event": "PANIC", "status": "denied", hostile: "x"})
     assert text.isprintable()
@@ -158,7 +159,7 @@ def test_no_key_forges_a_line_or_a_field(hostile: str) -> None:
     assert len(members(text)) == 2
 
 
-@pytest.mark.parametrize("hostile", HOSTILE)
+@each_row("hostile", HOSTILE)
 def test_no_time_and_no_event_forges_a_line(hostile: str) -> None:
     text = as_text({"time": hostile, "event": hostile, "status": "denied"})
     assert text.isprintable()

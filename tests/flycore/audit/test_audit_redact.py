@@ -6,7 +6,6 @@ import hashlib
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,12 +14,13 @@ from flycore.audit.redact import names_secret, redact, redact_text
 from flycore.model.call import Caller, CallError, CallRequest, ToolResult
 from flycore.model.enums import Code, Status
 from kits.suites import examples
+from kits.tables import each_row
 
 VALUE = "hunter2-Xy"
 MARK = f"•••({len(VALUE)}:{hashlib.sha256(VALUE.encode()).hexdigest()[:8]})"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("password", "Password", "PASSWORD", "userPassword", "db_passwd", "DB_PASS", "pwd", "passphrase"),
@@ -38,7 +38,7 @@ def test_a_telling_name_hides_its_value(name: str) -> None:
         assert MARK in shown
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         *("path", "text", "key", "keys", "keyboard", "action", "author", "authority", "tokenizer", "passage"),
@@ -61,7 +61,7 @@ def test_an_ordinary_name_hides_nothing(name: str) -> None:
     assert redact({name: VALUE}) == {name: VALUE}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("https://user:{}@host/path", "https://{}@host/path?q=1#there", "postgres://u:a@{}@db:5432/x"),
@@ -80,7 +80,7 @@ def test_texts_lose_what_they_give_away(text: str) -> None:
     assert shown[0] == text[0], "the rest stays"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         *("hello from an agent", "ctrl+shift+t", "https://host:8080/a/b?page=2&sort=key#top", "a: b", "x=1"),

@@ -30,6 +30,7 @@ from flycore.model.enums import (
 from flycore.model.sidecar import Registry, SidecarEntry, ToolClaim
 from flycore.model.stability import ProbeEvidence, RuntimeEvidence, ToolProbe
 from flycore.registry.load import mark_conflicts
+from kits.tables import each_row
 
 MakeEntry = Callable[..., SidecarEntry]
 MakeCatalog = Callable[..., Catalog]
@@ -235,7 +236,7 @@ def test_document_is_what_its_schema_says(make_entry: MakeEntry, make_catalog: M
     assert rows["file.hash"]["stability"]["effective"] == rows["file.hash"]["effective"] == "degraded"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("place", "values"),
     [
         ("discovery", enums.Discovery),

@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import jsonschema
-import pytest
 
 from flycore.catalog.builtin import KNOWN, is_builtin_name
 from flycore.catalog.risk import effect_sentence, template_fields
@@ -14,6 +13,7 @@ from flycore.catalog.schemas import check_input, check_schema, fill_defaults
 from flycore.model.catalog import Capability
 from flycore.model.enums import Layer
 from flycore.model.json import JsonObject
+from kits.tables import each_row
 
 TABLE = """
 browser.open        browser.cdp      computer       high    - browser url
@@ -67,7 +67,7 @@ def _listed(text: str) -> list[str]:
     return [] if text == "-" else text.split(",")
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+@each_row("row", ROWS, ids=lambda row: row[0])
 def test_row_of_the_table(row: list[str]) -> None:
     name, sidecar, classes, risk, flags, group, required = row
     capability = KNOWN[name]
@@ -86,7 +86,7 @@ def test_nothing_but_the_table() -> None:
     assert sorted(KNOWN) == sorted(row[0] for row in ROWS)
 
 
-@pytest.mark.parametrize("capability", ALL, ids=lambda item: item.name)
+@each_row("capability", ALL, ids=lambda item: item.name)
 def test_descriptor_is_whole(capability: Capability) -> None:
     assert len(capability.description) > 40
     assert 0 < len(capability.summary) <= 80
@@ -105,7 +105,7 @@ def _bounded(rule: JsonObject) -> bool:
     return "maxLength" in rule or "enum" in rule
 
 
-@pytest.mark.parametrize("capability", ALL, ids=lambda item: item.name)
+@each_row("capability", ALL, ids=lambda item: item.name)
 def test_examples_pass_and_make_a_sentence(capability: Capability) -> None:
     for example in capability.examples:
         filled, violations = check_input(capability.input_schema, example)
@@ -114,7 +114,7 @@ def test_examples_pass_and_make_a_sentence(capability: Capability) -> None:
         assert "(not given)" not in sentence
 
 
-@pytest.mark.parametrize("capability", ALL, ids=lambda item: item.name)
+@each_row("capability", ALL, ids=lambda item: item.name)
 def test_templates_speak_of_real_fields(capability: Capability) -> None:
     properties = capability.input_schema["properties"]
     templates = (capability.effect, *capability.effects.values())
@@ -123,7 +123,7 @@ def test_templates_speak_of_real_fields(capability: Capability) -> None:
         assert set(capability.effects) == set(properties["action"]["enum"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "input"),
     [
         ("computer.keyboard", {"action": "type"}),
@@ -162,7 +162,7 @@ def test_input_that_is_refused(tool: str, input: JsonObject) -> None:
     assert not jsonschema.Draft202012Validator(schema).is_valid(fill_defaults(schema, input))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "builtin"),
     [
         ("workspace.read", True),

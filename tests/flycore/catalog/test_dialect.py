@@ -25,6 +25,7 @@ from flycore.model.catalog import Capability
 from flycore.model.json import JsonObject
 from flycore.model.sidecar import SidecarEntry
 from flycore.registry.schema import registry_schema
+from kits.tables import each_row
 
 XDOTOOL: JsonObject = {"mouseCommand": "/usr/bin/xdotool", "keyboardCommand": "xdotool"}
 
@@ -38,7 +39,7 @@ def test_the_registry_accepts_exactly_the_dialects_that_there_are() -> None:
     assert set(definitions["sidecar"]["properties"]["dialect"]["enum"]) == dialect_names()
 
 
-@pytest.mark.parametrize("tool", sorted(read_dialect("flyflor")))
+@each_row("tool", sorted(read_dialect("flyflor")))
 def test_each_tool_of_a_dialect_is_known_and_its_schemas_are_sound(tool: str) -> None:
     found = theirs(tool)
     jsonschema_rs.meta.validate(found.input_schema)
@@ -71,7 +72,7 @@ CASES: tuple[tuple[str, JsonObject, JsonObject], ...] = (
 )
 
 
-@pytest.mark.parametrize(("tool", "ours", "sent"), CASES)
+@each_row(("tool", "ours", "sent"), CASES)
 def test_both_forms_of_an_input_are_one(tool: str, ours: JsonObject, sent: JsonObject) -> None:
     found = theirs(tool)
     assert program_input(found, ours, XDOTOOL) == sent
@@ -101,7 +102,7 @@ REFUSED: tuple[tuple[str, JsonObject, str], ...] = (
 )
 
 
-@pytest.mark.parametrize(("tool", "given", "why"), REFUSED)
+@each_row(("tool", "given", "why"), REFUSED)
 def test_what_the_program_would_ignore_or_no_card_can_tell_is_refused(
     tool: str, given: JsonObject, why: str
 ) -> None:
@@ -157,7 +158,7 @@ ANSWERS: tuple[tuple[str, JsonObject, JsonObject], ...] = (
 )
 
 
-@pytest.mark.parametrize(("tool", "answer", "ours"), ANSWERS)
+@each_row(("tool", "answer", "ours"), ANSWERS)
 def test_answers_become_outputs_of_the_known_tool(tool: str, answer: JsonObject, ours: JsonObject) -> None:
     found = canonical_output(theirs(tool), {}, answer)
     assert (found.fields, found.failure) == (ours, "")

@@ -19,6 +19,7 @@ from flycore.model.enums import (
     VersionState,
 )
 from flycore.model.stability import Evidence, Stability, VersionEvidence
+from kits.tables import each_row
 
 DIMENSIONS = {
     "manifest": Manifest,
@@ -68,8 +69,8 @@ def _oracle(states: dict[str, object], package: bool) -> str:
     return "available"
 
 
-@pytest.mark.parametrize("package", [False, True])
-@pytest.mark.parametrize("discovery", list(Discovery))
+@each_row("package", [False, True])
+@each_row("discovery", list(Discovery))
 def test_every_combination(discovery: Discovery, package: bool) -> None:
     declared, installed = ("1.0", "2.0") if package else (None, None)
     versions = VersionEvidence(core="0.1.0", package_version=declared, installed_version=installed)

@@ -12,11 +12,12 @@ from flycore.catalog.registry_capability import excess_permissions
 from flycore.model.enums import Effective, ReasonCode, SandboxState, Status
 from flycore.model.sidecar import Permissions
 from kits.kernel import ECHO, Root, kernel_of, permitted_call, until
+from kits.tables import each_row
 
 FULL = Permissions(network=True, read=(".",), write=("out", "${input.dir}"), secrets=("KEY",), desktop=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("ceiling", "found"),
     [
         (None, ()),
@@ -49,7 +50,7 @@ def test_what_is_too_much(ceiling: dict[str, Any] | None, found: tuple[str, ...]
     assert excess_permissions(FULL, ceiling) == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "top", "within"),
     [
         ("a/b", "a", True),

@@ -13,6 +13,7 @@ from flycore.catalog.registry_capability import capability_from_spec, greater_ri
 from flycore.catalog.risk import effect_sentence, risk_of
 from flycore.model.enums import Layer, Risk
 from flycore.model.sidecar import SidecarEntry, ToolClaim
+from kits.tables import each_row
 
 
 def _claim(name: str, **spec: Any) -> ToolClaim:
@@ -53,8 +54,8 @@ def test_risk_of_a_new_tool_is_raised_only(declared: str, risk: str) -> None:
     assert capability_from_spec(_claim("notes.search", risk=declared), "x").risk == risk
 
 
-@pytest.mark.parametrize("name", sorted(KNOWN))
-@pytest.mark.parametrize("declared", ["low", "medium", "high", "critical"])
+@each_row("name", sorted(KNOWN))
+@each_row("declared", ["low", "medium", "high", "critical"])
 def test_known_tool_is_never_loosened(name: str, declared: str) -> None:
     own = KNOWN[name]
     loose = _claim(
@@ -79,7 +80,7 @@ def test_known_tool_is_never_loosened(name: str, declared: str) -> None:
     assert made.known
 
 
-@pytest.mark.parametrize("name", sorted(KNOWN))
+@each_row("name", sorted(KNOWN))
 def test_the_entry_s_own_schema_of_a_known_tool_counts_and_loosens_nothing(name: str) -> None:
     own, schema = KNOWN[name], {"type": "object", "properties": {"imagePath": {"type": "string"}}}
     made = capability_from_spec(_claim(name, inputSchema=schema, description="Reads imagePath."), "theirs")

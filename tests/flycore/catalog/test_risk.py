@@ -16,11 +16,12 @@ from flycore.model.diagnostics import nearest
 from flycore.model.enums import Risk
 from flycore.model.json import Json, JsonObject
 from kits.recursive_schemas import without_end
+from kits.tables import each_row
 
 BLANK = msgspec.structs.replace(KNOWN["file.hash"], effects={})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("template", "input", "sentence"),
     [
         ("read {path}", {"path": "a.txt"}, 'read "a.txt"'),
@@ -106,7 +107,7 @@ def test_short_text_is_shown_whole(text: str) -> None:
     assert json.loads(quoted_value(text)) == text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("method", "risk"),
     [("GET", Risk.MEDIUM), ("HEAD", Risk.MEDIUM), ("POST", Risk.HIGH), ("get", Risk.HIGH), (None, Risk.HIGH)],
 )

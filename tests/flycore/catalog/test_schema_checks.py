@@ -25,6 +25,7 @@ from flycore.catalog.schemas import (
 )
 from flycore.model.json import Json, JsonObject
 from kits.suites import examples
+from kits.tables import each_row
 
 CLOSED: JsonObject = {
     "type": "object",
@@ -52,7 +53,7 @@ def test_good_input_has_none() -> None:
     assert check_input(schema, {"a": 3}) == ({"a": 3}, ())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "value", "filled"),
     [
         ({"properties": {"a": {"default": 1}}}, {}, {"a": 1}),
@@ -97,7 +98,7 @@ def test_local_reference_works() -> None:
     assert check_input(schema, {"a": 1})[1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"type": "objekt"},
@@ -120,7 +121,7 @@ def test_pattern_in_linear_time() -> None:
     assert check_input(schema, {"a": "a" * 50_000 + "b"})[1]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rule", [{"type": "integer"}, {"maxLength": 3}, {"pattern": "^x$"}, {"enum": [1]}, {"const": 1}, False]
 )
 def test_message_holds_a_short_piece_only(rule: Json) -> None:

@@ -41,6 +41,7 @@ from flycore.model.stability import (
     Stability,
     ToolProbe,
 )
+from kits.tables import each_row
 
 LADDER = ("discovery", "manifest", "path", "version", "probe", "runtime", "sandbox", "upgrade")
 MakeEntry = Callable[..., SidecarEntry]
@@ -353,7 +354,7 @@ def test_policy_is_asked_for_each_tool(make_entry: MakeEntry, make_facts: MakeFa
     assert sidecar_stability(facts).sandbox is SandboxState.APPROVAL_REQUIRED
 
 
-@pytest.mark.parametrize("name", sorted(KNOWN))
+@each_row("name", sorted(KNOWN))
 def test_nothing_offers_it(name: str) -> None:
     found: Stability = missing_stability(KNOWN[name])
     assert (found.discovery, found.effective) == (Discovery.MISSING, Effective.UNAVAILABLE)

@@ -21,6 +21,7 @@ from flycore.conformance.program import find_program
 from flycore.model.diagnostics import Check, CheckState
 from flycore.model.enums import ProbeMode, Status
 from flycore.runners.one_shot import RunOutcome, probe_sidecar
+from kits.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -309,7 +310,7 @@ async def test_a_process_that_stays(bench: Any, name: str, state: str, code: str
         assert said in check.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "fault"),
     [
         (b'{"event": "progress", "progress": 1, "total": 2, "message": "x"}', ""),
@@ -336,7 +337,7 @@ def test_a_busy_event_is_for_those_that_stay() -> None:
     assert event_faults(b'{"event": "busy", "busy": true}', persistent=False)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("fields", "count"),
     [
         ({}, 0),
@@ -354,7 +355,7 @@ def test_probes_are_read_as_the_catalog_reads_them(fields: Any, count: int) -> N
     assert len(probe_faults(fields)) == count
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("document", "found"),
     [
         (b"usage: program", None),

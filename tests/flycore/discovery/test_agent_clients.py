@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from flycore.discovery.agent_clients.edit import Piece, add_values, current, read_value, snippet, take_back
 from flycore.discovery.agent_clients.record import WrittenFile, WrittenValue, digest_of_text, restored
 from flycore.discovery.agent_clients.table import BY_ID, CLIENTS, Connection, Form, Part, Wanted
+from kits.tables import each_row
 
 HERE = Connection("flytui", "/home/you/shop")
 ALL = frozenset(Part)
@@ -64,7 +65,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("client", "file", "text"), CASES)
+@each_row(("client", "file", "text"), CASES)
 def test_an_entry_is_added_to_any_file_and_taken_back_byte_by_byte(client: str, file: Any, text: str) -> None:
     wants = parts_by_file(client)[file]
     made = add_values(text, file.form, wants)
@@ -76,7 +77,7 @@ def test_an_entry_is_added_to_any_file_and_taken_back_byte_by_byte(client: str, 
     assert again.why_not.startswith("it has another entry at /")
 
 
-@pytest.mark.parametrize(("client", "file", "text"), CASES)
+@each_row(("client", "file", "text"), CASES)
 def test_of_a_file_that_was_changed_since_only_the_entry_goes(client: str, file: Any, text: str) -> None:
     wants = parts_by_file(client)[file]
     made = add_values(text, file.form, wants)
@@ -122,7 +123,7 @@ def test_a_file_of_another_form_is_left_alone(form: Form, text: str, why_not: st
     assert add_values(text, form, (BY_ID["claude-code"].server(HERE),)).why_not == why_not
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("client", "text"),
     [
         ("codex", "mcp_servers = {}\n"),

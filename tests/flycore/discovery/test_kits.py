@@ -17,6 +17,7 @@ from flycore.model.described import Described, DescribedState, Origin, SourceKin
 from flycore.model.diagnostics import Severity
 from flycore.registry.paths import find_paths
 from kits.kernel import folders
+from kits.tables import each_row
 
 
 def kit(**other: Any) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def test_a_right_kit_is_listed_with_all_it_says() -> None:
     assert found.subscriptions == ("tool",)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("wrong", "at"),
     [
         ({"id": None}, "/kits/0"),
@@ -133,7 +134,7 @@ def test_an_unknown_key_is_told_with_the_nearest_known_one_and_does_no_harm() ->
     assert "permissions" in found.reasons[0].remedy
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

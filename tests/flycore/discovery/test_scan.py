@@ -20,6 +20,7 @@ from flycore.discovery.skills import front_matter, skill
 from flycore.model.described import Described, DescribedState, Origin, SourceKind
 from flycore.registry.paths import find_paths
 from kits.kernel import folders
+from kits.tables import each_row
 
 SKILL = "---\nname: {name}\ndescription: Does {name}.\nmetadata:\n  version: 1.0\n---\nBody.\n"
 SECRET = "ghp_0123456789abcdefABCDEF0123456789abcd"
@@ -73,7 +74,7 @@ def test_skills_of_project_and_person_are_found_and_the_projects_win(world: Worl
     assert found[0].version == "1.0"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "line"),
     [
         ("no front matter", 1),

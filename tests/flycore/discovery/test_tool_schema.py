@@ -11,6 +11,7 @@ from flycore.catalog.schemas import check_input
 from flycore.discovery.tool_schema import LONGEST_TIMEOUT_MS, MOST_TOOLS, SchemaFault, read_schema
 from flycore.model.durations import duration_ms
 from flycore.model.enums import Envelope
+from kits.tables import each_row
 
 
 def read(value: Any) -> Any:
@@ -85,7 +86,7 @@ def test_an_array_is_several_tools_and_a_bad_one_harms_no_other() -> None:
     assert many.more
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         b"",
@@ -110,7 +111,7 @@ def test_what_is_no_schema_is_a_fault(text: bytes) -> None:
         read_schema(text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "milliseconds"),
     [("30s", 30_000), ("5m", 300_000), ("250ms", 250), ("1.5s", 1_500), (2, 2_000), (0.5, 500)],
 )
@@ -118,6 +119,6 @@ def test_durations(value: Any, milliseconds: int) -> None:
     assert duration_ms(value, LONGEST_TIMEOUT_MS) == milliseconds
 
 
-@pytest.mark.parametrize("value", ["", "-1s", "0s", "11m", "2h", "1e3s", 0, -1, 601, True, None, [1], "５s"])
+@each_row("value", ["", "-1s", "0s", "11m", "2h", "1e3s", 0, -1, 601, True, None, [1], "５s"])
 def test_what_is_no_duration(value: Any) -> None:
     assert duration_ms(value, LONGEST_TIMEOUT_MS) is None

@@ -15,6 +15,7 @@ from flycore.kernel.console_pairing import (
     CodeCheck,
     PairingCodes,
 )
+from kits.tables import each_row
 
 WRONG = "-" + "0" * LENGTH  # zero is no letter of the alphabet
 
@@ -81,7 +82,7 @@ def test_a_code_is_worth_nothing_on_another_connection_nor_after_its_own_has_gon
     assert book.check("other", other, 1.0) is CodeCheck.PAIRED
 
 
-@pytest.mark.parametrize("code", ["", "é" * LENGTH, "\ud800", "A" * 100_000, "\0" * LENGTH])
+@each_row("code", ["", "é" * LENGTH, "\ud800", "A" * 100_000, "\0" * LENGTH])
 def test_what_is_no_code_is_a_wrong_one(code: str) -> None:
     book = PairingCodes()
     attached(book)

@@ -22,6 +22,7 @@ from flycore.kernel.crash_recovery import (
 from flycore.model.session import new_session, session_of
 from flycore.registry.paths import SESSIONS_FILE
 from kits.kernel import ECHO, Root, kernel_of, request, tool
+from kits.tables import each_row
 
 pytestmark = pytest.mark.anyio
 READY = "print('ready', flush=True); import signal; signal.pause()"
@@ -111,7 +112,7 @@ async def test_without_an_earlier_session_nobody_is_looked_for() -> None:
     assert find_leftover_processes(()) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call_id", "session"),
     [
         ("0123456789ab-000001", "0123456789ab"),

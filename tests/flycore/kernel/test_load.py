@@ -27,7 +27,7 @@ from kits.load import (
 pytestmark = [pytest.mark.anyio, pytest.mark.suite]
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
-CALLS = 1_000 if FULL else 150
+CALLS = 1_000 if FULL else 75
 REQUESTS = 1_000 if FULL else 300
 PER_CALLER = 5
 MOST_GROWTH = 30 * MIB

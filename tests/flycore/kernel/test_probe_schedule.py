@@ -226,6 +226,7 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
+@pytest.mark.e2e
 @pytest.mark.usefixtures("often")
 async def test_a_browser_is_followed(root: Root) -> None:
     needs("chromium")

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flycore.model.caller import Caller, caller_origin, parse_caller_key
+from kits.tables import each_row
 
 CALLER = Caller(door="socket", program="claude", pid=12, started=345)
 
@@ -33,7 +34,7 @@ def test_every_caller_comes_back(door: str, program: str, folder: str, pid: int,
     assert parse_caller_key(caller.key) == caller
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "program"),
     [
         ("", ""),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from flycore.model.json_diff import LINE_CHARACTERS, json_difference
+from kits.tables import each_row
 
 CASES = [
     ({}, {}, ()),
@@ -27,7 +26,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("before", "after", "lines"), CASES, ids=repr)
+@each_row(("before", "after", "lines"), CASES, ids=repr)
 def test_what_differs(before, after, lines) -> None:
     assert json_difference(before, after) == lines
 

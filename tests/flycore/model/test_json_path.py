@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from flycore.model.json_path import at_path, project
 from flycore.model.placeholders import ABSENT
 from flycore.model.tool_exec import ResponseField
+from kits.tables import each_row
 
 VALUE = {"web": {"results": [{"title": "A", "meta": {"n": 1}}, {"title": None}]}, "0": "zero"}
 FIELDS = (ResponseField(name="t", path="title"), ResponseField(name="n", path="meta.n"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "found"),
     [
         ("", VALUE),

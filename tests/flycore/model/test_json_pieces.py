@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from flycore.model import json_pieces
 from flycore.model.json_pieces import PIECE_VALUES, encode, weight, without_strings
 from kits.loop_shapes import SHAPES, within_limits
+from kits.tables import each_row
 
 ENCODERS = {
     "canonical": json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False),
@@ -57,7 +58,7 @@ class Noted(json.JSONEncoder):
 
 
 # Python itself refuses numbers of that many digits; nesting that deep is refused before it is read.
-@pytest.mark.parametrize("name", [name for name in SHAPES if name[:4] not in ("deep", "numb")])
+@each_row("name", [name for name in SHAPES if name[:4] not in ("deep", "numb")])
 def test_no_call_writes_more_than_a_piece(name: str) -> None:
     text = json.loads(within_limits(name))
     value = [text, {"b": [{"c": [0] * 3}] * 10_000}]

@@ -9,9 +9,10 @@ import pytest
 
 from flycore.model.json import Json
 from flycore.model.large_values import is_large, is_large_text, run_aside
+from kits.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         ["x" * 70_000],
@@ -26,7 +27,7 @@ def test_large(value: Json) -> None:
     assert is_large(value)
 
 
-@pytest.mark.parametrize("value", [None, 1, "x" * 60_000, [0] * 1_000, {"a": ["b"] * 900}])
+@each_row("value", [None, 1, "x" * 60_000, [0] * 1_000, {"a": ["b"] * 900}])
 def test_small(value: Json) -> None:
     assert not is_large(value)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +17,7 @@ from flycore.model.placeholders import (
     pieces_of,
     whole_name,
 )
+from kits.tables import each_row
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
@@ -27,7 +27,7 @@ JSON = st.recursive(
 HOSTILE = st.text("${}abc;|&\n\r\"'`\\/?#%..<>-= \0", max_size=30) | st.text(max_size=30)
 
 
-@pytest.mark.parametrize("value", [1, 1.5, True, None, "x", [1], {"a": 1}, ""])
+@each_row("value", [1, 1.5, True, None, "x", [1], {"a": 1}, ""])
 def test_a_whole_value_keeps_its_type(value: object) -> None:
     filled = fill({"key": "${name}"}, {"name": value})
     assert filled == {"key": value}
@@ -41,7 +41,7 @@ def test_what_is_absent_is_left_out_at_every_depth() -> None:
     assert fill_text("a${x}", {}) is ABSENT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "names", "whole", "bad"),
     [
         ("${a}", ("a",), "a", False),

@@ -8,12 +8,13 @@ import pytest
 
 from flycore.catalog.builtin import KNOWN
 from flycore.model.schema_cost import UNBOUNDED, CostlySchemaError, SchemaCost, depth_of, part_at
+from kits.tables import each_row
 
 SELF = {"$ref": "#"}
 LIST = {"type": "array", "items": SELF}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"anyOf": [{"type": "string"}, LIST, LIST]},
@@ -41,7 +42,7 @@ def test_two_ways_back_double_the_visits_of_each_level(schema: dict[str, Any]) -
     assert cost.visits(1) < 100
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"properties": {"left": SELF, "right": SELF}, "additionalProperties": False},
@@ -71,7 +72,7 @@ def test_without_recursion_the_depth_of_the_value_does_not_matter() -> None:
         assert cost.visits(8) == cost.visits(64) < 1_000
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         SELF,

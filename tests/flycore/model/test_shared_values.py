@@ -7,6 +7,7 @@ import pytest
 
 from flycore.model.json import Json, JsonObject
 from flycore.model.shared_values import SharedValues, with_shared_tools
+from kits.tables import each_row
 
 
 def schema_of(value: str) -> JsonObject:
@@ -26,7 +27,7 @@ def test_equal_schemas_and_texts_are_one_object() -> None:
     assert shared.optional(None) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other"),
     [
         ('{"default": 1}', '{"default": true}'),

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flycore.model.json import Json, StrictJsonError, read_strict
+from kits.tables import each_row
 
 REFUSED = {
     "too many values": b"[" + b"0," * 100_000 + b"0]",
@@ -79,7 +80,7 @@ READ = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@each_row("name", REFUSED)
 def test_refused_with_a_reason(name: str) -> None:
     with pytest.raises(StrictJsonError) as caught:
         read_strict(REFUSED[name])
@@ -87,7 +88,7 @@ def test_refused_with_a_reason(name: str) -> None:
     assert len(caught.value.reason) < 200
 
 
-@pytest.mark.parametrize("name", READ)
+@each_row("name", READ)
 def test_read(name: str) -> None:
     data, value = READ[name]
     if name == "64 deep":

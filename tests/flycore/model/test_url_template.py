@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from flycore.model.url_template import fill_url, literal_host, parse_template
 from flysafe.web_urls import InvalidWebUrl
+from kits.tables import each_row
 
 HOSTILE = st.text("${}abc;|&\n\r\"'@:[]\\/?#%..<>-= \0ü", max_size=30) | st.text(
     st.characters(codec="utf-8"), max_size=30
@@ -42,7 +43,7 @@ def test_a_value_of_the_host_is_a_name_and_nothing_else(value: str) -> None:
     assert (target.port, target.path) == (443, "/x")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "ftp://a/",

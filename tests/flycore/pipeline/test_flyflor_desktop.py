@@ -19,7 +19,7 @@ from kits.kernel import Root, kernel_of, permitted_call, request, until
 from kits.programs import needs
 from kits.terminals import display, recorder, xdotool
 
-pytestmark = [pytest.mark.anyio, pytest.mark.long, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.anyio, pytest.mark.e2e, pytest.mark.timeout(180)]
 
 HANDS = {"mouseCommand": "xdotool", "mouseArgs": [], "keyboardCommand": "xdotool", "keyboardArgs": []}
 CAMERA = """#!/bin/sh

@@ -24,6 +24,7 @@ from kits.kernel import (
     request,
     waiting_ask,
 )
+from kits.tables import each_row
 
 pytestmark = pytest.mark.anyio
 
@@ -284,10 +285,10 @@ async def test_another_entry_or_one_with_the_desktop_is_not_run_for_a_look(
     assert shop.said("looks") == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "answer",
     [None, [], {}, {"url": "http://a/"}, {"tab": "T", "url": ""}, {"tab": 1, "url": "http://a/"}],
 )
-@pytest.mark.parametrize("element", [True, False])
+@each_row("element", [True, False])
 def test_an_answer_without_a_tab_is_none(answer: Any, element: bool) -> None:
     assert isinstance(read_page(answer, element=element), str)

@@ -23,6 +23,7 @@ from flycore.registry.paths import TICKETS_FILE
 from flycore.server.queries import redacted_ask
 from kits.kernel import ECHO, Root, approve, kernel_of, request, until, waiting_ask
 from kits.programs import needs
+from kits.tables import each_row
 from kits.values import pixel
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +44,7 @@ def test_what_is_shown_round_a_point_stays_on_the_screen(point: tuple[int, int],
     assert area_round_point(*point, Box(0, 0, 50, 40)) == Box(0, 0, 50, 40)
 
 
-@pytest.mark.parametrize("size", [(192, 96), (1, 5000), (5000, 1), (3, 2), (800, 600)])
+@each_row("size", [(192, 96), (1, 5000), (5000, 1), (3, 2), (800, 600)])
 def test_a_picture_keeps_its_shape_and_is_small(size: tuple[int, int]) -> None:
     width, height = scaled(*size)
     assert 1 <= width <= min(MOST_SIZE[0], size[0])
@@ -87,6 +88,7 @@ async def window_of(desktop: X11Desktop, title: str) -> int:
                 return found[0]
 
 
+@pytest.mark.e2e
 async def test_the_picture_has_the_colour_of_the_screen_at_its_cross(display: str) -> None:
     desktop = X11Desktop({"DISPLAY": display})
     red, blue = await window_of(desktop, "red"), await window_of(desktop, "blue")
@@ -119,6 +121,7 @@ def pixels(ask: ApprovalRequest) -> list[Picture | None]:
     return [ask.crop, ask.crop_to]
 
 
+@pytest.mark.e2e
 async def test_a_card_has_its_pictures_and_nobody_else_does(tmp_path: Path, display: str) -> None:
     root = Root(tmp_path)
     root.environ["DISPLAY"] = display

@@ -187,6 +187,7 @@ def screen() -> Iterator[str]:
         yield name
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("path", ["shot.png", "shots/new/screen.png"])
 @pytest.mark.parametrize("registry", ["tools/external.tools.jsonc", "core/flycore/registry/starter.jsonc"])
 async def test_the_shipped_entry_saves_a_picture_where_the_call_says(

@@ -13,6 +13,7 @@ from flycore.model.enums import Status
 from flycore.plans.definitions import PLANS, WAIT
 from flycore.plans.expand import expand, step_violations
 from flycore.plans.report import MOST_OUTPUT_BYTES, FinishedStep, output_of
+from kits.tables import each_row
 
 COMPUTER: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ({"action": "capture"}, "screen.screenshot", {}),
@@ -56,7 +57,7 @@ BROWSER: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
 CASES = [("computer.use", *case) for case in COMPUTER] + [("browser.use", *case) for case in BROWSER]
 
 
-@pytest.mark.parametrize(("plan", "given", "tool", "input"), CASES)
+@each_row(("plan", "given", "tool", "input"), CASES)
 def test_an_action_is_one_atomic_call(
     plan: str, given: dict[str, Any], tool: str, input: dict[str, Any]
 ) -> None:
@@ -118,7 +119,7 @@ def test_the_steps_after_a_focus_act_in_its_window_unless_they_name_one() -> Non
     assert step_violations(steps, KNOWN) == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("plan", "step", "pointer", "said"),
     [
         ("computer.use", {"action": "scroll", "x": 1, "y": 1}, "/plan/1", "computer.mouse"),

@@ -13,6 +13,7 @@ from flycore.model.enums import Decision
 from flycore.policy.conditions import matches, misspelt, nearest_patterns
 from flycore.policy.evaluate import Policy, evaluate_general, load_policy
 from flycore.policy.files import RuleLayer, read_policy
+from kits.tables import each_row
 
 
 @dataclass
@@ -267,7 +268,7 @@ def test_the_person_s_rule_for_a_tool_of_another_root_is_no_problem(folders: Fol
     assert "matches no known tool" in told.message
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "meant"),
     [
         ("web.fech", "web.fetch"),
@@ -286,7 +287,7 @@ def test_a_misspelling_is_one_letter_away(pattern: str, meant: str | None) -> No
     assert misspelt(pattern, frozenset({"web.fetch", "file.hash"})) == meant
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "name", "expected"),
     [
         ("web.fetch", "web.fetch", True),

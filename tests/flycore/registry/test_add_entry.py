@@ -15,6 +15,7 @@ from flycore.registry.jsonc.parse import parse_jsonc
 from flycore.registry.paths import LEGACY_REGISTRY_FILE, REGISTRY_FILE, RootPaths, find_paths
 from kits.kernel import folders
 from kits.suites import examples
+from kits.tables import each_row
 
 ENTRY: dict[str, Any] = {
     "kind": "mcp",
@@ -38,7 +39,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@each_row("text", TEXTS)
 def test_the_entry_is_added_and_all_that_was_there_stays(text: str) -> None:
     made = add_to_text(text, "new.one", ENTRY, SHOWN)
     assert not made.why_not
@@ -90,7 +91,7 @@ def test_whatever_a_person_wrote_stays_in_its_order(text: str) -> None:
     assert all(character in kept for character in text)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "{",

@@ -13,6 +13,7 @@ from flycore.model.sidecar import SidecarEntry
 from flycore.model.tool_exec import CommandExec, HttpExec, PythonExec
 from flycore.registry.manifest import parse_manifest
 from flycore.registry.parse_registry import parse_registry
+from kits.tables import each_row
 
 TOOL = {
     "name": "weather.now",
@@ -70,7 +71,7 @@ def test_a_tool_has_approval_version_and_examples() -> None:
     assert capability.example_calls[0].expected_output == {"celsius": 12}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "rule", "pointer"),
     [
         ({"tools": [TOOL, {**TOOL, "name": "other"}]}, "exec-tools", "/tools"),

@@ -19,6 +19,7 @@ from flycore.model.json import pointer_join, pointer_keys
 from flycore.registry.jsonc.edit import Change, edited, insert_last, remove, set_members, spelled, verify
 from flycore.registry.jsonc.spans import Span, scan
 from kits.suites import examples
+from kits.tables import each_row
 
 KEYS = st.sampled_from(["a", "b/c", "~", "enabled", "", "naïve", 'q"'])
 SCALARS = (
@@ -165,7 +166,7 @@ def test_one_is_removed_and_comments_beside_it_stay(data: st.DataObject, documen
     assert not gone.replace(kept, "", 1).replace(",", "", 1).strip()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "pointer", "after"),
     [
         ("[1, 2]", "/0", "[ 2]"),
@@ -189,7 +190,7 @@ def test_an_inserted_value_is_indented_as_those_before_it() -> None:
     assert after == '{\n    "rules": [\n        {"a": 1}, // c\n        {"b": 2}\n    ]\n}\n'
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("after", "wanted"),
     [
         ('{"a": 2} // c', {"a": 3}),

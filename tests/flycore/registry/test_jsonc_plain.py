@@ -19,6 +19,7 @@ from flycore.registry.jsonc.spans import scan
 from flycore.registry.parse_registry import parse_registry
 from flycore.registry.schema import known_keys
 from kits.suites import examples
+from kits.tables import each_row
 
 STRINGS = st.sampled_from(
     [
@@ -193,7 +194,7 @@ def test_plain_jsonc_with_everything_that_it_may_have_is_read() -> None:
     assert plain.keys == 6
 
 
-@pytest.mark.parametrize(
+@each_row(
     "body",
     [
         "'a': {}",

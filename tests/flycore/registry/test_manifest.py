@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from flycore.model.enums import Kind, Source
 from flycore.model.tool_exec import HttpExec, OutputFormat, PythonExec, SecretType
 from flycore.registry.manifest import parse_manifest
+from kits.tables import each_row
 
 GOOD = """\
 name: search
@@ -72,7 +72,7 @@ def test_comments_and_order_are_no_change_and_a_value_is() -> None:
     assert digest(GOOD.replace("it costs", "it costs more")) != digest(GOOD)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "rule", "place"),
     [
         (("name: search", "name: other"), "name-folder", (1, 1)),
@@ -133,7 +133,7 @@ def test_a_command_is_written_as_the_registry_writes_one() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "rule"),
     [
         (("scripts/run.sh", "/bin/sh"), "absolute-path"),
@@ -174,7 +174,7 @@ def test_every_fault_is_reported_at_once() -> None:
     assert "reserved-name" in rules(GOOD, reserved="search")
 
 
-@pytest.mark.parametrize("text", ["", "[]", "text", "- a", "a: [", "name: search", "\x00"])
+@each_row("text", ["", "[]", "text", "- a", "a: [", "name: search", "\x00"])
 def test_what_is_no_manifest_is_an_invalid_entry_that_keeps_its_name(text: str) -> None:
     entry = parse_manifest(text, "f", folder="search")
     assert not entry.valid

@@ -30,6 +30,7 @@ from flycore.registry.published_schemas import PUBLISHED, published_schema, writ
 from flycore.registry.settings import parse_settings
 from flycore.registry.yaml_text import read_yaml
 from kits.mutations import mutated
+from kits.tables import each_row
 
 ROOT = Path(__file__).parents[3]
 NAMES = [schema.name for schema in PUBLISHED]
@@ -59,7 +60,7 @@ def objects(node: Any, pointer: str = "") -> Iterator[tuple[str, dict[str, Any]]
             yield from objects(value, below)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_a_schema_is_one_and_explains_every_key(name: str) -> None:
     schema = published_schema(name)
     Draft202012Validator(schema, registry=referencing.Registry()).check_schema(schema)
@@ -79,7 +80,7 @@ def test_a_schema_is_one_and_explains_every_key(name: str) -> None:
     assert [pointer for pointer, node in objects(schema) if not explained(node)] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_the_examples_of_a_schema_are_accepted_where_they_stand(name: str) -> None:
     schema = published_schema(name)
     for pointer, node in objects(schema):
@@ -117,7 +118,7 @@ def value_of(name: str, text: str) -> Any:
     return read_yaml(text, name).value if name == "manifest" else parse_jsonc(text, name)[0]
 
 
-@pytest.mark.parametrize(("name", "text"), list(shown()), ids=lambda value: str(value)[:12])
+@each_row(("name", "text"), list(shown()), ids=lambda value: str(value)[:12])
 def test_what_is_shipped_and_shown_is_accepted(name: str, text: str) -> None:
     value = value_of(name, text)
     assert [str(error) for error in accepts(name).iter_errors(value)] == []
@@ -165,7 +166,7 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), HOSTILE)
+@each_row(("name", "value"), HOSTILE)
 def test_hostile_values_are_refused(name: str, value: Any) -> None:
     assert all(map(accepts("manifest").is_valid, (MANIFEST, REQUEST, FUNCTION)))
     assert not accepts(name).is_valid(value)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from flycore.registry.version_range import is_in_range, version_range
+from kits.tables import each_row
 
 CASES = (
     ("^0.3.0", ("0.3.0", "0.3.9"), ("0.2.9", "0.4.0", "1.0")),
@@ -22,13 +21,13 @@ CASES = (
 )
 
 
-@pytest.mark.parametrize(("text", "inside", "outside"), CASES)
+@each_row(("text", "inside", "outside"), CASES)
 def test_a_range_holds_what_it_says(text: str, inside: tuple[str, ...], outside: tuple[str, ...]) -> None:
     assert all(is_in_range(version, text) for version in inside)
     assert not any(is_in_range(version, text) for version in outside)
 
 
-@pytest.mark.parametrize("text", ["latest", "^", "^1.2.3.4", "^1.x", "~", ">=a", "^1 || ^2"])
+@each_row("text", ["latest", "^", "^1.2.3.4", "^1.x", "~", ">=a", "^1 || ^2"])
 def test_other_texts_are_no_range(text: str) -> None:
     assert version_range(text) is None
     assert not is_in_range("1.0", text)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from flycore.registry.yaml_text import DEEPEST, read_yaml
+from kits.tables import each_row
 
 
 def rules(text: str) -> list[tuple[str, int, int]]:
@@ -20,7 +20,7 @@ def rules(text: str) -> list[tuple[str, int, int]]:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "value"),
     [
         ("NO", "NO"),
@@ -63,7 +63,7 @@ def test_every_problem_is_reported_with_its_place() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "rule"),
     [
         ("a: [1\nb: 2", "yaml-syntax"),

@@ -25,6 +25,7 @@ from flycore.rpc.methods import BY_MESSAGE, METHODS, Approver, Client, methods_o
 from flycore.server.local import LocalClient
 from flycore.server.queries import Queries
 from flycore.server.session import Session
+from kits.tables import each_row
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 CLIENTS = (LocalClient, KernelClient)
@@ -155,7 +156,7 @@ def test_each_approver_has_every_method(cls: type) -> None:
     assert all(defines(cls, Approver, name) for name in public(Approver))
 
 
-@pytest.mark.parametrize("method", [one for one in METHODS if one.interface], ids=lambda one: one.name)
+@each_row("method", [one for one in METHODS if one.interface], ids=lambda one: one.name)
 def test_the_payload_s_first_fields_are_the_parameters(method: Method) -> None:
     if method.name in BY_HAND:
         return
@@ -167,7 +168,7 @@ def test_the_payload_s_first_fields_are_the_parameters(method: Method) -> None:
     assert all(not field.required for field in fields[len(parameters) :])
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda one: one.message)
+@each_row("method", METHODS, ids=lambda one: one.message)
 def test_the_server_answers_every_message(method: Method) -> None:
     session = Session(unused(), unused(), Caller(door="socket", program="x"))
     answered = session.handler_of(method)

@@ -16,6 +16,7 @@ from flycore.rpc.method_row import Kind, Method, Who
 from flycore.rpc.methods import BY_MESSAGE, METHODS
 from flycore.rpc.schema import PAYLOADS, protocol_schema
 from kits.kernel import Root
+from kits.tables import each_row
 from kits.tcp import Listening, listening
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "protocol.md"
@@ -62,6 +63,6 @@ def ignores_unknown_keys(method: Method) -> bool:
     return method.who is Who.TOKEN and method.kind in (Kind.READ, Kind.CONNECTION)
 
 
-@pytest.mark.parametrize("method", METHODS, ids=lambda one: one.message)
+@each_row("method", METHODS, ids=lambda one: one.message)
 def test_unknown_keys_are_ignored_or_refused_by_one_rule(method: Method) -> None:
     assert method.payload.__struct_config__.forbid_unknown_fields is not ignores_unknown_keys(method)

@@ -11,6 +11,7 @@ from PIL import Image, PngImagePlugin
 
 from flycore.model.call import Picture
 from flycore.runners.images import MAX_IMAGE_BYTES, decode_image
+from kits.tables import each_row
 from kits.values import pixel
 
 
@@ -89,7 +90,7 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_row("name", HOSTILE)
 def test_what_is_no_image_or_too_large_gives_none(name: str) -> None:
     assert decode_image(HOSTILE[name]) is None
 

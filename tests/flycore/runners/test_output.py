@@ -10,6 +10,7 @@ import pytest
 
 from flycore.model.enums import Code, Status
 from flycore.runners.output import LINES_TRIED, Answer, EventFeed, SidecarEvent, read_answer
+from kits.tables import each_row
 
 ROUNDS = 10_000 if os.environ.get("FLYTUI_SUITES") == "full" else 1_000
 GOOD = b'{"ok": true, "digest": "ab\\u00e9", "sizes": [1, 2.5, null], "nested": {"deep": [{}]}}'
@@ -58,7 +59,7 @@ TABLE = [
 ]
 
 
-@pytest.mark.parametrize(("stdout", "exit_code", "status", "code"), TABLE)
+@each_row(("stdout", "exit_code", "status", "code"), TABLE)
 def test_table(stdout: bytes, exit_code: int, status: Status, code: str) -> None:
     meaning, _ = understand(stdout, exit_code)
     assert (meaning.status, meaning.code) == (status, code)
@@ -134,7 +135,7 @@ def test_the_search_for_a_line_is_bounded() -> None:
     assert understand(broken * LINES_TRIED + GOOD)[0].code == Code.INVALID_OUTPUT
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "event"),
     [
         (b'{"event": "progress", "progress": "x", "total": true}', SidecarEvent(message="")),

@@ -16,6 +16,7 @@ from flycore.sandbox.call_confinement import (
     confinement_of,
 )
 from flycore.sandbox.confinement import Confinement, IfMissing, Mount
+from kits.tables import each_row
 
 FOLDERS = CallFolders(app_root="/p", cwd="/p", artifacts="/s/call", home="/home/u")
 COPIED = ProgramFiles(
@@ -57,7 +58,7 @@ def test_what_lies_in_the_project_is_opened_below_it() -> None:
     assert made["/srv/data"].anchor == ""
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("declared", "value", "path"),
     [
         ("${input.dir}", "out", "/p/out"),
@@ -77,7 +78,7 @@ def test_the_input_fills_in_a_path(declared: str, value: str, path: str) -> None
     assert anchors[path] == ("/srv" if path.startswith("/srv/") else "/p")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("declared", "value"),
     [
         ("${input.dir}", "/etc"),
@@ -94,7 +95,7 @@ def test_the_input_fills_in_a_path(declared: str, value: str, path: str) -> None
         ("/srv/${input.dir}", "../etc"),
     ],
 )
-@pytest.mark.parametrize("kind", ["read", "write"])
+@each_row("kind", ["read", "write"])
 def test_an_input_leads_to_no_other_folder(declared: str, value: str, kind: str) -> None:
     with pytest.raises(NotPermitted) as refused:
         confined(given={"dir": value}, **{kind: (declared,)})
@@ -102,7 +103,7 @@ def test_an_input_leads_to_no_other_folder(declared: str, value: str, kind: str)
     assert declared in str(refused.value)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("declared", "limits", "within"),
     [
         ("out/${input.dir}", (), "/p/out"),
@@ -128,8 +129,8 @@ def test_links_stay_in_the_folder_of_an_input_and_of_the_limit(
     assert mount.anchor == ("/srv" if "srv" in declared else "/" if "~" in declared else "/p")
 
 
-@pytest.mark.parametrize("declared", ["src", "out/../src", "outer", "${input.dir}", "/srv", "~", "."])
-@pytest.mark.parametrize("kind", ["read", "write"])
+@each_row("declared", ["src", "out/../src", "outer", "${input.dir}", "/srv", "~", "."])
+@each_row("kind", ["read", "write"])
 def test_a_path_that_one_limit_does_not_allow_is_refused(declared: str, kind: str) -> None:
     limits = [PathLimit(read=("/",), write=("/",)), PathLimit(read=("out", "docs"), write=("out",))]
     wanted = Permissions(**{kind: (declared,)})
@@ -137,7 +138,7 @@ def test_a_path_that_one_limit_does_not_allow_is_refused(declared: str, kind: st
         confinement_of(wanted, {"dir": "src"}, FOLDERS, (), limits)
 
 
-@pytest.mark.parametrize("value", [None, 7, "", ["a"], "a\0b"])
+@each_row("value", [None, 7, "", ["a"], "a\0b"])
 def test_an_input_without_such_a_text_grants_nothing(value: Any) -> None:
     assert paths(confined(given={"dir": value}, read=("${input.dir}",))) == {"/s/call": True}
     assert paths(confined(read=("${input.dir}",))) == {"/s/call": True}

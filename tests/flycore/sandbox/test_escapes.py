@@ -24,6 +24,7 @@ from flycore.sandbox.escape_trial import (
 from flycore.sandbox.launch import Launch
 from kits.programs import needs_bubblewrap
 from kits.sandbox_levels import run_launch
+from kits.tables import each_row
 
 pytestmark = pytest.mark.suite
 SYSTEM_PYTHON = "/usr/bin/python3"
@@ -50,8 +51,8 @@ def start_as_call(launch: Launch, stdin: bytes) -> subprocess.CompletedProcess[b
     return subprocess.CompletedProcess(launch.argv, ended.exit_code or 0, ended.stdout, ended.stderr_tail)
 
 
-@pytest.mark.parametrize("network", [False, True], ids=["alone", "network"])
-@pytest.mark.parametrize("start", [start_alone, start_as_call], ids=["trial", "call"])
+@each_row("network", [False, True], ids=["alone", "network"])
+@each_row("start", [start_alone, start_as_call], ids=["trial", "call"])
 def test_nothing_but_what_is_said_is_open(level: Level, start: Start, network: bool) -> None:
     results = try_escapes(level, network=network, start=start)
     assert len(results) > 50

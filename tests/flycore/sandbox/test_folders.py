@@ -9,11 +9,12 @@ import pytest
 
 from flycore.sandbox import folders
 from flycore.sandbox.folders import TooLargeError, folder_digest, ignore_rules
+from kits.tables import each_row
 
 RULES = "*.pyc\n/build\nout/\ndoc/*.txt\n!keep.pyc\na/**/z\n\\#x\nb/**\n**/deep\n[ab].log\n# a comment\n"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "folder", "ignored"),
     [
         ("x.pyc", False, True),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-
 from flycore.sandbox.landlock import ON_FILES, Rights, handled_rights, mount_rights
+from kits.tables import each_row
 
 READ, READ_FILE = 0b1101, 0b101  # execute, read a file, list a folder
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("abi", "rights"),
     [
         (1, Rights(0x1FFF, 0, 0)),

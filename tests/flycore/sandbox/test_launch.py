@@ -27,6 +27,7 @@ from flycore.sandbox.trial_process import run_trial
 from flysafe.beneath import OutsideAnchor
 from kits.programs import needs, needs_bubblewrap
 from kits.sandbox_levels import needs_level, run_launch
+from kits.tables import each_row
 
 SECRET = {"API_KEY": "secret-of-the-tool"}
 Maker = Callable[..., Launch]
@@ -107,7 +108,7 @@ def test_a_signal_that_ends_the_program_is_told(make: Maker, tmp_path: Path) -> 
     assert ran.exit_code == -9
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "report"),
     [
         (b"", ConfinementReport(confined=False)),

@@ -16,6 +16,7 @@ from flycore.sandbox.observed_files import real_path
 from flycore.sandbox.seal_parts import StartConditions, named_paths
 from flycore.sandbox.seals import changed_part, is_kept, seal_program
 from kits.kernel import ECHO, Root, approved_call, kernel_of, request
+from kits.tables import each_row
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def parts(seal: Seal) -> set[tuple[str, str]]:
     return {(part.path.rsplit("/", 1)[-1], part.why) for part in seal.parts}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("argument", "found"),
     [
         ("x.awk", "x.awk"),

@@ -19,6 +19,7 @@ from flycore.sandbox.seccomp import (
     assemble,
     filter_bytes,
 )
+from kits.tables import each_row
 
 AUDIT = {Architecture.X86_64: 0xC000003E, Architecture.AARCH64: 0xC00000B7}
 ALLOWED, KILLED = 0x7FFF0000, 0x80000000
@@ -68,8 +69,8 @@ def test_each_jump_stays_in_the_program_and_each_path_ends(machine: Architecture
             assert max(step.then, step.otherwise) < 256
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize(
+@each_row("machine", MACHINES)
+@each_row(
     ("name", "number"),
     [
         *((name, errno.EPERM) for name in ("ptrace", "unshare", "setns", "mount", "bpf", "keyctl")),
@@ -83,15 +84,15 @@ def test_what_leads_around_the_sandbox_is_refused(machine: Architecture, name: s
     assert verdict(program, AUDIT[machine], BY_NAME[machine][name]) == 0x50000 | number
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("name", ["read", "socketpair", "pidfd_open", "memfd_create"])
+@each_row("machine", MACHINES)
+@each_row("name", ["read", "socketpair", "pidfd_open", "memfd_create"])
 def test_what_every_program_needs_is_allowed(machine: Architecture, name: str) -> None:
     assert verdict(filter_bytes(machine, ()), AUDIT[machine], BY_NAME[machine][name]) == ALLOWED
 
 
-@pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("network", [True, False])
-@pytest.mark.parametrize("unix", [True, False])
+@each_row("machine", MACHINES)
+@each_row("network", [True, False])
+@each_row("unix", [True, False])
 def test_only_the_granted_families_of_sockets_open(machine: Architecture, network: bool, unix: bool) -> None:
     program = filter_bytes(machine, address_families(network=network, unix=unix))
     granted = {1: unix, 2: network, 10: network, 16: False, 17: False, 40: False, 38: False}

@@ -14,6 +14,7 @@ import pytest
 
 from flycore.model.json import MASK
 from flycore.sandbox.secret_masks import Masks
+from kits.tables import each_row
 
 SPLITS = 500 if os.environ.get("FLYTUI_SUITES") == "full" else 50
 SECRETS = {
@@ -43,7 +44,7 @@ ENCODINGS = {
 CASES = [(name, encoding) for name in SECRETS for encoding in ENCODINGS]
 
 
-@pytest.mark.parametrize(("name", "encoding"), CASES)
+@each_row(("name", "encoding"), CASES)
 def test_every_spelling_is_masked_in_text_and_json(name: str, encoding: str) -> None:
     spelled = ENCODINGS[encoding](SECRETS[name])
     masks = Masks(SECRETS)
@@ -56,7 +57,7 @@ def test_every_spelling_is_masked_in_text_and_json(name: str, encoding: str) -> 
 
 
 @pytest.mark.suite
-@pytest.mark.parametrize(("name", "encoding"), CASES)
+@each_row(("name", "encoding"), CASES)
 def test_a_text_cut_anywhere_shows_no_piece(name: str, encoding: str) -> None:
     spelled = ENCODINGS[encoding](SECRETS[name])
     masks = Masks(SECRETS)
@@ -129,8 +130,8 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("encoding", NESTED)
-@pytest.mark.parametrize("name", SECRETS)
+@each_row("encoding", NESTED)
+@each_row("name", SECRETS)
 def test_a_secret_in_escapes_is_masked_and_nothing_beside_it(name: str, encoding: str) -> None:
     spelled = NESTED[encoding](SECRETS[name])
     shown = Masks(SECRETS).text(f"before\n{spelled}\nafter, 100 % & \\ done")
@@ -145,7 +146,7 @@ def test_escapes_without_a_secret_stay_as_they_are() -> None:
     assert Masks(SECRETS).text(text) == text
 
 
-@pytest.mark.parametrize("left", range(1, 8))
+@each_row("left", range(1, 8))
 def test_a_few_characters_at_the_border_of_a_long_text_are_masked(left: int) -> None:
     secret = "Zq7-Xw9_Kp3!"
     lines = "the sidecar said something\n" * 3_000

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from flycore.sandbox.system_programs import known_programs, loads_nothing
+from kits.tables import each_row
 
 IN_OPEN, IN_ISDIR, IN_NONBLOCK, IN_CLOEXEC = 0x20, 0x40000000, 0o4000, 0o2000000
 USES = {
@@ -91,7 +92,7 @@ def test_its_package_owns_the_program(name: str) -> None:
     assert loads_nothing(os.path.realpath(program))
 
 
-@pytest.mark.parametrize("name", ["sh", "find", "git", "env", "python3", "awk"])
+@each_row("name", ["sh", "find", "git", "env", "python3", "awk"])
 def test_other_programs_are_not_known(name: str) -> None:
     assert not loads_nothing(f"/usr/bin/{name}")
 

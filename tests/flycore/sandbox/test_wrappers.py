@@ -11,6 +11,7 @@ from flycore.model.enums import Anchor, PathState, SealKind
 from flycore.model.program import ResolvedProgram
 from flycore.sandbox.seals import StartConditions, materialise, seal_program
 from flycore.sandbox.wrappers import look_through
+from kits.tables import each_row
 
 SEEN = (
     ("env", "A=1 B=2 run x", ("run", "x")),
@@ -43,7 +44,7 @@ BLIND = (
 )
 
 
-@pytest.mark.parametrize(("name", "line", "inner"), SEEN)
+@each_row(("name", "line", "inner"), SEEN)
 def test_what_a_wrapper_starts(name: str, line: str, inner: tuple[str, ...]) -> None:
     words = tuple(line.split())
     found = look_through(name, (f"/usr/bin/{name}", *words))
@@ -52,7 +53,7 @@ def test_what_a_wrapper_starts(name: str, line: str, inner: tuple[str, ...]) -> 
     assert (*found.before, *found.argv) == (f"/usr/bin/{name}", *words)
 
 
-@pytest.mark.parametrize(("name", "line"), BLIND)
+@each_row(("name", "line"), BLIND)
 def test_what_is_not_understood_is_not_looked_through(name: str, line: str) -> None:
     found = look_through(name, (f"/usr/bin/{name}", *line.split()))
     assert found.why_not

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flycore.server.admission import Headers, bearer, refusal
+from kits.tables import each_row
 
 PORT = 8787
 HOST = ("Host", "127.0.0.1:8787")
@@ -44,8 +45,8 @@ FOREIGN_HOSTS = [
 ]
 
 
-@pytest.mark.parametrize("host", FOREIGN_HOSTS, ids=range(len(FOREIGN_HOSTS)))
-@pytest.mark.parametrize("target", ["/ws", "/health"])
+@each_row("host", FOREIGN_HOSTS, ids=range(len(FOREIGN_HOSTS)))
+@each_row("target", ["/ws", "/health"])
 def test_no_other_host_is(host: str, target: str) -> None:
     assert ruled([("Host", host), TOKEN], target=target) == 403
 
@@ -57,15 +58,13 @@ def test_no_host_and_two_are_refused(target: str) -> None:
     assert ruled([HOST, ("host", "evil"), TOKEN], target=target) == 400
 
 
-@pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://localhost:8787", "http://127.0.0.1:8787", ""]
-)
-@pytest.mark.parametrize("target", ["/ws", "/health"])
+@each_row("origin", ["http://evil.example", "null", "http://localhost:8787", "http://127.0.0.1:8787", ""])
+@each_row("target", ["/ws", "/health"])
 def test_whatever_has_an_origin_is_refused(origin: str, target: str) -> None:
     assert ruled([HOST, TOKEN, ("origin", origin)], target=target) == 403
 
 
-@pytest.mark.parametrize(
+@each_row(
     "brought",
     [
         [],
@@ -90,14 +89,12 @@ def test_a_token_elsewhere_is_none() -> None:
     assert ruled([HOST, TOKEN], target="/health?token=good") == 400
 
 
-@pytest.mark.parametrize(
-    "target", ["/", "", "*", "/ws/", "//ws", "/WS", "/%77s", "http://127.0.0.1:8787/ws", "/mcp"]
-)
+@each_row("target", ["/", "", "*", "/ws/", "//ws", "/WS", "/%77s", "http://127.0.0.1:8787/ws", "/mcp"])
 def test_only_what_is_served_is(target: str) -> None:
     assert ruled([HOST, TOKEN], target=target) == 404
 
 
-@pytest.mark.parametrize("peer", ["10.0.0.1", "::ffff:10.0.0.1", "", "nonsense", "fe80::1%eth0"])
+@each_row("peer", ["10.0.0.1", "::ffff:10.0.0.1", "", "nonsense", "fe80::1%eth0"])
 def test_only_this_machine_is_served(peer: str) -> None:
     assert ruled([HOST, TOKEN], peer=peer) == 403
 

@@ -415,7 +415,7 @@ async def test_files_of_a_project_are_read_or_refused_while_the_kernel_serves(ro
         await until(lambda: kernel.catalog().capability("echo.do") is not None)
 
 
-BATCH = 100 if FULL else 60
+BATCH = 100 if FULL else 15
 """Schemas of one kernel."""
 MOST_GROWTH_MIB = 64
 ANSWERS_BY_NAME = r"""#!/bin/sh

@@ -18,6 +18,7 @@ from flycore.catalog.schemas import check_input
 from flycore.model.json import read_strict
 from flytui.cli.agent_tools import AgentEventError, AgentRequest, read_agent_request
 from kits.command_line import Desk, Terminal
+from kits.tables import each_row
 
 ALLOW = {"tool": "agent.shell", "decision": "allow", "because": "it only looks",
          "when": {"properties": {"command": {"pattern": "^git status$"}}}}  # fmt: skip
@@ -410,7 +411,7 @@ TABLE: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "given", "action", "meant"), TABLE, ids=[row[0] for row in TABLE])
+@each_row(("tool", "given", "action", "meant"), TABLE, ids=[row[0] for row in TABLE])
 def test_each_tool_is_asked_for_whole(
     tool: str, given: dict[str, Any], action: str, meant: dict[str, Any]
 ) -> None:
@@ -426,7 +427,7 @@ def test_the_agent_s_own_words_are_no_part_of_what_is_approved() -> None:
     assert asked == AgentRequest("agent.shell", {"command": "ls", "cwd": "/src/shop"}, "look")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("tool", "given"),
     [
         ("Edit", {"file_path": "a", "old_string": "x"}),

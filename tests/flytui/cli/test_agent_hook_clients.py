@@ -15,6 +15,7 @@ from flycore.catalog.schemas import check_input
 from flytui.cli.agent_tools import CLIENTS_FILE, read_agent_request
 from flytui.cli.hook_event import HOOKED
 from kits.command_line import Desk
+from kits.tables import each_row
 
 TABLE = json.loads(CLIENTS_FILE.read_text())
 
@@ -74,7 +75,7 @@ COPILOT_CALLS: list[tuple[str, str, Any, str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("tool", "claude_s", "tool_input", "action", "asked"), COPILOT_CALLS)
+@each_row(("tool", "claude_s", "tool_input", "action", "asked"), COPILOT_CALLS)
 def test_the_tools_of_copilot_cli_are_known_by_both_of_their_names(
     tool: str, claude_s: str, tool_input: Any, action: str, asked: dict[str, Any]
 ) -> None:
@@ -89,7 +90,7 @@ def test_the_tools_of_copilot_cli_are_known_by_both_of_their_names(
         assert check_input(agent_actions()[action].input_schema, request.input)[1] == ()
 
 
-@pytest.mark.parametrize("tool", ["flytui-file_hash", *TABLE["copilot"]["bookkeeping"]])
+@each_row("tool", ["flytui-file_hash", *TABLE["copilot"]["bookkeeping"]])
 def test_claude_code_s_hook_leaves_copilot_cli_its_lists_and_what_is_ours(tool: str) -> None:
     assert read_agent_request(event("copilot", tool, {"path": "x"}), "copilot") is None
     assert read_agent_request(claude_event_of_copilot(tool, {"path": "x"})) is None
@@ -130,7 +131,7 @@ CALLS: list[tuple[str, str, dict[str, Any], str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("client", "tool", "tool_input", "action", "asked"), CALLS)
+@each_row(("client", "tool", "tool_input", "action", "asked"), CALLS)
 def test_its_tools_become_the_actions_of_an_agent(
     client: str, tool: str, tool_input: dict[str, Any], action: str, asked: dict[str, Any]
 ) -> None:
@@ -150,14 +151,14 @@ def test_two_members_that_mean_the_same_are_shown_as_they_are() -> None:
     assert request.action == "agent.tool"
 
 
-@pytest.mark.parametrize("client", HOOKED)
+@each_row("client", HOOKED)
 def test_its_own_bookkeeping_is_not_asked_about(client: str) -> None:
     assert set(TABLE) == set(HOOKED)
     for tool in TABLE[client]["bookkeeping"]:
         assert read_agent_request(event(client, tool, {}), client) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("client", "more", "is_ours"),
     [
         ("codex", {"tool_name": "mcp__flytui__file_hash"}, True),

@@ -8,6 +8,7 @@ import pytest
 
 from flycore.model.json import Json, JsonObject
 from flytui.cli.call_input import MAX_STDIN_BYTES, CallInputError, read_input_words, typed_input
+from kits.tables import each_row
 
 SCHEMA: JsonObject = {
     "type": "object",
@@ -25,7 +26,7 @@ def no_stdin(limit: int) -> bytes:
     raise AssertionError("standard input was read")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "option", "expected"),
     [
         (('{"a": 1}',), None, {"a": 1}),
@@ -45,7 +46,7 @@ def test_a_dash_reads_standard_input(form: tuple[tuple[str, ...], str | None]) -
     assert read_input_words(*form, stdin_of(b'{"a": [1, 2]}\n')) == {"a": [1, 2]}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "option", "data", "said"),
     [
         (("{",), None, b"", "line 1, column 2"),
@@ -74,7 +75,7 @@ def test_what_is_no_input_is_refused_with_a_sentence(
         read_input_words(words, option, stdin_of(data))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "text", "expected"),
     [
         ("text", "7", "7"),

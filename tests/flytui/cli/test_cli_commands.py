@@ -14,6 +14,7 @@ import pytest
 from flycore.catalog.builtin_tools import builtin_names
 from flytui.cli.commands.schema import NAMES, schema_of
 from kits.command_line import ALLOW_ECHO, REGISTRY, Desk
+from kits.tables import each_row
 
 HEAVY = ("textual", "rich", "mcp", "jsonschema", "websockets", "httpx2", "PIL", "mss", "watchfiles")
 
@@ -103,7 +104,7 @@ def test_json_catalog_imports_nothing_heavy(settled: Desk) -> None:
     assert imported.isdisjoint(HEAVY)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@each_row("name", NAMES)
 def test_schemas_are_schemas(name: str) -> None:
     schema = schema_of(name)
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -125,7 +126,7 @@ def test_schemas_are_written_for_an_editor(desk: Desk) -> None:
         assert desk.run("schema", *words).returncode == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         ("inspect", "file.hash"),
@@ -177,9 +178,7 @@ CALLS: list[tuple[tuple[str, ...], bytes, int, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("words", "given", "code", "status", "error"), CALLS, ids=lambda value: str(value)[:40]
-)
+@each_row(("words", "given", "code", "status", "error"), CALLS, ids=lambda value: str(value)[:40])
 def test_exit_codes_say_how_a_call_ended(
     settled: Desk, words: tuple[str, ...], given: bytes, code: int, status: str, error: str
 ) -> None:
@@ -233,7 +232,7 @@ USAGE: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), USAGE, ids=repr)
+@each_row(("words", "said"), USAGE, ids=repr)
 def test_usage_errors_are_sentences(settled: Desk, words: tuple[str, ...], said: str) -> None:
     done = settled.run(*words)
     assert done.returncode == 2

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import jsonschema
-import pytest
 
 from flycore.model.diagnostics import Severity
 from flycore.registry.settings import ReadSettings, Settings, parse_settings
 from flytui.cli.commands.schema import schema_of
 from flytui.cli.settings_text import POINTERS, listed_settings
 from kits.command_line import Desk
+from kits.tables import each_row
 
 WRITTEN = """{
   "approvals": {"timeoutMs": {"high": 60000}, "queueTotal": "many"},
@@ -27,7 +27,7 @@ def test_every_setting_is_shown() -> None:
     assert all(setting.default for setting in listed_settings(ReadSettings(Settings())))
 
 
-@pytest.mark.parametrize(("field", "pointer"), POINTERS.items())
+@each_row(("field", "pointer"), POINTERS.items())
 def test_every_place_is_one_that_the_reader_knows(field: str, pointer: str) -> None:
     """Something nobody can mean stands there: it is refused at that very pointer, or below it."""
     text = "{" + "".join(f'"{part}": {{' for part in pointer.split("/")[1:-1])

@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 from flytui.cli.command_group import COMMANDS, GROUPS, LazyGroup
 from flytui.cli.commands.help import TOPICS
 from flytui.cli.root_command import flytui
+from kits.tables import each_row
 
 
 def run(*words: str) -> Result:
@@ -27,7 +28,7 @@ def test_every_command_is_in_one_group_of_the_help() -> None:
             assert re.search(rf"^  {name} ", text[start:end], re.MULTILINE), name
 
 
-@pytest.mark.parametrize("words", [(), *((name,) for name in COMMANDS)])
+@each_row("words", [(), *((name,) for name in COMMANDS)])
 def test_no_summary_is_cut(words: tuple[str, ...]) -> None:
     context = click.Context(flytui)
     command = flytui

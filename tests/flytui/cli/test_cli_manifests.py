@@ -10,6 +10,7 @@ import pytest
 from flytui.cli.commands.schema import schema_of
 from flytui.cli.tool_examples import is_expected
 from kits.command_line import Desk
+from kits.tables import each_row
 from kits.web_servers import serving
 
 ALLOW = {"schemaVersion": 1, "rules": [{"tool": "shout", "decision": "allow", "because": "it only shouts"}]}
@@ -121,7 +122,7 @@ def test_the_schema_of_a_manifest_is_printed_and_accepts_one(shouting: Desk) -> 
         jsonschema.validate({**good, "kind": "shell"}, schema)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("expected", "output", "same"),
     [
         ("a\n", "a", True),

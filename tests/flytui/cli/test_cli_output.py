@@ -17,6 +17,7 @@ from flytui.cli.call_text import cancelled_result, lost_result, outcome_lines
 from flytui.cli.output import clock_time, plain_table, print_line, print_strict
 from flytui.console.doctor.terminal_checks import TerminalFacts, TmuxFacts, terminal_checks
 from flytui.text.wrap import cell_width
+from kits.tables import each_row
 from kits.values import stability_of, tool_view
 
 ROWS = (("● available", "a.b", "fine"), ("○ unavailable", "long.name", "because " * 20 + "of that"))
@@ -24,7 +25,7 @@ HEADINGS = ("STATE", "TOOL", "WHY")
 WHERE = Position(file="tools/external.tools.jsonc", line=1, column=1)
 
 
-@pytest.mark.parametrize("room", [40, 60, 80, 120, 1_000_000])
+@each_row("room", [40, 60, 80, 120, 1_000_000])
 def test_a_table_wraps_and_loses_nothing(room: int) -> None:
     lines = plain_table(HEADINGS, ROWS, room)
     assert all(cell_width(line) <= room for line in lines)
@@ -182,7 +183,7 @@ def test_doctor_counts_tools_and_nothing_is_well_while_one_is_down(down: int) ->
     assert ("and 3 more" in check.message) == (down == 7)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("mode", "uid", "state"),
     [
         (0o40700, 0, CheckState.OK),
@@ -197,7 +198,7 @@ def test_the_socket_folder_is_the_users_alone(mode: int, uid: int, state: CheckS
     assert checks.check_socket("/run/x", found, 0, True).state is state
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("size", "encoding", "state"),
     [
         (None, "ascii", CheckState.OK),
@@ -214,7 +215,7 @@ def test_a_terminal_that_the_console_fits(
     assert (found.name, found.state) == ("terminal", state)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "tmux", "states"),
     [
         ({"NO_COLOR": "1", "TERM": "vt100"}, None, ["colours ok"]),

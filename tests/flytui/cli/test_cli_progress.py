@@ -17,6 +17,7 @@ from flytui.cli.call_progress import (
 )
 from flytui.text.wrap import cell_width
 from kits.command_line import Desk
+from kits.tables import each_row
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=2500")
 
@@ -94,7 +95,7 @@ def test_a_line_is_cut_to_its_room(text: str) -> None:
     assert cut_to_width("short", 20) == "short"
 
 
-@pytest.mark.parametrize("payload", ["\x1b[2J", "\n", "\r", "\u202e", "\x9b31m"])
+@each_row("payload", ["\x1b[2J", "\n", "\r", "\u202e", "\x9b31m"])
 def test_a_message_from_outside_obeys_nobody(payload: str) -> None:
     stand = CallState(f"t{payload}", for_console=False, clock=Hand())
     stand.update(step(Phase.RUNNING, 1, payload))

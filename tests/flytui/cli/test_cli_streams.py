@@ -14,6 +14,7 @@ import pytest
 from flytui.cli import root_command as front
 from flytui.cli.root_command import flytui
 from kits.command_line import Desk
+from kits.tables import each_row
 
 CALL = ("call", "try.echo", "message=hi")
 
@@ -97,7 +98,7 @@ def shell(desk: Desk, line: str, *words: str) -> subprocess.CompletedProcess[str
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "code"),
     [
         ('"$@" <&-', 0),

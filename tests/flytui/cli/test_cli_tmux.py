@@ -28,6 +28,7 @@ def test_the_line_says_what_needs_a_person() -> None:
 NAMES = ["#(touch owned)", "#{pid}", "#[fg=blue]x", "a\x1b]0;t\x07b", "caf\u00e9\u202e", "a#b##c"]
 
 
+@pytest.mark.e2e
 @pytest.mark.parametrize("name", NAMES)
 def test_tmux_shows_a_folder_by_its_name_and_obeys_none(tmp_path: Path, name: str) -> None:
     needs("tmux")

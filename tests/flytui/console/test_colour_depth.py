@@ -3,6 +3,7 @@ on, in the console's two themes and in every screen."""
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -43,12 +44,14 @@ from flytui.console.themes import DARK_NAME, LIGHT_NAME, theme_names, themes
 from flytui.console.user_settings import ConsoleSettings
 from kits.console import HandClock, console, press, settle, until
 from kits.fake_kernel import World, world
+from kits.screen_grid import use_variant
+from kits.tables import each_row
 from kits.values import CALLER, NOW, request_of, sample_activity, trust_items
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("environ", "setting", "depth"),
     [
         ({"TERM": "xterm-256color"}, "", ColourDepth.INDEXED),
@@ -195,6 +198,15 @@ SCENES = (
 )
 
 
+# Each follows one of another depth: a console takes on the palettes of its terminal with the depth.
+TERMS = (
+    (ColourDepth.TRUE, "xterm-256color"),
+    (ColourDepth.ANSI, "xterm"),
+    (ColourDepth.INDEXED, "xterm-256color"),
+    (ColourDepth.ANSI, "linux"),
+)
+
+
 @dataclass(frozen=True)
 class Drawn:
     """A text on the screen and its colours."""
@@ -289,32 +301,24 @@ def _unreadable(
             yield f"{one.text!r} in {one.fore} on {one.back}", least
 
 
-@pytest.mark.parametrize(
-    ("depth", "term"),
-    [
-        (ColourDepth.TRUE, "xterm-256color"),
-        (ColourDepth.INDEXED, "xterm-256color"),
-        (ColourDepth.ANSI, "xterm"),
-        (ColourDepth.ANSI, "linux"),
-    ],
-)
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
 async def test_each_text_can_be_read_on_what_it_is_drawn_on(
-    scene: Scene, depth: ColourDepth, term: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In 16 colours with the palettes of xterm, of a light terminal (Tango) and of the Linux console."""
     monkeypatch.delenv("NO_COLOR", raising=False)
-    monkeypatch.setenv("TERM", term)
-    palettes = (LINUX_CONSOLE,) if term == "linux" else (XTERM, TANGO)
-    own = msgspec.structs.replace(ConsoleSettings(), colours=depth.value)
+    monkeypatch.setenv("TERM", TERMS[0][1])
+    own = msgspec.structs.replace(ConsoleSettings(), colours=TERMS[0][0].value)
     faults: dict[str, float] = {}
     async with _shown(scene, own, tmp_path) as (app, pilot):
-        for theme in (DARK_NAME, LIGHT_NAME):
-            app.theme = theme
+        for (depth, term), theme in itertools.product(TERMS, (DARK_NAME, LIGHT_NAME)):
+            monkeypatch.setenv("TERM", term)
+            palettes = (LINUX_CONSOLE,) if term == "linux" else (XTERM, TANGO)
+            await use_variant(app, pilot, depth, theme)
             await press(pilot, *scene.again)
             await until(pilot, lambda light=theme == LIGHT_NAME: _is_light(app) is light)
             for words, least in _unreadable(app, depth, palettes):
-                faults.setdefault(f"{theme}: {words}", least)
+                faults.setdefault(f"{term}, {depth}, {theme}: {words}", least)
     assert not faults, "\n".join(f"{words}: {least:.2f}" for words, least in faults.items())
 
 

@@ -52,7 +52,7 @@ from kits.values import (
     tool_view,
 )
 
-pytestmark = [pytest.mark.anyio, pytest.mark.suite, pytest.mark.long]
+pytestmark = [pytest.mark.anyio, pytest.mark.suite, pytest.mark.long, pytest.mark.timeout(600)]
 
 C0 = "\x1b]0;owned\x07\x1b]8;;http://x\x1b\\link\x1b[2J\x1b[31m\x1b[?1049h\x1b[?1000h\x1bP\x1b_\x1b^\x1bX\x08\r\x00\x7f\n\t"
 C1 = "\x9b2J\x9d52;c;eA==\x9c\x90q\x9c\x9f\x9e\x98\x85"
@@ -73,7 +73,7 @@ EACH = {
     "runs": RUNS,
     "host": HOST,
 }
-TOGETHER = {"controls": C0 + C1 + BIDI + HIDDEN + TAGS + MARKS, "markup": MARKUP, "looks": HOST + RUNS}
+TOGETHER = {"controls": C0 + C1 + BIDI + HIDDEN + TAGS + MARKS, "words": MARKUP + HOST + RUNS}
 PAYLOADS = EACH if os.environ.get("FLYTUI_SUITES") == "full" else TOGETHER
 
 

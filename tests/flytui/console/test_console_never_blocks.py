@@ -17,6 +17,7 @@ import flytui.console
 from flytui.console.catalog.catalog_view import CatalogView
 from kits.console import HandClock, console, press, until
 from kits.fake_kernel import World, world
+from kits.tables import each_row
 from kits.values import sample_catalog, stability_of, tool_view
 
 CONSOLE = Path(flytui.console.__file__).parent
@@ -121,7 +122,7 @@ def _imports(path: Path) -> Iterator[str]:
             yield node.module
 
 
-@pytest.mark.parametrize("path", sorted(CONSOLE.rglob("*.py")), ids=lambda path: path.stem)
+@each_row("path", sorted(CONSOLE.rglob("*.py")), ids=lambda path: path.stem)
 def test_widgets_import_only_the_client_protocol_and_values(path: Path) -> None:
     for name in _imports(path):
         assert not any(name == bad or name.startswith(f"{bad}.") for bad in OUTSIDE), name

@@ -13,6 +13,8 @@ from flycore.offline.console_files import read_kept_catalog
 from flycore.registry.paths import RootPaths, find_paths
 from kits.terminals import BIN, Root, Tmux, console, make_root, needs, until
 
+pytestmark = pytest.mark.e2e
+
 REGISTRY = {
     "schemaVersion": 2,
     "sidecars": {

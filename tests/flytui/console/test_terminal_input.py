@@ -21,6 +21,7 @@ from flytui.console.terminal_input import (
     drawable_size,
 )
 from kits.console import HandClock
+from kits.tables import each_row
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 SENSELESS = ("", "-1", "0", "99999999999", "1:2", "97:65:97", ":", "9" * 400)
@@ -49,7 +50,7 @@ def written(found: Sequence[Message]) -> str:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "expected"),
     [
         (b"ab", ["a", "b"]),
@@ -180,7 +181,7 @@ def test_a_paste_is_bounded_and_its_content_is_never_a_sequence() -> None:
     assert len(paste.text) <= MAX_PASTE
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("size", "drawable"),
     [
         ((1, 1), True),
@@ -261,7 +262,7 @@ def test_no_random_bytes_end_the_reader() -> None:
 KITTY_OK, ATTRIBUTES, SIXEL_ATTRIBUTES = b"\x1b_Gi=31;OK\x1b\\", b"\x1b[?62;22c", b"\x1b[?63;1;2;4;6c"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("answer", "graphics"),
     [
         (KITTY_OK + ATTRIBUTES, Graphics(GraphicsProtocol.KITTY)),
@@ -312,7 +313,7 @@ def test_keys_among_the_answers_stay_keys() -> None:
     assert parser.graphics.take_result() == Graphics(GraphicsProtocol.KITTY)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "senseless",
     [
         b"\x1b_G" + b"i" * 5_000 + b"\x1b\\",

@@ -135,7 +135,7 @@ def test_a_persons_day_at_a_terminal_loses_nothing_and_approves_nothing_by_accid
         since = console.position
         console.resize(120, 40)
         console.sees(READY, since)
-        console.type("r")
+        console.press_until("r", "the prompt", lambda report: report["texts"] == [""])
         console.type(b"\x1b[200~" + "zu früh, bitte später".encode("latin-1") + b"\x1b[201~")
         console.type(", danke \xff".encode("latin-1"))
         console.wait_text("zu fr\ufffdh, bitte sp\ufffdter, danke \ufffd")
@@ -174,8 +174,7 @@ def test_what_was_asked_while_the_terminal_did_not_read_is_not_approved_by_keys_
         console.sees(READY)
         console.stop_reading()
         console.ask("r2", input={"text": "other"})
-        console.type("d")
-        console.wait_report("the answer", lambda report: len(report["decided"]) == 1)
+        console.press_until("d", "the answer", lambda report: len(report["decided"]) == 1)
         console.type("n")
         console.wait_unarmed()
         if FULL:

@@ -23,6 +23,7 @@ from flytui.console.themes import theme_names
 from flytui.console.user_settings import ConsoleSettings, KeyBindings, check_keys, check_settings, textual_key
 from kits.console import HandClock, app_of, console, drawn, press, until
 from kits.fake_kernel import world
+from kits.tables import each_row
 from kits.values import request_of
 
 pytestmark = pytest.mark.anyio
@@ -116,7 +117,7 @@ async def test_the_palette_offers_what_the_keys_do_here_and_no_decision() -> Non
         assert app.state.waiting, "leaving the card decided nothing"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("own", "refused"),
     [
         ({"catalog.probe": "f5", "card.deny": "D", "app.panic": "f12"}, ""),

@@ -30,8 +30,8 @@ from kits.restarts import FAILING, SECRET, WITHOUT_LIMIT, ConsoleTerminal, conso
 
 pytestmark = [pytest.mark.suite, pytest.mark.long, pytest.mark.timeout(1800)]
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
-CONSOLE_DEATHS = 100 if FULL else 5
-KERNEL_DEATHS = 100 if FULL else 4
+CONSOLE_DEATHS = 100 if FULL else 2
+KERNEL_DEATHS = 100 if FULL else 2
 
 SLOW = """#!/bin/sh
 read -r request

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import msgspec
-import pytest
 
 from flycore.model.caller import Caller
 from flytui.text.call_facts import caller_text
+from kits.tables import each_row
 
 CALLER = Caller(door="mcp", program="node", executable="/usr/bin/node", pid=7, started=1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("caller", "text"),
     [
         (CALLER, "node via mcp"),

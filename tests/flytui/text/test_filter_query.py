@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flytui.text.filter_query import FilterItem, listed_sidecar, listed_tool, parse_query
+from kits.tables import each_row
 from kits.values import sample_catalog
 
 CATALOG = sample_catalog()
@@ -21,7 +22,7 @@ def names(text: str) -> list[str]:
     return [TOOLS[at] for at in parse_query(text).matching_indices(ITEMS)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "found"),
     [
         ("", TOOLS),

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from flytui.text.input_view import BEGINNING, field_beginnings
+from kits.tables import each_row
 
 LONG = "x" * 100
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "names"),
     [
         ({}, []),

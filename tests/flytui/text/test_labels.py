@@ -10,6 +10,7 @@ import pytest
 from flycore.model.enums import Effective, Phase, Risk, Status
 from flytui.text.labels import PHASE_LABELS, RISK_LABELS, STATE_LABELS, STATUS_LABELS, day_words
 from flytui.text.lines import Tone
+from kits.tables import each_row
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ def test_every_value_has_a_label_and_no_other(
     assert all(labels[member] for member in kind)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("days", "words"),
     [
         (0, "today"),

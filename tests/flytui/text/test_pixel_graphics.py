@@ -6,8 +6,6 @@ import base64
 import re
 import zlib
 
-import pytest
-
 from flycore.model.call import Picture
 from flytui.text.half_blocks import picture_lines
 from flytui.text.lines import PicturePlace
@@ -19,6 +17,7 @@ from flytui.text.pixel_graphics import (
     kitty_removal,
     sixel_picture,
 )
+from kits.tables import each_row
 
 RED, BLUE, GREEN, WHITE = (255, 0, 0), (0, 0, 255), (0, 255, 0), (255, 255, 255)
 
@@ -111,7 +110,7 @@ def test_sixels_cover_every_pixel_of_the_cells_in_the_colours_of_the_picture() -
     assert {pixels[x, 3] for x in (0, 1, 2, 3, 4, 5)} == {RED}
 
 
-@pytest.mark.parametrize("height", [1, 5, 6, 7, 13])
+@each_row("height", [1, 5, 6, 7, 13])
 def test_a_height_that_is_no_multiple_of_six_draws_nothing_below(height: int) -> None:
     shown = picture((GREEN, WHITE), (GREEN, WHITE))
     pixels = drawn_by_sixels(sixel_picture(place_of(shown, 2, 1), CellSize(3, height), 256))

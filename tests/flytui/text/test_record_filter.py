@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from flytui.text.record_filter import parse_record_filter
+from kits.tables import each_row
 
 TEXTS = {"": "claude via mcp asked web.fetch", "caller": "claude via mcp", "tool": "web.fetch"}
 
@@ -25,7 +26,7 @@ def matches(words: str, *, at: float = 0.0, now: float = 0.0) -> bool:
     return parse_record_filter(words, now).matches(lambda key: TEXTS[key], lambda: at)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "found"),
     [
         ("", True),

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from flytui.text.root_names import MAX_NAME_CELLS, root_tone, short_names
 from flytui.text.wrap import cell_width
+from kits.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("paths", "names"),
     [
         (["/srv/a/shop", "/srv/docs"], ("shop", "docs")),

@@ -17,6 +17,7 @@ from flytui.text.trust_rows import (
     title_row,
     trust_row,
 )
+from kits.tables import each_row
 
 USUAL = TrustFacts(author=ProgramAuthor.OWN, tools=("file.hash",))
 
@@ -39,7 +40,7 @@ def test_a_usual_entry_has_nothing_but_dim_words() -> None:
     assert tones == {Tone.DIM}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("more", "words"),
     [
         ({"author": ProgramAuthor.FOLDER}, ["!this folder"]),

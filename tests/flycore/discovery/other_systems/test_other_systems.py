@@ -19,6 +19,7 @@ from flycore.model.migration import Verdict
 from flycore.offline.migrate import MigrationPlan, apply_migration, plan_migration
 from flycore.registry.paths import RootPaths, find_paths
 from kits.mutations import mutated
+from kits.tables import each_row
 
 SECRET = "sk-live-0123456789abcdef"
 TIMES = 100
@@ -186,7 +187,7 @@ def test_what_is_wrong_with_a_limit_of_glee() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "milliseconds"),
     [
         (30.0, 30_000),

@@ -16,6 +16,7 @@ from flycore.pipeline.agent_access import look_at_agent_call
 from flycore.runners.workspace.project_files import Project
 from kits.agent_project import KEY, make_project
 from kits.command_rows import command_rows
+from kits.tables import each_row
 
 MOST_HARMLESS_THAT_ASK = 27
 """As many as the file marks with `asks`. A change that makes more of them ask has to say so here."""
@@ -41,7 +42,7 @@ def test_the_file_has_enough_of_each_kind() -> None:
     assert len({command for _, command in command_rows()}) >= 300
 
 
-@pytest.mark.parametrize(("answer", "command"), command_rows(), ids=[f"{a}-{c!r}" for a, c in command_rows()])
+@each_row(("answer", "command"), command_rows(), ids=[f"{a}-{c!r}" for a, c in command_rows()])
 def test_each_command_gets_its_answer(project: Project, answer: str, command: str) -> None:
     found = look(project, command)
     assert found.why

@@ -13,6 +13,7 @@ from flycore.policy.agent_commands.git_repository import (
     is_plain,
     look_at,
 )
+from kits.tables import each_row
 
 PLAIN = """[core]
 \trepositoryformatversion = 0
@@ -34,7 +35,7 @@ def test_what_git_itself_writes_is_plain() -> None:
     assert dict(config_items(PLAIN))["branch.feature/x.merge"] == "refs/heads/main"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "files",
     [
         RepositoryFiles(irregular=frozenset(("config",))),
@@ -81,7 +82,7 @@ def test_repositories_and_folders_of_the_index_are_found_between_other_entries()
         list(index_entries(split))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("key", "plain"),
     [
         ("core.filemode", True),
@@ -105,7 +106,7 @@ def test_keys(key: str, plain: bool) -> None:
     assert is_plain(key) is plain
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "secret"),
     [
         ("https://u:p@example.org/x", True),

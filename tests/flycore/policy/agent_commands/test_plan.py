@@ -10,6 +10,7 @@ from flycore.policy.agent_commands.options import Objection
 from flycore.policy.agent_commands.plan import Access, PathUse, is_simple_glob, plan_command
 from flycore.policy.agent_commands.shell_words import NotUnderstood, read_command_line
 from flycore.policy.agent_commands.table import Effect, command_table
+from kits.tables import each_row
 
 
 def uses(line: str) -> list[tuple[str, Access, str, bool]]:
@@ -53,7 +54,7 @@ def test_the_worst_objection_of_a_line_is_told() -> None:
     assert found.value.effect.risk is Risk.HIGH
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("glob", "simple"),
     [
         ("*.py", True),
@@ -74,7 +75,7 @@ def test_globs_that_fit_no_secret_file_are_known(glob: str, simple: bool) -> Non
     assert is_simple_glob(glob) is simple
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "risk"),
     [
         ("cat > x <<y", Risk.MEDIUM),
@@ -91,7 +92,7 @@ def test_a_line_that_is_not_read_is_rated_by_its_words(line: str, risk: Risk) ->
     assert objection_to_unread(line, problem.value).effect.risk is risk
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("line", "outside"),
     [
         ("make", ""),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from flycore.policy.agent_commands.secret_files import is_secret_name, secret_part, surely_ignored
+from kits.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         ".env",
@@ -36,7 +35,7 @@ def test_secret_names(name: str) -> None:
     assert secret_part(f"a/{name}/b") == name
 
 
-@pytest.mark.parametrize(
+@each_row(
     "name",
     [
         ".env.example",
@@ -56,7 +55,7 @@ def test_other_names(name: str) -> None:
     assert not is_secret_name(name)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("lines", "ignored"),
     [
         ([".env"], True),

@@ -10,6 +10,7 @@ import pytest
 
 from flycore.policy.agent_commands.shell_words import NotUnderstood, read_command_line
 from kits.command_rows import command_rows
+from kits.tables import each_row
 
 SHELLS = [shell for shell in ("bash", "dash", "zsh", "ksh", "busybox") if shutil.which(shell)]
 SEPARATOR = "\x1e\x1f"
@@ -112,7 +113,7 @@ def test_commands_of_a_list_are_those_of_the_shell(shell: str, tmp_path: Path) -
         assert sorted(got) == sorted([word.text for word in command.words] for command in commands), line
 
 
-@pytest.mark.parametrize(
+@each_row(
     "line",
     [
         "",

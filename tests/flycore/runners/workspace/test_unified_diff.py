@@ -11,6 +11,7 @@ import pytest
 
 from flycore.runners.workspace.text_changes import ChangeDoesNotFit
 from flycore.runners.workspace.unified_diff import BadPatch, apply_hunks, parse_patch
+from kits.tables import each_row
 
 PAIRS = 1_000 if os.environ.get("FLYTUI_SUITES") == "full" else 60
 
@@ -102,7 +103,7 @@ def test_a_hunk_that_fits_nowhere_or_twice_is_refused(text: str) -> None:
         apply_hunks(text, patch)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

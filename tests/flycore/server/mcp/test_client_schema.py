@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -23,6 +22,7 @@ from flycore.server.mcp.client_schema import client_schema
 from flycore.server.mcp.names import ALIASES, Names, mcp_spelling
 from flycore.server.mcp.schema_compat import listed_input
 from kits.suites import examples
+from kits.tables import each_row
 
 NESTED: dict[str, Any] = {"type": "object"}
 for _ in range(40):
@@ -65,9 +65,7 @@ BREAKING: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("rule", "schema"), BREAKING, ids=lambda value: value if isinstance(value, str) else ""
-)
+@each_row(("rule", "schema"), BREAKING, ids=lambda value: value if isinstance(value, str) else "")
 def test_a_schema_that_breaks_a_rule_is_found_and_listed_without_it(
     rule: str, schema: dict[str, Any]
 ) -> None:
@@ -92,7 +90,7 @@ def test_a_name_begins_as_every_interface_takes_it() -> None:
 _TEXT = {"type": "string", "description": "a text"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "listed"),
     [
         ({"anyOf": [True, {"properties": {"b": _TEXT}}]}, {"description": "a text"}),
@@ -152,7 +150,7 @@ def test_a_reference_into_what_was_left_out_is_dropped_with_it() -> None:
     assert client_faults("tool", listed) == ()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         {"not": {"properties": {"a": {"pattern": "^(?!x)"}}, "required": ["a"]}},

@@ -20,6 +20,7 @@ from flycore.server.mcp.media import media_reader, media_type
 from flycore.server.mcp.results import call_result, fit_to_limit, size_of
 from kits.kernel import Root, kernel_of, tool
 from kits.mcp_clients import ERAS, about, client_of, text_of
+from kits.tables import each_row
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -94,7 +95,7 @@ async def test_an_image_that_is_too_large_or_was_swapped_is_only_named(
         assert look(elsewhere, 1_000_000) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("data", "kind"),
     [
         (PIXEL, "image/png"),

@@ -19,9 +19,10 @@ from flycore.server.mcp.person_wait import LIMITS_FILE, TO_THE_END_MS, PersonWai
 from flycore.server.mcp.server import build_server
 from kits.kernel import ECHO, Root, a_caller, approve, kernel_of, tool, waiting_ask
 from kits.mcp_clients import OLD, ProgressRecorder, about
+from kits.tables import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("client", "has_progress", "settings_ms", "wait_ms"),
     [
         ("claude-code", True, 25_000, TO_THE_END_MS),

@@ -20,11 +20,12 @@ from flycore.server.mcp.schema_compat import (
 )
 from kits.kernel import ECHO, Root, kernel_of, tool
 from kits.mcp_clients import NEW, about, client_of
+from kits.tables import each_row
 
 SOME: list[Any] = [{}, 1, "x", [], [1], {"a": 1}, {"a": 1, "b": 2}, {"a": {"c": None}}]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "becomes"),
     [
         ({"properties": {"a": False, "b": True}}, {"properties": {"a": {"not": {}}, "b": {}}}),
@@ -65,7 +66,7 @@ def test_no_known_tool_is_listed_with_a_combinator_at_its_root() -> None:
         assert "JSON Schema" not in told, f"{known.name}: a rule without words"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "words"),
     [
         ({"properties": {"a": {}}}, ""),

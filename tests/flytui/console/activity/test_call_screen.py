@@ -39,6 +39,7 @@ from flytui.text.labels import result_span
 from flytui.text.lines import Tone, text_of, width_of
 from kits.console import HandClock, console, drawn, press, rows_drawn, until
 from kits.fake_kernel import World, world
+from kits.tables import each_row
 from kits.values import CALLER, NOW, request_of
 
 pytestmark = pytest.mark.anyio
@@ -86,7 +87,7 @@ def at(done: float | None, total: float | None) -> Progress:
     return Progress(call_id="c9", phase=Phase.RUNNING, progress=done, total=total, message="a page")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("call", "view"),
     [
         (running(), CallView.CALL),

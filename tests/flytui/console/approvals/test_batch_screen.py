@@ -262,5 +262,6 @@ async def test_a_typist_with_short_gaps_approves_no_batch() -> None:
         await press(pilot, "end")
         for _ in range(60):
             clock.advance(chance.uniform(0.01, 0.49))
-            await press(pilot, chance.choice(["a", "A", "a", "enter", "space", "up", "down", "k", "B"]))
+            key = chance.choice(["a", "A", "a", "enter", "space", "up", "down", "k", "B"])
+            await press(pilot, key, patience=60)
     assert place.decided == []

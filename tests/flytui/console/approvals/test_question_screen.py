@@ -283,7 +283,8 @@ async def test_a_typist_answers_nothing_by_accident() -> None:
         await asked(place, app, pilot)
         for _ in range(60):
             clock.advance(chance.uniform(0.01, 0.45))
-            await press(pilot, chance.choice(["s", "c", "e", "enter", "space", "a", "tab", "backspace"]))
+            key = chance.choice(["s", "c", "e", "enter", "space", "a", "tab", "backspace"])
+            await press(pilot, key, patience=60)
     assert place.answered == []
 
 

@@ -30,6 +30,7 @@ from flytui.console.screens.armed import pages_of
 from flytui.console.screens.arming import ArmingState
 from flytui.text.card import render_card
 from flytui.text.lines import text_of, width_of
+from kits.tables import each_row
 from kits.values import NOW, request_of
 
 SIZES = [(80, 24), (100, 30), (120, 40), (160, 45)]
@@ -183,7 +184,7 @@ LARGE = {"many fields", "query of 30 lines"}
 """Requests of which all has to be read and that have more lines than a small terminal."""
 
 
-@pytest.mark.parametrize("size", [*SIZES, (50, 15), (40, 12)])
+@each_row("size", [*SIZES, (50, 15), (40, 12)])
 def test_a_mail_cannot_be_approved_with_its_recipient_unseen(size: tuple[int, int]) -> None:
     """The recipient comes last in the alphabet, after five kilobytes of text."""
     given: JsonObject = {"body": FIVE_KB, "subject": "the plan", "zz_to": "eve@example.org"}

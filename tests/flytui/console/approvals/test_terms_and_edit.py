@@ -19,6 +19,7 @@ from flytui.console.forms.json_editor import EditInputScreen, escape_invisible, 
 from flytui.console.screens.armed import ArmedLines
 from kits.console import HandClock, console, drawn, press, read_through, until
 from kits.fake_kernel import World, world
+from kits.tables import each_row
 from kits.values import CALLER, request_of
 
 pytestmark = pytest.mark.anyio
@@ -411,21 +412,21 @@ async def test_a_typist_with_short_gaps_approves_nothing_in_any_form(open_with: 
         await press(pilot, open_with)
         for _ in range(60):
             clock.advance(chance.uniform(0.01, 0.49))
-            await press(pilot, chance.choice(QUICK))
+            await press(pilot, chance.choice(QUICK), patience=60)
             if isinstance(app.screen, RequestScreen):
-                await press(pilot, open_with)
+                await press(pilot, open_with, patience=60)
     approvals = [answer for _, _, answer in place.decided if answer.choice is not Choice.BLOCK]
     assert approvals == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text", ["[1]", "7", '{"a": 1, "a": 2}', '{"a": NaN}', "", "{" * 5000 + "}" * 5000, '{"a": [' * 5000]
 )
 def test_text_that_is_no_object_is_refused_in_words(text: str) -> None:
     assert isinstance(read_object(text), str)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [
         "plain",

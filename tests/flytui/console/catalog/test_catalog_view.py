@@ -26,6 +26,7 @@ from flytui.console.widgets.virtual_list import VirtualList
 from flytui.text.lines import text_of
 from kits.console import HandClock, console, drawn, press, rows_drawn, until
 from kits.fake_kernel import World, world
+from kits.tables import each_row
 from kits.values import lease, request_of, sample_catalog, stability_of, trust_items
 
 pytestmark = pytest.mark.anyio
@@ -247,7 +248,7 @@ async def test_rows_that_say_the_same_are_not_made_again() -> None:
         assert again == {"tool mock.echo"}
 
 
-@pytest.mark.parametrize("kind", list(FixKind))
+@each_row("kind", list(FixKind))
 def test_a_fix_names_a_key_that_the_catalog_has(kind: FixKind) -> None:
     reason = Reason(
         code=ReasonCode.DELEGATE_MISSING,

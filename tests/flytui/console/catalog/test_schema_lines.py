@@ -7,6 +7,7 @@ import pytest
 from flycore.model.json import Json
 from flytui.console.catalog.details import schema_lines
 from flytui.text.lines import text_of, width_of
+from kits.tables import each_row
 
 SCHEMA: Json = {
     "type": "object",
@@ -31,7 +32,7 @@ def drawn(schema: Json, width: int = 100) -> str:
     return "\n".join(text_of(row) for row in schema_lines(schema, width))
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words",
     [
         "path  string  required  at least 1",

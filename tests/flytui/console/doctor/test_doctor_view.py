@@ -18,6 +18,7 @@ from flytui.console.screens.main import MainScreen
 from flytui.text.lines import text_of
 from kits.console import HandClock, console, drawn, press, rows_drawn, until
 from kits.fake_kernel import world
+from kits.tables import each_row
 
 pytestmark = pytest.mark.anyio
 EVIL = "\x1b[2J\u202e[/nope]"
@@ -85,7 +86,7 @@ async def test_the_terminal_is_looked_at_and_a_kernel_that_went_is_said() -> Non
         assert "ascii" in rows_drawn(app, "#check-rows")
 
 
-@pytest.mark.parametrize("width", [200, 100, 80, 60, 30, 10])
+@each_row("width", [200, 100, 80, 60, 30, 10])
 def test_rows_fit_every_width(width: int) -> None:
     for row in check_rows(CHECKS):
         assert sum(len(part.text) for part in row.draw(width)) <= width

@@ -32,6 +32,7 @@ from flytui.console.forms.values import (
 from kits.payloads import PAYLOADS
 from kits.recursive_schemas import DOUBLING, nested
 from kits.suites import examples
+from kits.tables import each_row
 
 PLACE: JsonObject = {
     "type": "object",
@@ -53,7 +54,7 @@ def labels(entries: tuple[LayoutEntry, ...]) -> list[tuple[str, Control]]:
     return [(entry.label, entry.control) for entry in entries]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("schema", "kind"),
     [
         ({"type": "string"}, FieldKind.TEXT),
@@ -97,7 +98,7 @@ def test_a_schema_makes_its_field(schema: Json, kind: FieldKind) -> None:
         assert only(made).kind is kind
 
 
-@pytest.mark.parametrize("schema", [True, False, None, 5, "x", [], {}, {"type": "string"}, {"type": "array"}])
+@each_row("schema", [True, False, None, 5, "x", [], {}, {"type": "string"}, {"type": "array"}])
 def test_what_describes_no_object_is_one_json_field(schema: Json) -> None:
     assert schema_fields(schema).kind is FieldKind.JSON
 
@@ -117,7 +118,7 @@ def test_what_a_field_says_comes_from_its_schema() -> None:
     assert long.long
 
 
-@pytest.mark.parametrize("name", [capability.name for capability in KNOWN.values()])
+@each_row("name", [capability.name for capability in KNOWN.values()])
 def test_every_known_tool_has_a_form_that_holds_its_examples(name: str) -> None:
     capability = KNOWN[name]
     field = schema_fields(capability.input_schema)
@@ -194,7 +195,7 @@ def test_text_that_is_no_number_is_sent_as_it_stands_for_the_validator_to_refuse
     )
 
 
-@pytest.mark.parametrize("text", ["{", "1,2", '1,"more":2', '1,"value":2', "{}}", "NaN", "", "[" * 5000])
+@each_row("text", ["{", "1,2", '1,"more":2', '1,"value":2', "{}}", "NaN", "", "[" * 5000])
 def test_json_that_cannot_be_read_is_never_sent(text: str) -> None:
     schema = form("free", free={})
     field = schema_fields(schema)
@@ -282,7 +283,7 @@ _TREE: JsonObject = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     "schema",
     [
         _nested(64),

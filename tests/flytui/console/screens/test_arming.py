@@ -19,6 +19,7 @@ from flytui.console.screens.arming import (
     ArmingState,
     KeyEffect,
 )
+from kits.tables import each_row
 
 FULL = os.environ.get("FLYTUI_SUITES") == "full"
 KEYS = [*"abcdefghijklmnopqrstuvwxyz", "enter", "space", "escape", "up", "down", "tab", "backspace", "ctrl+a"]
@@ -29,7 +30,7 @@ def read_card(risk: Risk, letter: str = "", at: float = 0.0) -> ArmingState:
     return ArmingState(risk, letter, end_seen=True).with_painted(at)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("visible", "quiet", "armed"),
     [
         (VISIBLE_S + 0.001, QUIET_S + 0.001, True),
@@ -46,8 +47,8 @@ def test_approve_arms_only_after_both_times(visible: float, quiet: float, armed:
     assert (card.press("a", now)[1] is KeyEffect.APPROVED) is armed
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if key != "a"])
-@pytest.mark.parametrize("risk", list(Risk))
+@each_row("key", [key for key in KEYS if key != "a"])
+@each_row("risk", list(Risk))
 def test_no_other_key_approves_or_opens(key: str, risk: Risk) -> None:
     card = read_card(risk, {Risk.HIGH: "k", Risk.CRITICAL: "kxyz"}.get(risk, ""))
     assert card.press(key, 50.0)[1] is KeyEffect.NOTHING
@@ -89,7 +90,7 @@ def test_the_letter_counts_inside_its_window_only(after: float, did: KeyEffect) 
     assert card.press("k", 10.0 + after)[1] is did
 
 
-@pytest.mark.parametrize("key", [key for key in KEYS if key != "k"])
+@each_row("key", [key for key in KEYS if key != "k"])
 def test_every_other_key_closes_the_window(key: str) -> None:
     card, _ = read_card(Risk.HIGH, "k").press("a", 10.0)
     card, did = card.press(key, 11.0)

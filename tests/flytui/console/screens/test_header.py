@@ -22,10 +22,11 @@ from flytui.console.state import ConsoleState, SharedState
 from flytui.console.terminal_guard import KeyRisk
 from flytui.text.lines import Tone, text_of
 from kits.fake_kernel import world
+from kits.tables import each_row
 from kits.values import request_of
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
+@each_row("width", [60, 80, 100, 120, 200])
 def test_the_header_keeps_every_fact_it_has_room_for(width: int) -> None:
     desk = ConsoleState(connection=OpenConnection(world(), world()), title="/srv/" + "long/" * 30 + "shop")
     desk.status = anyio.run(world().status)
@@ -39,7 +40,7 @@ def test_the_header_keeps_every_fact_it_has_room_for(width: int) -> None:
         assert fact in head + tabs
 
 
-@pytest.mark.parametrize("length", range(1, 60))
+@each_row("length", range(1, 60))
 def test_a_blank_stands_between_the_root_and_the_first_fact(length: int) -> None:
     name = "x" * length
     desk = ConsoleState(connection=OpenConnection(world(), world()), title=name)
@@ -49,8 +50,8 @@ def test_a_blank_stands_between_the_root_and_the_first_fact(length: int) -> None
     assert head[head.index(root) + len(root)] == " "
 
 
-@pytest.mark.parametrize("width", [80, 90, 120])
-@pytest.mark.parametrize("waiting", [0, 12])
+@each_row("width", [80, 90, 120])
+@each_row("waiting", [0, 12])
 def test_the_screens_keep_their_whole_names_down_to_80_columns(width: int, waiting: int) -> None:
     desk = ConsoleState(
         connection=OpenConnection(world(), world()),
@@ -130,7 +131,7 @@ def test_a_root_cannot_write_the_title() -> None:
 WORLD = OpenConnection(world(), world())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("connection", "fact", "alert", "decides"),
     [
         (OpeningConnection(), "starting…", "", False),
