@@ -149,12 +149,15 @@ def test_the_caller_is_the_program_that_started_the_stub(beside: Desk) -> None:
 # Signals, and the end of either side.
 
 
-def slow_call(desk: Desk) -> subprocess.Popen[bytes]:
-    """A call that lasts, of which the kernel knows."""
-    argv = [sys.executable, "-m", "flytui", "call", "try.echo", '{"message": "x", "delayMs": 60000}']
+SLOW = (sys.executable, "-m", "flytui", "call", "try.echo", '{"message": "x", "delayMs": 60000}')
+
+
+def slow_call(desk: Desk, *through: str) -> subprocess.Popen[bytes]:
+    """A call that lasts, which the kernel runs. `through` is the program that starts it."""
+    until("no earlier call runs", lambda: running(desk) == 0)
     process = subprocess.Popen(
-        argv, env=desk.environ, cwd=desk.root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE, start_new_session=True,
+        [*through, *SLOW], env=desk.environ, cwd=desk.root, stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     until("the call runs", lambda: running(desk) == 1)
     return process
@@ -213,12 +216,7 @@ def state(pid: int) -> str:
 
 
 def test_a_signal_that_is_ignored_stays_ignored(beside: Desk) -> None:
-    argv = [sys.executable, "-m", "flytui", "call", "try.echo", '{"message": "x", "delayMs": 60000}']
-    process = subprocess.Popen(
-        ["nohup", *argv], env=beside.environ, cwd=beside.root, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-    until("the call runs", lambda: running(beside) == 1)
+    process = slow_call(beside, "nohup")
     process.send_signal(signal.SIGHUP)
     os.kill(worker(beside), signal.SIGHUP)
     process.send_signal(signal.SIGINT)
@@ -308,6 +306,7 @@ def read_until(outer: int, text: bytes) -> bytes:
 
 
 def test_ctrl_c_and_ctrl_z_at_a_terminal(beside: Desk) -> None:
+    until("no earlier call runs", lambda: running(beside) == 0)
     with at_terminal(beside, "call", "try.echo", '{"message": "x", "delayMs": 60000}') as (pid, outer):
         until("the call runs", lambda: running(beside) == 1)
         os.write(outer, b"\x1a")

@@ -49,7 +49,7 @@ def encoded_request(argv: Sequence[str], numbers: Sequence[int]) -> bytes:
         "numbers": list(numbers),
         "umask": umask,
         "nice": os.nice(0),
-        "ignored": [number for number in IGNORABLE if signal.getsignal(number) == signal.SIG_IGN],
+        "ignored": [int(number) for number in IGNORABLE if signal.getsignal(number) == signal.SIG_IGN],
         "limits": [resource.getrlimit(limit) for limit in LIMITS],
         "encodings": encodings(),
     }
