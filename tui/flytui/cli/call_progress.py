@@ -5,10 +5,13 @@ On a terminal one line is drawn again and again. Elsewhere a line is printed fro
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+
+import anyio
 
 from flycore.model.call import Progress
 from flycore.model.enums import Phase
@@ -163,7 +166,6 @@ def progress_display(
 @asynccontextmanager
 async def show_progress(display: ProgressDisplay) -> AsyncIterator[Callable[[Progress], None]]:
     """Show the progress while the block runs. Yields the function that takes each progress."""
-    import anyio
 
     async def tick_forever() -> None:
         while True:
@@ -221,8 +223,6 @@ def _write(text: str) -> None:
 
 def _width() -> int:
     """The width of the terminal on standard error, in cells."""
-    import os
-
     try:
         return max(os.get_terminal_size(sys.stderr.fileno()).columns, 20)
     except OSError:

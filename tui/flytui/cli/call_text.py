@@ -12,6 +12,7 @@ from flycore.model.call import Activity, CallError, Progress, ToolResult
 from flycore.model.enums import Code, Phase, Status
 from flycore.model.json import Json
 from flytui.cli.output import clock_time, print_error, print_readable_json
+from flytui.text.call_facts import decision_words
 
 STDERR_LINES = 20
 """Lines of a tool's standard error that are printed, counted from its end."""
@@ -207,8 +208,6 @@ def follow_line(call: Activity, now: float) -> str:
 
 def call_page(call: Activity, now: float) -> list[str]:
     """The page with everything that is known about one call."""
-    from flytui.text.call_facts import decision_words
-
     claims = f"{call.caller.claims} (unverified)" if call.caller.claims else ""
     facts = (
         ("call", call.call_id),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import click
 
+from flycore.client.client import connect
 from flytui.cli.caller_watch import end_with_caller, is_caller_gone
-from flytui.cli.client_configs import CLIENTS
+from flytui.cli.client_configs import CLIENTS, print_config
 from flytui.cli.early_mcp import early_answers
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
@@ -45,12 +46,10 @@ def mcp(
     """
     places = invocation.places()
     if client_name is not None:
-        from flytui.cli.client_configs import print_config
-
         return print_config(places, client_name)
 
     async def serve() -> bool:
-        from flycore.client.client import connect
+        # The kernel's server, which only this command runs.
         from flycore.server.mcp.media import media_reader
         from flycore.server.mcp.person_wait import PersonWait
         from flycore.server.mcp.stdio import serve_stdio

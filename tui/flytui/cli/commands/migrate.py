@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.offline.migrate import SYSTEM_NAMES, MigrationPlan, apply_migration, plan_migration
+from flycore.registry.paths import RootPaths, find_paths
+from flytui.cli.documents import MigrateDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import (
     ask_yes_no,
@@ -19,10 +21,6 @@ from flytui.cli.output import (
     print_line,
     print_strict,
 )
-
-if TYPE_CHECKING:
-    from flycore.offline.migrate import MigrationPlan
-    from flycore.registry.paths import RootPaths
 
 EXIT_NOT_ASKED = 4
 EXIT_REFUSED = 5
@@ -42,8 +40,6 @@ def migrate(invocation: Invocation, path: Path | None, systems: tuple[str, ...],
     Prints a line for each thing and the difference of each file, and asks before it writes. It starts
     nothing, trusts nothing, copies no secrets, and leaves the files of the other system as they are.
     """
-    from flycore.offline.migrate import SYSTEM_NAMES, apply_migration, plan_migration
-
     places = _places(invocation, path)
     plan = plan_migration(places, os.environ, systems or SYSTEM_NAMES)
     if not invocation.as_json:
@@ -71,8 +67,6 @@ def _places(invocation: Invocation, path: Path | None) -> RootPaths:
         return invocation.places()
     if invocation.root is not None:
         raise click.UsageError("PATH and --root both name the folder: leave one out")
-    from flycore.registry.paths import find_paths
-
     return find_paths(str(path), invocation.workspace, os.environ, Path.cwd())
 
 
@@ -101,8 +95,6 @@ def _print_outcome(
     written: tuple[str, ...] = (),
 ) -> int:
     if invocation.as_json:
-        from flytui.cli.documents import MigrateDocument
-
         print_json(
             MigrateDocument(
                 app_root=str(places.app_root),
