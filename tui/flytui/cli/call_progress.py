@@ -16,9 +16,10 @@ import anyio
 from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flysafe.text import safe_text
-from flytui.cli.call_text import bar, elapsed_text, share_of
+from flytui.cli.call_text import bar, share_of
 from flytui.cli.output import discard, print_error
 from flytui.supervisor.console_arguments import is_dumb_terminal
+from flytui.text.labels import duration
 from flytui.text.wrap import cell_width
 
 TICK_S = 0.5
@@ -196,7 +197,7 @@ def call_state_line(call: CallState) -> str:
     share = share_of(call.progress)
     drawn = "" if share is None else f"{bar(share)} "
     doing = progress_text(call.progress) or call.progress.phase.value
-    return safe_text(f"{call.tool}: {elapsed_text(call.seconds_in_phase)} {drawn}{doing}")
+    return safe_text(f"{call.tool}: {duration(call.seconds_in_phase)} {drawn}{doing}")
 
 
 def cut_to_width(text: str, room: int) -> str:

@@ -11,7 +11,7 @@ from flycore.catalog.document import catalog_document
 from flycore.model.approval import Lease
 from flycore.model.catalog import Catalog
 from flycore.rpc.methods import Client
-from flytui.cli.catalog_text import HEADINGS, CatalogFields, catalog_rows, closing_texts, opening_line
+from flytui.cli.catalog_text import HEADINGS, catalog_rows, closing_texts, opening_line
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_kernel
 from flytui.cli.output import print_error, print_json, print_line, print_table
@@ -50,15 +50,14 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
         return 0
     if first := opening_line(read.waiting_trust, bool(found.sidecars)):
         print_line(first)
-    document: CatalogFields = msgspec.to_builtins(shown)
-    rows = list(catalog_rows(document, everything=everything))
+    rows = list(catalog_rows(shown, everything=everything))
     if rows:
         print_table(invocation, HEADINGS, rows)
     else:
         print_error("nothing matches that filter")
     if everything:
         _print_described(invocation, shown)
-    for text in closing_texts(document, everything=everything):
+    for text in closing_texts(shown, everything=everything):
         print_error(text)
     return 0
 

@@ -101,9 +101,6 @@ def _checked(
     # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.lint import LintResult, lint_file, lint_root
 
-    # The library of MCP, which takes longer than all other commands.
-    from flycore.offline.lint_clients import client_findings
-
     if path is not None and path.is_dir():
         if invocation.root is not None:
             raise click.UsageError("PATH and --root both name the folder: leave one out")
@@ -111,6 +108,9 @@ def _checked(
     else:
         places = invocation.places()
     if clients:
+        # The library of MCP, which takes longer than all other commands.
+        from flycore.offline.lint_clients import client_findings
+
         return places, LintResult((), tuple(client_findings(read_catalog(places, probes=False))))
     if path is not None and path.is_dir():
         return places, lint_root(places, settings_problems)

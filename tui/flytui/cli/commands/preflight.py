@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-import msgspec
 
 from flycore.model.catalog import Catalog
 from flycore.model.diagnostics import nearest
@@ -53,6 +52,6 @@ def _check_tool(catalog: Catalog, tool: str) -> PreflightTool:
 
 def _why(tool: PreflightTool) -> str:
     if tool.known:
-        return "; ".join(map(reason_sentence, msgspec.to_builtins(tool.reasons)))
+        return "; ".join(map(reason_sentence, tool.reasons))
     hint = f"did you mean {' or '.join(tool.nearest)}?" if tool.nearest else "flytui catalog lists every tool"
     return f"no such tool: {hint}"

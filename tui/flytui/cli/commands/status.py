@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 
 import click
-import msgspec
 
 from flycore.client.client import kernel_socket
 from flycore.model.enums import Risk
@@ -67,7 +66,7 @@ def status(invocation: Invocation, form: str) -> int:
     if invocation.as_json:
         print_json(document)
     else:
-        print_line("\n".join(status_lines(msgspec.to_builtins(document))))
+        print_line("\n".join(status_lines(document)))
         # A code is shown to a person only, never to a file or a pipe.
         served = kernel is not None and kernel.role == "headless" and not kernel.on_demand
         if served and sys.stdout.isatty() and (line := latest_line(places)):

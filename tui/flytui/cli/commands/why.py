@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 
 import click
-import msgspec
 
 from flycore.model.catalog import Catalog
 from flytui.cli.documents import WhyDocument
@@ -47,7 +46,7 @@ def why(invocation: Invocation, tool: str) -> int:
         return 0
     width = terminal_width()
     print_lines(invocation, [headline(tool, view.stability.effective), ()])
-    print_lines(invocation, ladder_lines(msgspec.to_builtins(view.stability), time.time(), width))
+    print_lines(invocation, ladder_lines(view.stability, time.time(), width))
     if view.decision:
         print_line(policy_line(view.decision, view.because))
     if sidecar is not None:
