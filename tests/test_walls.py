@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +16,6 @@ FORBIDDEN = {
     "flysidecars": ("flycore", "flytui", "textual"),
     "flysafe": ("flycore", "flytui", "flysidecars", "textual", "rich", "msgspec", "anyio"),
 }
-ONLY_DATACLASSES = re.compile(r"\b(repr|init|compare)=False|@cached_property")
-"""What a class may need that a `msgspec.Struct` cannot do."""
 IMPORT_ALL = """
 import importlib, pkgutil, sys
 package = importlib.import_module(sys.argv[1])
@@ -67,21 +64,3 @@ def test_files_have_at_most_600_lines_and_functions_60(path: Path) -> None:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             length = (node.end_lineno or 0) - node.lineno + 1
             assert length <= 60, node.name
-
-
-@pytest.mark.parametrize("root", ["core/flycore", "tui/flytui"])
-def test_a_value_is_a_struct_where_it_can_be_one(root: str) -> None:
-    """Python takes forty times as long to define a dataclass, at each start of each program."""
-    found = []
-    for path in sorted((REPOSITORY / root).rglob("*.py")):
-        name = str(path.relative_to(REPOSITORY))
-        text = path.read_text()
-        if "@dataclass" not in text:
-            continue
-        for node in ast.walk(ast.parse(text)):
-            is_dataclass = isinstance(node, ast.ClassDef) and any(
-                "dataclass" in ast.unparse(decorator) for decorator in node.decorator_list
-            )
-            if is_dataclass and not ONLY_DATACLASSES.search(ast.unparse(node)):
-                found.append(f"{name}: {getattr(node, 'name', '')}")
-    assert not found

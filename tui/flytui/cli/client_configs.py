@@ -12,12 +12,6 @@ from flycore.offline.connect import Connection, hook_text, print_text
 from flycore.registry.paths import RootPaths
 from flytui.cli.output import print_error
 
-CLIENTS = (
-    "claude-code", "codex", "gemini", "qwen", "copilot", "opencode", "cursor", "vscode", "zed", "windsurf",
-    "goose",
-)  # fmt: skip
-"""The names in the table of clients, which is imported only when the command runs. A test compares them."""
-
 
 def program() -> str:
     """The command `flytui`: its name where that finds this installation, otherwise its absolute path."""

@@ -8,10 +8,18 @@ import click
 
 from flycore.client.client import KernelClient
 from flycore.model.status import Status
-from flycore.offline.connect import ConnectPlan, Part, apply_plan, home_of, plan_connect, plan_removal
+from flycore.offline.connect import (
+    CLIENT_NAMES,
+    ConnectPlan,
+    Part,
+    apply_plan,
+    home_of,
+    plan_connect,
+    plan_removal,
+)
 from flycore.offline.tokens import make_token, read_tokens
 from flycore.registry.paths import RootPaths
-from flytui.cli.client_configs import CLIENTS, connection
+from flytui.cli.client_configs import connection
 from flytui.cli.commands.token import change_token
 from flytui.cli.documents import ConnectDocument, ConnectedFile
 from flytui.cli.early_mcp import store_list
@@ -32,7 +40,7 @@ EXIT_REFUSED = 5
 
 
 @click.command()
-@click.argument("client", type=click.Choice(CLIENTS))
+@click.argument("client", type=click.Choice(CLIENT_NAMES))
 @click.option("--hook", is_flag=True, help="Also ask you about the program's own tools, by its hook.")
 @click.option("--permission", is_flag=True, help="Also spare its own prompt for flytui's tools.")
 @click.option(

@@ -38,7 +38,7 @@ KINDS = (
     "gibson",
     "glee",
 )
-"""The kinds of the table of sources, which is imported only when the command runs. A test compares them."""
+"""The kinds of the table of sources, which imports most of the kernel. A test compares them."""
 GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 

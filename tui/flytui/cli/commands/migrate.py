@@ -25,13 +25,11 @@ from flytui.cli.output import (
 EXIT_NOT_ASKED = 4
 EXIT_REFUSED = 5
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-SYSTEMS = ("flyflor", "ybs", "gibson", "glee", "clients")
-"""The names in the table of systems, which is imported only when the command runs. A test compares them."""
 
 
 @click.command()
 @click.argument("path", type=FOLDER, required=False)
-@click.option("--from", "systems", type=click.Choice(SYSTEMS), multiple=True, help="Only this system.")
+@click.option("--from", "systems", type=click.Choice(SYSTEM_NAMES), multiple=True, help="Only this system.")
 @click.option("--apply", is_flag=True, help="Write the difference without asking.")
 @common
 def migrate(invocation: Invocation, path: Path | None, systems: tuple[str, ...], apply: bool) -> int:
