@@ -15,7 +15,6 @@ import msgspec
 
 import flycore
 from flycore.client.client import KernelClient, OpenLink, keep_client
-from flycore.client.kernel_link import handed_over_link, link_to
 from flycore.kernel.lock import kernel_socket
 from flycore.model.approval import Outcome
 from flycore.model.errors import ConnectionLost, KernelUnreachable, NotPaired, OtherVersion, ProtocolError
@@ -124,6 +123,9 @@ async def attach_console(
     `seat` holds the windows and processes of the console, which no tool may touch after the pairing. Raises
     KernelUnreachable, and OtherVersion where the kernel has another version than this program.
     """
+    # websockets and asyncio, for which `flytui --help` would wait.
+    from flycore.client.kernel_link import link_to
+
     opening = partial(link_to, kernel_socket(places), viewer=True, name=CLIENT_NAME)
     async with keep_client(opening, link_for_call=_link_for_call(places)) as client:
         await _check_version(client)
@@ -139,6 +141,9 @@ async def open_own_console(
     `handed_over` is the connection from the supervisor, which is closed at the end. Raises KernelUnreachable
     where the kernel ends before it answers, and OtherVersion.
     """
+    # websockets and asyncio, for which `flytui --help` would wait.
+    from flycore.client.kernel_link import handed_over_link
+
     opening = partial(handed_over_link, handed_over, places.socket, CLIENT_NAME)
     async with keep_client(opening, link_for_call=_link_for_call(places)) as client:
         await _check_version(client)
@@ -152,6 +157,9 @@ async def open_own_console(
 
 
 def _link_for_call(places: RootPaths) -> OpenLink:
+    # websockets and asyncio, for which `flytui --help` would wait.
+    from flycore.client.kernel_link import link_to
+
     # The lock names the socket at the time of the call.
     return lambda: link_to(kernel_socket(places), viewer=False, name=CLIENT_NAME)
 

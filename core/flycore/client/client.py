@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio
 import msgspec
@@ -18,7 +18,6 @@ from anyio.abc import TaskGroup, TaskStatus
 from anyio.streams.memory import MemoryObjectSendStream
 
 from flycore.client.catalog_answer import read_catalog_answer
-from flycore.client.kernel_link import BACKLOG, KernelLink, Message, link_to
 from flycore.client.kernel_start import start_kernel
 from flycore.kernel.lock import kernel_socket as kernel_socket
 from flycore.kernel.lock import living_holder
@@ -34,14 +33,17 @@ from flycore.registry.paths import RootPaths, find_paths
 from flycore.rpc.method_row import Kind, Method
 from flycore.rpc.methods import OnProgress
 from flycore.rpc.proxies import ClientProxy
-from flycore.rpc.wire import call_payload
+from flycore.rpc.wire import BACKLOG, call_payload
+
+if TYPE_CHECKING:
+    from flycore.client.kernel_link import KernelLink, Message
 
 POLL_SECONDS = 0.1
 SETTLE_SECONDS = 10.0
 """How long a root may be locked while its kernel does not answer, because it starts or ends."""
 RECONNECT_SECONDS = 30.0
 """How long a client looks for the next kernel after one has ended."""
-OpenLink = Callable[[], AbstractAsyncContextManager[KernelLink]]
+OpenLink: TypeAlias = "Callable[[], AbstractAsyncContextManager[KernelLink]]"
 """Opens a connection to the kernel. Raises KernelUnreachable if none answers."""
 
 
@@ -422,6 +424,9 @@ def connect_unix(
     path: Path, *, viewer: bool = False, name: str = "flytui", wait_approver: float = 0.0
 ) -> AbstractAsyncContextManager[KernelClient]:
     """Give a client of the kernel that listens on the socket `path`. Raises what `connect_root` raises."""
+    # websockets and asyncio, for which `flytui --help` would wait.
+    from flycore.client.kernel_link import link_to
+
     return keep_client(partial(link_to, path, viewer=viewer, name=name), wait_approver=wait_approver)
 
 
@@ -454,6 +459,9 @@ async def keep_client(
 def _link_of_root(
     places: RootPaths, *, viewer: bool = False, name: str = "flytui"
 ) -> AbstractAsyncContextManager[KernelLink]:
+    # websockets and asyncio, for which `flytui --help` would wait.
+    from flycore.client.kernel_link import link_to
+
     # The lock names the socket: the next kernel may have been started in another environment.
     return link_to(kernel_socket(places), viewer=viewer, name=name)
 

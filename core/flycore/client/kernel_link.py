@@ -24,12 +24,10 @@ from flycore.model.errors import ConnectionLost, KernelUnreachable, ProtocolErro
 from flycore.model.events import MISSED, Event, EventClass
 from flycore.model.json import JsonObject
 from flycore.rpc.messages import EVENT_PROTOCOL, ServerHello, envelope
-from flycore.rpc.wire import MAX_ANSWER_BYTES, hello_payload
+from flycore.rpc.wire import BACKLOG, MAX_ANSWER_BYTES, hello_payload
 from flysafe.command_process import connect_as_stub
 
 CONNECT_SECONDS = 10.0
-BACKLOG = 1000
-"""Messages or events that wait for a slow reader; further ones are dropped."""
 
 
 class Message(Value, frozen=True, kw_only=True):

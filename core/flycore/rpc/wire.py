@@ -1,7 +1,4 @@
-"""The envelope of `flyflor.ws.v1` as plain values: what every program needs that sends a message.
-
-It uses the standard library only, because a command that sends one message must start fast.
-"""
+"""The envelope of `flyflor.ws.v1` as plain values: what every program needs that sends a message."""
 
 from __future__ import annotations
 
@@ -13,6 +10,8 @@ MAX_ANSWER_BYTES = 256 * 1024 * 1024
 """Largest message that is accepted from a kernel: a catalog of 10,000 tools with schemas fits."""
 HELLO_SECONDS = 10.0
 """How long a kernel may take to send its first message."""
+BACKLOG = 1000
+"""Messages or events that wait for a slow reader in a client; further ones are dropped."""
 
 
 def message_body(kind: str, payload: object, message_id: str, protocol: str = PROTOCOL) -> dict[str, object]:

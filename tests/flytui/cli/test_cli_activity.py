@@ -10,7 +10,7 @@ import jsonschema
 
 from flycore.model.call import Activity, Caller, CallError, Progress, ToolResult
 from flycore.model.enums import Phase, Status
-from flytui.cli.call_text import bar, call_page, elapsed_text, outcome_text, share_of
+from flytui.cli.call_text import bar, call_page, outcome_text, share_of
 from flytui.cli.commands.schema import schema_of
 from flytui.cli.follow import ChangeTracker
 from kits.command_line import Desk, until
@@ -84,7 +84,6 @@ def test_how_far_a_call_is_stands_in_words_and_cells() -> None:
     assert bar(0.5) == "████████░░░░░░░░"
     assert (bar(0.0), bar(1.0)) == ("░" * 16, "█" * 16)
     assert outcome_text(activity(progress=half)) == "50% page 2"
-    assert [elapsed_text(seconds) for seconds in (-1, 7, 725, 3723)] == ["0:00", "0:07", "12:05", "1:02:03"]
 
 
 def test_only_what_is_new_is_told() -> None:

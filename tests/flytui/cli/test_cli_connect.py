@@ -11,15 +11,10 @@ import pytest
 
 from flycore.offline.connect import BY_ID, CLIENT_NAMES
 from flycore.registry.paths import find_paths
-from flytui.cli.client_configs import CLIENTS
 from flytui.cli.commands.schema import schema_of
 from kits.command_line import Desk
 
 MINE = '{\n  // mine\n  "mcpServers": {"other": {"command": "x"}}\n}\n'
-
-
-def test_the_command_knows_every_client_of_the_table() -> None:
-    assert CLIENTS == CLIENT_NAMES
 
 
 def test_it_shows_the_difference_and_writes_nothing_without_a_person(desk: Desk) -> None:
@@ -181,7 +176,7 @@ def test_doctor_says_which_entry_is_out_of_date_and_that_a_hook_is_gone(desk: De
     assert connected in clients_in_doctor(desk)
 
 
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", CLIENT_NAMES)
 def test_what_was_just_written_is_up_to_date_in_doctor(desk: Desk, client: str) -> None:
     row = BY_ID[client]
     (Path(desk.environ["HOME"]) / row.traces[0]).mkdir(parents=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from flycore.model.enums import Discovery, PathState, ProbeState, ReasonCode
 from flycore.model.stability import Evidence, ProbeEvidence, Reason, Stability
 from flytui.text.ladder import ladder_lines
@@ -16,9 +14,7 @@ def drawn(note: str) -> str:
     found = Stability(
         discovery=Discovery.CONFIGURED, probe=ProbeState.HEALTHY, evidence=Evidence(probe=probe)
     )
-    return "\n".join(
-        "".join(part.text for part in line) for line in ladder_lines(msgspec.to_builtins(found), 105.0, 100)
-    )
+    return "\n".join("".join(part.text for part in line) for line in ladder_lines(found, 105.0, 100))
 
 
 def test_what_an_mcp_server_calls_itself_is_shown_and_never_obeyed() -> None:
@@ -35,4 +31,4 @@ def test_a_sidecar_without_a_note_has_no_line_for_it() -> None:
 def test_a_reason_of_a_dimension_that_was_not_reached_is_shown() -> None:
     needs = Reason(code=ReasonCode.PROBE_UNAVAILABLE, dimension="probe", message="no browser", remedy="start")
     found = Stability(discovery=Discovery.CONFIGURED, path=PathState.UNRESOLVED, reasons=(needs,))
-    assert any("no browser" in text_of(row) for row in ladder_lines(msgspec.to_builtins(found), 0.0, 100))
+    assert any("no browser" in text_of(row) for row in ladder_lines(found, 0.0, 100))

@@ -11,13 +11,12 @@ import json
 import os
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from flycore.model.agent_actions import EDIT, FETCH, READ, SHELL, TOOL, is_file_address
-
-if TYPE_CHECKING:
-    from flycore.model.json import Json, JsonObject
-    from flycore.registry.paths import RootPaths
+from flycore.model.json import Json, JsonObject
+from flycore.registry.paths import RootPaths
+from flytui.cli.copilot import has_own_hook
 
 CLIENTS_FILE = Path(__file__).with_name("agent_tools.json")
 """The agents by the name of their hook: the event; the tools that are left to the agent's own rules, because
@@ -119,8 +118,6 @@ def is_asked_by_other_hook(event: Json, client: str, places: RootPaths) -> bool:
     """Whether flytui's other hook asks: Copilot CLI runs that of Claude Code's settings beside its own."""
     if client != CLAUDE or not _is_of_copilot(event):
         return False
-    from flytui.cli.copilot import has_own_hook
-
     return has_own_hook(places, os.environ)
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from flycore.client.attach import Attachment
-    from flycore.registry.paths import RootPaths
-    from flytui.console.kernel_connection import OpenConnection
+from anyio import to_thread
+
+from flycore.client.attach import Attachment, attach_console
+from flycore.model.errors import ConnectionLost, KernelUnreachable, NotPaired
+from flycore.registry.paths import RootPaths
+from flytui.console.kernel_connection import AttachedKernel, OpenConnection
 
 FindWindows = Callable[[], tuple[tuple[int, ...], tuple[int, ...]]]
 """Finds the window ids and the pids of this console."""
@@ -28,8 +29,6 @@ class ConsolePairing:
 
     async def pair(self, code: str) -> str:
         """Try the code. Returns why it was refused, or an empty text when the console is paired."""
-        from flycore.model.errors import NotPaired
-
         try:
             await self._attachment.pair(code)
         except NotPaired as why_not:
@@ -41,12 +40,6 @@ class ConsolePairing:
 async def attach_to_kernel(places: RootPaths, find_windows: FindWindows) -> AsyncIterator[OpenConnection]:
     """Attach to the kernel of that root for the block. Raises KernelUnreachable, also where only a
     kernel on demand runs, and other FlyErrors where the two versions do not fit."""
-    from anyio import to_thread
-
-    from flycore.client.attach import attach_console
-    from flycore.model.errors import ConnectionLost, KernelUnreachable
-    from flytui.console.kernel_connection import AttachedKernel, OpenConnection
-
     async with attach_console(places, await to_thread.run_sync(find_windows)) as attachment:
         try:
             kernel = await attachment.client.status()

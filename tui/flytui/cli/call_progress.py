@@ -5,17 +5,21 @@ On a terminal one line is drawn again and again. Elsewhere a line is printed fro
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import anyio
+
 from flycore.model.call import Progress
 from flycore.model.enums import Phase
 from flysafe.text import safe_text
-from flytui.cli.call_text import bar, elapsed_text, share_of
+from flytui.cli.call_text import bar, share_of
 from flytui.cli.output import discard, print_error
 from flytui.supervisor.console_arguments import is_dumb_terminal
+from flytui.text.labels import duration
 from flytui.text.wrap import cell_width
 
 TICK_S = 0.5
@@ -163,7 +167,6 @@ def progress_display(
 @asynccontextmanager
 async def show_progress(display: ProgressDisplay) -> AsyncIterator[Callable[[Progress], None]]:
     """Show the progress while the block runs. Yields the function that takes each progress."""
-    import anyio
 
     async def tick_forever() -> None:
         while True:
@@ -194,7 +197,7 @@ def call_state_line(call: CallState) -> str:
     share = share_of(call.progress)
     drawn = "" if share is None else f"{bar(share)} "
     doing = progress_text(call.progress) or call.progress.phase.value
-    return safe_text(f"{call.tool}: {elapsed_text(call.seconds_in_phase)} {drawn}{doing}")
+    return safe_text(f"{call.tool}: {duration(call.seconds_in_phase)} {drawn}{doing}")
 
 
 def cut_to_width(text: str, room: int) -> str:
@@ -221,8 +224,6 @@ def _write(text: str) -> None:
 
 def _width() -> int:
     """The width of the terminal on standard error, in cells."""
-    import os
-
     try:
         return max(os.get_terminal_size(sys.stderr.fileno()).columns, 20)
     except OSError:

@@ -12,6 +12,8 @@ from flycore.model.call import Activity, CallError, Progress, ToolResult
 from flycore.model.enums import Code, Phase, Status
 from flycore.model.json import Json
 from flytui.cli.output import clock_time, print_error, print_readable_json
+from flytui.text.call_facts import decision_words
+from flytui.text.labels import PHASE_LABELS, duration, result_span
 
 STDERR_LINES = 20
 """Lines of a tool's standard error that are printed, counted from its end."""
@@ -108,25 +110,8 @@ def _status_words(status: str, code: str, message: str) -> list[str]:
 
 
 # A call as a row of a table and as a page.
-#
-# These words are also in `flytui.text.labels`. That module imports Rich, which takes too long for a command.
 
 
-_PHASE = {
-    Phase.CHECKING: "◌ checking",
-    Phase.WAITING_APPROVAL: "▲ asks you",
-    Phase.WAITING_GROUP: "◌ in line",
-    Phase.RUNNING: "▶ running",
-    Phase.FINISHED: "✓ finished",
-}
-_STATUS = {
-    Status.SUCCESS: "✓ success",
-    Status.FAILED: "✗ failed",
-    Status.UNAVAILABLE: "○ unavailable",
-    Status.DENIED: "⊘ denied",
-    Status.PENDING: "◌ pending",
-    Status.UNKNOWN: "? unknown",
-}
 _LABEL = 10
 BAR = 16
 """The width of a progress bar, in cells."""
@@ -134,10 +119,7 @@ BAR = 16
 
 def state_text(call: Activity) -> str:
     """The status of an ended call, or the phase of a running one, as glyph and word."""
-    if call.result is None:
-        return _PHASE[call.phase]
-    full = call.result.error is not None and call.result.error.code == Code.QUEUE_FULL
-    return "◌ turned away" if full else _STATUS[call.result.status]
+    return PHASE_LABELS[call.phase][0] if call.result is None else result_span(call.result).text
 
 
 def share_of(progress: Progress | None) -> float | None:
@@ -172,17 +154,10 @@ def duration_text(call: Activity, now: float) -> str:
     return _seconds_text(max(0.0, now - since))
 
 
-def elapsed_text(seconds: float) -> str:
-    """A duration as `0:07`, `12:05` or `1:02:03`."""
-    minutes, second = divmod(max(0, int(seconds)), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
-
-
 def _seconds_text(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1_000:.0f} ms"
-    return f"{seconds:.1f} s" if seconds < 60 else elapsed_text(seconds)
+    return f"{seconds:.1f} s" if seconds < 60 else duration(seconds)
 
 
 def call_row(call: Activity, now: float) -> tuple[str, ...]:
@@ -207,8 +182,6 @@ def follow_line(call: Activity, now: float) -> str:
 
 def call_page(call: Activity, now: float) -> list[str]:
     """The page with everything that is known about one call."""
-    from flytui.text.call_facts import decision_words
-
     claims = f"{call.caller.claims} (unverified)" if call.caller.claims else ""
     facts = (
         ("call", call.call_id),

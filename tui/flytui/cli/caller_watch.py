@@ -2,8 +2,7 @@
 standard output.
 
 An agent that is killed does not end the hooks and servers that it started, and what they asked a person would
-wait on although nobody could use the answer. It uses the standard library only, because an agent waits for
-its hook before each of its tools.
+wait on although nobody could use the answer.
 """
 
 from __future__ import annotations
@@ -13,6 +12,9 @@ import select
 import signal
 import threading
 from functools import cache
+
+from flysafe.command_process import command_pid
+from flysafe.procfs import starters
 
 _gone = threading.Event()
 
@@ -29,9 +31,6 @@ def is_caller_gone() -> bool:
 
 
 def _watch() -> None:
-    from flysafe.command_process import command_pid
-    from flysafe.procfs import starters
-
     poll = select.poll()
     # A pipe or socket that nobody reads, and a terminal that was closed, report it without being asked. A
     # server gives its standard output another number, so this is a descriptor of its own.

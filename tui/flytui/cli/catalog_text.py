@@ -1,17 +1,15 @@
-"""The rows of `flytui catalog`, from the values of a catalog as JSON. It imports no library."""
+"""The rows of `flytui catalog`, and its messages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from flytui.text.labels import position_text
-
-CatalogFields = Mapping[str, Any]
-"""A value of the catalog as a JSON object: the catalog itself, a tool, a sidecar, a snapshot or a reason."""
+from flycore.model.catalog import CapabilityView, Catalog, SidecarView
+from flycore.model.enums import Discovery, Layer
+from flycore.model.stability import Reason, Stability
+from flytui.text.labels import STATE_LABELS
 
 HEADINGS = ("STATE", "TOOL", "SIDECAR", "RISK", "POLICY", "WHY / FIX")
-_GLYPHS = {"available": "●", "degraded": "◐", "unavailable": "○", "disabled": "⊘"}
 
 
 def opening_line(waiting: int, sidecars: bool) -> str:
@@ -22,38 +20,38 @@ def opening_line(waiting: int, sidecars: bool) -> str:
     return "" if sidecars else "This folder has no registry: flytui init writes a first one"
 
 
-def catalog_rows(catalog: CatalogFields, *, everything: bool) -> Iterator[tuple[str, ...]]:
+def catalog_rows(catalog: Catalog, *, everything: bool) -> Iterator[tuple[str, ...]]:
     """Yields the rows of offered tools, then of sidecars without tools, then of tools that no sidecar
     offers."""
-    offered = {view["sidecar"] for view in catalog["capabilities"]}
-    for view in catalog["capabilities"]:
+    offered = {view.sidecar for view in catalog.capabilities}
+    for view in catalog.capabilities:
         if _offered_here(view):
             yield _tool_row(view, everything)
-    for sidecar in catalog["sidecars"]:
-        if sidecar["id"] not in offered:
+    for sidecar in catalog.sidecars:
+        if sidecar.id not in offered:
             yield _sidecar_row(sidecar, everything)
-    for view in catalog["capabilities"]:
+    for view in catalog.capabilities:
         if not _offered_here(view):
             yield _tool_row(view, everything)
 
 
-def closing_texts(catalog: CatalogFields, *, everything: bool) -> Iterator[str]:
+def closing_texts(catalog: Catalog, *, everything: bool) -> Iterator[str]:
     """Yields the messages below the rows: how much else was read, and what is wrong with the files."""
-    if catalog["described"] and not everything:
-        kinds = _counts_by_kind([item["kind"] for item in catalog["described"]])
+    if catalog.described and not everything:
+        kinds = _counts_by_kind([item.kind.value for item in catalog.described])
         yield f"also read, never run: {kinds}; flytui catalog --all lists them"
-    for finding in catalog["diagnostics"]:
-        where = f"{position_text(finding['position'])}: " if finding["position"] else ""
-        yield f"{finding['severity']}: {where}{finding['message']}"
-        if finding["excerpt"]:
-            yield finding["excerpt"]
-        if finding["remedy"]:
-            yield f"  → {finding['remedy']}"
+    for finding in catalog.diagnostics:
+        where = f"{finding.position}: " if finding.position else ""
+        yield f"{finding.severity.value}: {where}{finding.message}"
+        if finding.excerpt:
+            yield finding.excerpt
+        if finding.remedy:
+            yield f"  → {finding.remedy}"
 
 
-def reason_sentence(reason: CatalogFields) -> str:
+def reason_sentence(reason: Reason) -> str:
     """Returns one sentence with the code, what is wrong, and what to do."""
-    return f"{reason['code']}: {reason['message']}" + (f" → {reason['remedy']}" if reason["remedy"] else "")
+    return f"{reason.code.value}: {reason.message}" + (f" → {reason.remedy}" if reason.remedy else "")
 
 
 def _counts_by_kind(kinds: Sequence[str]) -> str:
@@ -62,36 +60,35 @@ def _counts_by_kind(kinds: Sequence[str]) -> str:
     )
 
 
-def _offered_here(view: CatalogFields) -> bool:
+def _offered_here(view: CapabilityView) -> bool:
     """Whether a sidecar offers the tool, or the kernel itself does: its coding tools, and plans over tools
     that are there."""
-    own = view["capability"]["layer"] != "atomic" and view["stability"]["discovery"] != "missing"
-    return view["sidecar"] is not None or own
+    own = view.capability.layer is not Layer.ATOMIC and view.stability.discovery is not Discovery.MISSING
+    return view.sidecar is not None or own
 
 
-def _tool_row(view: CatalogFields, everything: bool) -> tuple[str, ...]:
-    known = view["capability"]
-    state, why = _state(view["stability"]), _why(view["stability"], everything)
+def _tool_row(view: CapabilityView, everything: bool) -> tuple[str, ...]:
+    known = view.capability
+    state, why = _state(view.stability), _why(view.stability, everything)
     return (
         state,
-        known["name"],
-        view["sidecar"] or "–",
-        known["risk"],
-        view["decision"] or "–",
-        why or known["summary"],
+        known.name,
+        view.sidecar or "–",
+        known.risk.value,
+        view.decision or "–",
+        why or known.summary,
     )
 
 
-def _sidecar_row(view: CatalogFields, everything: bool) -> tuple[str, ...]:
-    return _state(view["stability"]), "–", view["id"], "–", "–", _why(view["stability"], everything)
+def _sidecar_row(view: SidecarView, everything: bool) -> tuple[str, ...]:
+    return _state(view.stability), "–", view.id, "–", "–", _why(view.stability, everything)
 
 
-def _state(stability: CatalogFields) -> str:
-    effective = stability["effective"]
-    return f"{_GLYPHS[effective]} {effective}"
+def _state(stability: Stability) -> str:
+    return STATE_LABELS[stability.effective][0]
 
 
-def _why(stability: CatalogFields, everything: bool) -> str:
-    reasons = stability["reasons"] if everything else stability["reasons"][:1]
-    more = len(stability["reasons"]) - len(reasons)
+def _why(stability: Stability, everything: bool) -> str:
+    reasons = stability.reasons if everything else stability.reasons[:1]
+    more = len(stability.reasons) - len(reasons)
     return "; ".join(map(reason_sentence, reasons)) + (f" (and {more} more: flytui why)" if more else "")

@@ -5,19 +5,12 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from flycore.offline.connect import Connection
-    from flycore.registry.paths import RootPaths
-
-CLIENTS = (
-    "claude-code", "codex", "gemini", "qwen", "copilot", "opencode", "cursor", "vscode", "zed", "windsurf",
-    "goose",
-)  # fmt: skip
-"""The names in the table of clients, which is imported only when the command runs. A test compares them."""
+from flycore.offline.connect import Connection, hook_text, print_text
+from flycore.registry.paths import RootPaths
+from flytui.cli.output import print_error
 
 
 def program() -> str:
@@ -31,16 +24,11 @@ def program() -> str:
 
 def connection(places: RootPaths, address: str = "") -> Connection:
     """How a client reaches flytui on this root: through this program, or at the address."""
-    from flycore.offline.connect import Connection
-
     return Connection(program(), str(places.app_root), address)
 
 
 def print_config(places: RootPaths, client: str) -> int:
     """Print the text for a client to standard output, and the name of its file to standard error."""
-    from flycore.offline.connect import print_text
-    from flytui.cli.output import print_error
-
     file, text = print_text(client, connection(places))
     print_error(f"for {file}:")
     click.echo(text)
@@ -49,9 +37,6 @@ def print_config(places: RootPaths, client: str) -> int:
 
 def print_hook_config(places: RootPaths, client: str, without_console: str) -> int:
     """Print the text for a client's hook to standard output, and the name of its file to standard error."""
-    from flycore.offline.connect import hook_text
-    from flytui.cli.output import print_error
-
     file, text = hook_text(client, connection(places), without_console)
     print_error(f"for {file}:")
     click.echo(text)

@@ -6,6 +6,8 @@ from importlib import import_module
 
 import click
 
+from flycore.model.diagnostics import nearest
+
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Everyday", ("demo", "init", "catalog", "call", "activity", "undo", "status", "help")),
     ("Decide", ("approvals", "trust", "grants", "policy", "panic")),
@@ -87,8 +89,6 @@ class LazyGroup(SummaryGroup):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command as click does, and name similar commands for an unknown one."""
         if args and args[0] not in (*COMMANDS, *HIDDEN) and not args[0].startswith("-"):
-            from flycore.model.diagnostics import nearest
-
             near = nearest(args[0], COMMANDS)
             hint = f"Did you mean {' or '.join(near)}?" if near else "flytui --help lists them all."
             ctx.fail(f"There is no command {args[0]}. {hint}")

@@ -13,28 +13,38 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+import anyio
+import anyio.to_thread
 import msgspec
+from anyio import to_thread
 
+from flycore.client.attach import open_own_console
+from flycore.client.audit_reader import AuditReader
+from flycore.model.enums import KernelRole
+from flycore.model.errors import FlyError, KernelFailed, RootBusy
+from flycore.offline.console_files import read_kept_catalog, read_settings
+from flycore.registry.paths import RootPaths, find_paths
+from flysafe.process_memory import return_large_blocks
 from flysafe.unix_sockets import receive_descriptor
 from flytui.cli.attach import attach_to_kernel
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.output import holder_text
 from flytui.cli.own_windows import find_console_windows
+from flytui.cli.root_command import explain
 from flytui.cli.terminal import find_terminal
-from flytui.cli.terminal_programs import find_terminal_programs
+from flytui.cli.terminal_programs import find_terminal_programs, run_program
+from flytui.console.console_memory import ConsoleMemory
+from flytui.console.doctor.terminal_checks import TerminalFacts
+from flytui.console.job_control import stop_job
+from flytui.console.kernel_connection import OpenConnection
+from flytui.console.user_settings import ConsoleSettings, check_settings
 from flytui.supervisor.children import CRASHED, ConsoleEnds
 from flytui.supervisor.crash_report import CONSOLE_REPORT, report_text, traceback_text, write_report
 from flytui.supervisor.memory_limit import limit_memory
+from flytui.supervisor.programs import ConsolePlace
 
 if TYPE_CHECKING:
-    import anyio
-
-    from flycore.registry.paths import RootPaths
-    from flytui.console.doctor.terminal_checks import TerminalFacts
-    from flytui.console.kernel_connection import OpenConnection
     from flytui.console.run import RootParts
-    from flytui.console.user_settings import ConsoleSettings
-    from flytui.supervisor.programs import ConsolePlace
 
 MAX_WORKERS = 8
 """Threads for reads of files and programs: each takes address space, which is limited."""
@@ -47,14 +57,13 @@ def run_console_process(places: Sequence[ConsolePlace], ends: ConsoleEnds, notic
     # `_collect_garbage` switches the collector on again.
     gc.disable()
     limit_memory()
-    from flycore.registry.paths import find_paths
-
     roots = [find_paths(place.root, place.workspace, os.environ, Path.cwd()) for place in places]
     link = SupervisorLink(ends, len(roots))
     try:
         return _explained(lambda: _show(places[0], roots, link, notice))
     except BaseException as error:
         # The edge of the process: whatever ended the console, its report is written and the next one opens.
+        # Textual, which only this process imports.
         from flytui.console.run import ConsoleFailed
 
         defect = error.defect if isinstance(error, ConsoleFailed) else error
@@ -67,14 +76,9 @@ def run_console_process(places: Sequence[ConsolePlace], ends: ConsoleEnds, notic
 
 def _explained(show: Callable[[], int]) -> int:
     """Show the console, and print what a person can understand of its end. Raises what is a defect."""
-    from flycore.model.errors import FlyError
-
     try:
         return show()
     except (KeyboardInterrupt, SignalInterrupt, FlyError, OSError) as error:
-        # Imported only now: the first frame does without the command line.
-        from flytui.cli.root_command import explain
-
         ended = error
 
         def raise_again() -> object:
@@ -85,10 +89,7 @@ def _explained(show: Callable[[], int]) -> int:
 
 def _show(place: ConsolePlace, roots: Sequence[RootPaths], link: SupervisorLink, notice: str) -> int:
     async def run() -> None:
-        import anyio.to_thread
-
-        from flytui.console.console_memory import ConsoleMemory
-        from flytui.console.job_control import stop_job
+        # Textual, which only this process imports.
         from flytui.console.run import ConsoleParts, run_console
 
         anyio.to_thread.current_default_thread_limiter().total_tokens = MAX_WORKERS
@@ -112,8 +113,7 @@ def _show(place: ConsolePlace, roots: Sequence[RootPaths], link: SupervisorLink,
 
 def _root_parts(root: RootLink, place: ConsolePlace) -> RootParts:
     """What the console uses for one root. A place with an environment of its own has only its kernel."""
-    from flycore.client.audit_reader import AuditReader
-    from flycore.offline.console_files import read_kept_catalog
+    # Textual, which only this process imports.
     from flytui.console.run import RootParts
 
     paths, at_home = root.paths, place.environ is None
@@ -161,15 +161,11 @@ class SupervisorLink:
 
     async def run_demo(self) -> None:
         """Run the demo on this terminal in a process of its own, until the person leaves it."""
-        from flytui.cli.terminal_programs import run_program
-
         await run_program((sys.executable, "-m", "flytui", "demo"), self.lend)
 
     @asynccontextmanager
     async def reading(self) -> AsyncIterator[None]:
         """Read what the supervisor sends while the block runs."""
-        import anyio
-
         self._came = [anyio.Event() for _ in self._unread]
         async with anyio.create_task_group() as group:
             group.start_soon(self._read)
@@ -178,16 +174,12 @@ class SupervisorLink:
 
     async def next_message(self, place: int) -> Message:
         """Wait for the next message about the root at that place."""
-        import anyio
-
         while not self._unread[place]:
             await self._came[place].wait()
             self._came[place] = anyio.Event()
         return self._unread[place].popleft()
 
     async def _read(self) -> None:
-        import anyio
-
         while True:
             await anyio.wait_readable(self._messages)
             try:
@@ -235,12 +227,6 @@ class RootLink:
         is called with the process that has the root while the kernel waits for it. Raises RootBusy where
         another kernel holds the root, KernelUnreachable where the kernel ended before it answered, and
         KernelFailed where no kernel can run there."""
-        from anyio import to_thread
-
-        from flycore.client.attach import open_own_console
-        from flysafe.process_memory import return_large_blocks
-        from flytui.console.kernel_connection import OpenConnection
-
         if self._asked:
             self.link.report(f"kernel {self._place}")
         self._asked = True
@@ -253,9 +239,6 @@ class RootLink:
 
     async def _connection(self, on_wait: Callable[[str], None]) -> socket.socket:
         """Wait for the next connection to a kernel. Raises RootBusy and KernelFailed."""
-        from flycore.model.enums import KernelRole
-        from flycore.model.errors import KernelFailed, RootBusy
-
         while True:
             message = await self.link.next_message(self._place)
             words = message.text.split(" ", 3)
@@ -273,8 +256,6 @@ class RootLink:
 async def until_closed(*descriptors: int) -> AsyncIterator[None]:
     """Leave the block when the other end of one of these descriptors was closed: the terminal on standard
     input, or the supervisor."""
-    import anyio
-
     # The kernel sends HUP only to processes whose controlling terminal it is. Any other process would read
     # the end of its input again and again, and keep the root.
     with select.epoll() as closed:
@@ -301,9 +282,8 @@ def terminal_check() -> Callable[[tuple[int, int]], TerminalFacts]:
 
 def read_console_settings(places: RootPaths) -> ConsoleSettings:
     """Read the person's keys, theme and colours from their settings."""
-    from flycore.offline.console_files import read_settings
+    # Textual, which only this process imports.
     from flytui.console.themes import theme_names
-    from flytui.console.user_settings import check_settings
 
     read = read_settings(places.config_dir)
     own = check_settings(read.settings.keys, read.settings.theme, theme_names(), read.places)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from flycore.offline.connect import has_hook
+from flycore.registry.paths import RootPaths
 from flysafe.beneath import read_beneath
 from flysafe.command_process import command_pid
 from flysafe.procfs import ancestors, command_line
-
-if TYPE_CHECKING:
-    from flycore.registry.paths import RootPaths
+from flytui.cli.client_configs import connection
 
 MOST_BYTES = 1_048_576
 """Bytes of a file of settings."""
@@ -56,9 +55,6 @@ def _settings(environ: Mapping[str, str]) -> Iterator[str]:
 def has_own_hook(places: RootPaths, environ: Mapping[str, str]) -> bool:
     """Return whether Copilot CLI runs the hook that `flytui connect copilot --hook` writes, beside that of
     Claude Code's settings: then only one of the two has to ask."""
-    from flycore.offline.connect import has_hook
-    from flytui.cli.client_configs import connection
-
     # It runs both hooks of this folder, or neither. Whoever may write there may remove the other one as well.
     project = environ.get("COPILOT_PROJECT_DIR", "")
     if not project or os.path.realpath(project) != os.path.realpath(places.app_root):

@@ -88,6 +88,7 @@ def _write(path: Path, document: JsonObject) -> None:
 
 
 def _trust_all(places: RootPaths, environ: Mapping[str, str]) -> None:
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.trust import trust_new_root
 
     outcome = trust_new_root(places, environ)

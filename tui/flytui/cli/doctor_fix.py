@@ -7,23 +7,19 @@ import shlex
 import sys
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.model.diagnostics import Check, CheckState, FixKind
+from flycore.registry.paths import RootPaths
+from flytui.cli.interrupts import run_async
 from flytui.cli.output import print_line, print_strict
-
-if TYPE_CHECKING:
-    from flycore.model.diagnostics import Check
-    from flycore.registry.paths import RootPaths
-    from flytui.console.fix.terminal_programs import TerminalPrograms
+from flytui.cli.terminal_programs import find_terminal_programs, run_on_terminal
+from flytui.console.fix.terminal_programs import TerminalPrograms
 
 
 def offer_fixes(places: RootPaths, checks: Sequence[Check]) -> None:
     """Offer the fix of each failed check and run it where the person answers yes."""
-    from flycore.model.diagnostics import CheckState
-    from flytui.cli.interrupts import run_async
-    from flytui.cli.terminal_programs import find_terminal_programs, run_on_terminal
 
     def lend(pid: int) -> None:
         """Do nothing: no console has this terminal."""
@@ -41,8 +37,6 @@ def offer_fixes(places: RootPaths, checks: Sequence[Check]) -> None:
 
 def _fix_command(check: Check, programs: TerminalPrograms) -> tuple[str, ...]:
     """The command that fixes the check; empty where no command does."""
-    from flycore.model.diagnostics import FixKind
-
     fix = check.remedy_fix
     if fix is None:
         return ()

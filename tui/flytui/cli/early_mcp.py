@@ -6,10 +6,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from flycore.model.errors import FlyError
+from flycore.registry.paths import RootPaths, find_paths
+from flytui.cli.interrupts import run_async
+
 if TYPE_CHECKING:
-    from flycore.registry.paths import RootPaths
     from flycore.server.mcp.early_answers import EarlyAnswers
 
 _OPTIONS = ("--root", "--workspace", "--wait", "--wait-approver")
@@ -33,9 +37,7 @@ def begin(words: Sequence[str]) -> None:
     folders = (options[name] for name in ("--root", "--workspace") if name in options)
     if commands != ["mcp"] or not all(map(os.path.isdir, folders)) or not all(map(str.isdecimal, numbers)):
         return
-    from pathlib import Path
-
-    from flycore.registry.paths import find_paths
+    # The kernel's server, which only `flytui mcp` needs.
     from flycore.server.mcp.early_answers import EarlyAnswers
 
     places = find_paths(options.get("--root"), options.get("--workspace"), os.environ, Path.cwd())
@@ -54,10 +56,9 @@ def store_list(places: RootPaths) -> None:
 
     Without it, that one answers once its kernel is open, and some clients begin before, without the tools.
     """
+    # The server; and the client, for which an agent would wait before the first answer.
     from flycore.client.client import connect
-    from flycore.model.errors import FlyError
     from flycore.server.mcp.tool_list import StoredLists, tool_list_of
-    from flytui.cli.interrupts import run_async
 
     async def store() -> None:
         async with connect(places) as client:

@@ -5,24 +5,23 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.model.enums import Status
+from flycore.model.executable import ExecutableTrial
+from flycore.model.json import JsonObject
+from flytui.cli.documents import ToolTestDocument
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation
 from flytui.cli.output import print_error, print_json, print_line, print_readable_json
-
-if TYPE_CHECKING:
-    from flycore.model.executable import ExecutableTrial
-    from flycore.model.json import JsonObject
 
 EXIT_FAILED = 1
 
 
 def test_executable(invocation: Invocation, path: Path, tool: str, input_text: str) -> int:
     """Ask and, with an input, call the executable; print what came of it, and return the exit code."""
-    from flycore.model.enums import Status
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.executables import try_executable
 
     given = _input(input_text)
@@ -31,8 +30,6 @@ def test_executable(invocation: Invocation, path: Path, tool: str, input_text: s
     except OSError as error:
         raise click.UsageError(f"{path}: {error.strerror or error}") from error
     if invocation.as_json:
-        from flytui.cli.documents import ToolTestDocument
-
         print_json(ToolTestDocument(trial=trial))
     else:
         _show(trial)

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+import anyio
+
+from flycore.client.audit_log import logged_calls
+from flycore.client.client import connect_root
+from flycore.model.call import Activity
+from flycore.model.enums import Phase
+from flycore.model.errors import ConnectionLost, KernelUnreachable
+from flycore.model.events import EventClass
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client
 from flytui.cli.call_text import follow_line, outcome_text, state_text
 from flytui.cli.interrupts import run_async
 from flytui.cli.output import EXIT_UNKNOWN, print_error, print_line
-
-if TYPE_CHECKING:
-    from flycore.model.call import Activity
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
 
 PACE_S = 0.25
 """Seconds between two fetches of the calls. Several changes within this time are printed as one."""
@@ -45,10 +49,6 @@ def follow_activity(places: RootPaths, count: int) -> int:
 
     The exit code is 0 when the kernel ended, and 3 where none runs.
     """
-    from flycore.client.audit_log import logged_calls
-    from flycore.client.client import connect_root
-    from flycore.model.errors import ConnectionLost, KernelUnreachable
-
     tracker = ChangeTracker()
 
     async def follow() -> None:
@@ -72,12 +72,6 @@ def follow_activity(places: RootPaths, count: int) -> int:
 
 async def _follow(client: Client, tracker: ChangeTracker, count: int) -> None:
     """Print changes until the kernel ends. Raises ConnectionLost then."""
-    import anyio
-
-    from flycore.model.enums import Phase
-    from flycore.model.errors import ConnectionLost
-    from flycore.model.events import EventClass
-
     async with client.events(frozenset({EventClass.TOOL})) as events, anyio.create_task_group() as group:
         changed = anyio.Event()
 

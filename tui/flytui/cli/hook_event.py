@@ -1,7 +1,4 @@
-"""The event that an agent hands to its hook, and the answer that it reads.
-
-It uses the standard library only, because the agent waits for the hook before each of its tools.
-"""
+"""The event that an agent hands to its hook, and the answer that it reads."""
 
 from __future__ import annotations
 
@@ -10,10 +7,9 @@ import stat
 import sys
 import time
 from functools import cache
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from flycore.model.json import Json, JsonObject
+from flycore.model.json import Json, JsonObject
+from flytui.cli.copilot import has_denying_rules
 
 HOOKED = ("claude-code", "codex", "gemini", "qwen", "copilot")
 """The agents with a hook, as `agent_tools.json` has them."""
@@ -66,11 +62,8 @@ def is_allowed(status: str, error: object, output: Json, input_digest: str) -> b
 
 def hook_answer(permission: str, why: str, client: str = "claude-code") -> JsonObject:
     """Return the answer of the hook of this agent, to `allow`, `deny` or `ask`."""
-    if permission == "allow" and client in ("claude-code", "copilot"):
-        from flytui.cli.copilot import has_denying_rules
-
-        if has_denying_rules(os.environ):
-            return {}
+    if permission == "allow" and client in ("claude-code", "copilot") and has_denying_rules(os.environ):
+        return {}
     if permission != "deny" and client in ("codex", "gemini"):
         # Codex runs the tool where it does not know an answer, and both keep to their own rules without one.
         return {}

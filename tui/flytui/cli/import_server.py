@@ -5,8 +5,11 @@ The entry is shown in full, and a person has to answer yes on the terminal. No o
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from flycore.model.described import Described, Import, SourceKind
+from flycore.registry.paths import RootPaths
+from flytui.cli.documents import ImportDocument
+from flytui.cli.invocation import Invocation
+from flytui.cli.kernel_query import console_has_root, decide, read_catalog, read_status
 from flytui.cli.output import (
     EXIT_UNKNOWN,
     ask_yes_no,
@@ -16,11 +19,6 @@ from flytui.cli.output import (
     print_line,
     print_strict,
 )
-
-if TYPE_CHECKING:
-    from flycore.model.described import Described, Import
-    from flycore.registry.paths import RootPaths
-    from flytui.cli.invocation import Invocation
 
 EXIT_REFUSED = 5
 EXIT_NOT_ASKED = 4
@@ -32,8 +30,6 @@ def import_server(invocation: Invocation, name: str, *, only_print: bool) -> int
     The exit code is 0 when it was written or shown, 3 for an unknown server, 4 where nobody answered yes, and
     5 where it cannot be imported.
     """
-    from flytui.cli.kernel_query import console_has_root, read_catalog, read_status
-
     places = invocation.places()
     found = [item for item in read_catalog(places, probes=False).described if _matches_name(item, name)]
     item = next((one for one in found if one.offer is not None), found[0] if found else None)
@@ -44,6 +40,7 @@ def import_server(invocation: Invocation, name: str, *, only_print: bool) -> int
         why = "; ".join(f"{one.message} → {one.remedy}" for one in item.reasons) or "it cannot be imported"
         return _print_outcome(invocation, places, name, item, "refused", why, EXIT_REFUSED)
     if not invocation.as_json:
+        # Textual, for which every command would wait.
         from flytui.console.screens.sources import import_texts
 
         for text in import_texts(item, item.offer):
@@ -63,15 +60,11 @@ def import_server(invocation: Invocation, name: str, *, only_print: bool) -> int
 
 
 def _matches_name(item: Described, name: str) -> bool:
-    from flycore.model.described import SourceKind
-
     return item.kind is SourceKind.MCP_SERVER and name in (item.id, item.key)
 
 
 def _write(invocation: Invocation, places: RootPaths, item: Described, shown: Import) -> int:
     """Write the entry that was shown. It is refused if the other client's file has changed meanwhile."""
-    from flytui.cli.kernel_query import decide
-
     outcome = decide(places, lambda approver: approver.import_server(item.path, item.id, shown.digest))
     if not outcome.accepted:
         message = f"not imported: {outcome.why_not}"
@@ -90,8 +83,6 @@ def _print_outcome(
     code: int,
 ) -> int:
     if invocation.as_json:
-        from flytui.cli.documents import ImportDocument
-
         print_json(
             ImportDocument(
                 app_root=str(places.app_root),

@@ -79,6 +79,7 @@ def run_async(work: Callable[[], Awaitable[T]]) -> T:
     signal is lost: `work` itself has to keep what must not be lost with its result. An exception of `work` is
     raised without the exception groups around it.
     """
+    # The console's supervisor, which stays small, imports this module.
     import anyio
 
     watch = _SignalWatch()
@@ -106,6 +107,7 @@ def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 async def _until_signalled(work: Callable[[], Awaitable[T]], watch: _SignalWatch, results: list[T]) -> None:
     """Put the result of `work` into `results`, where no signal ended it."""
+    # As above.
     import asyncio
 
     import anyio

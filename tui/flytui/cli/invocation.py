@@ -6,15 +6,13 @@ import functools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 import click
 import msgspec
 
+from flycore.registry.paths import RootPaths, find_paths
 from flytui.supervisor.console_arguments import distinct_roots
-
-if TYPE_CHECKING:
-    from flycore.registry.paths import RootPaths
 
 P = ParamSpec("P")
 
@@ -43,8 +41,6 @@ class Invocation(msgspec.Struct, frozen=True):
 
     def places(self) -> RootPaths:
         """The paths of the root that the invocation works on. Nothing is created."""
-        from flycore.registry.paths import find_paths
-
         return find_paths(self.root, self.workspace, os.environ, Path.cwd())
 
 

@@ -8,24 +8,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
+
+from flycore.model.enums import KernelRole
+from flycore.model.errors import RootBusy
+from flycore.registry.paths import RootPaths, find_paths
+from flytui.cli.commands.serve import show_codes
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.root_command import explain
 from flytui.cli.serve_log import open_serve_log
 from flytui.supervisor.children import CRASHED, END_CALLS, SERVE, KernelEnds
 from flytui.supervisor.crash_report import KERNEL_REPORT, report_text, traceback_text, write_report
+from flytui.supervisor.programs import ConsolePlace
 
 if TYPE_CHECKING:
     from flycore.kernel.kernel import Kernel
-    from flycore.registry.paths import RootPaths
-    from flytui.supervisor.programs import ConsolePlace
 
 
 def run_kernel_process(place: ConsolePlace, ends: KernelEnds) -> int:
     """Run the kernel until the supervisor, or a signal, ends it. Return the exit status of the process."""
     # Nothing that is imported before the kernel is open is garbage.
     gc.disable()
-    from flycore.registry.paths import find_paths
-
     places = find_paths(place.root, place.workspace, os.environ, Path.cwd())
     process = KernelProcess(places, ends)
     try:
@@ -59,8 +62,6 @@ class KernelProcess:
 
     def run(self) -> int:
         """Run the kernel to its end. Raises what opening it raises, but RootBusy is reported."""
-        from flycore.model.errors import RootBusy
-
         try:
             run_async(self._run)
         except RootBusy as busy:
@@ -71,10 +72,8 @@ class KernelProcess:
         return 0
 
     async def _run(self) -> None:
-        import anyio
-
+        # The kernel, which only this process and `flytui serve` import.
         from flycore.client.serve import open_served_kernel
-        from flycore.model.enums import KernelRole
 
         def on_wait(pid: int, since: float, role: str, calls: str) -> None:
             self.report(f"waiting {pid} {since} {role} {calls}")
@@ -107,15 +106,11 @@ class KernelProcess:
 
     async def _order(self) -> str:
         """Wait for the next line of the supervisor; empty when it wants the kernel to end, or is gone."""
-        import anyio
-
         await anyio.wait_readable(self._ends.orders)
         return os.read(self._ends.orders, 4096).decode("ascii", "replace").strip()
 
     async def _serve(self, kernel: Kernel) -> None:
         """Go on as `flytui serve`, until a signal ends it. The codes of consoles that ask go into the log."""
-        from flytui.cli.commands.serve import show_codes
-
         with open_serve_log(self._places) as write:
             kernel.serve_alone()
             self._serves = True

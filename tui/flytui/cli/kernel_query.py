@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from flycore.client.client import KernelClient
-    from flycore.model.catalog import Catalog
-    from flycore.model.status import Status
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Approver, Client
+from flycore.client.attach import TerminalApprover
+from flycore.client.client import KernelClient, connect, connect_root
+from flycore.model.catalog import Catalog
+from flycore.model.errors import ConnectionLost, KernelUnreachable
+from flycore.model.status import Status
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Approver, Client
+from flytui.cli.interrupts import run_async
 
 T = TypeVar("T")
 
@@ -23,8 +25,6 @@ def ask_kernel(
     With `probes`, it has also waited for the sidecars that were being probed. Raises FlyError if no kernel
     can run on the root.
     """
-    from flycore.client.client import connect
-    from flytui.cli.interrupts import run_async
 
     async def ask() -> T:
         async with connect(places, viewer=True) as client:
@@ -36,9 +36,6 @@ def ask_kernel(
 
 def ask_running_kernel(places: RootPaths, question: Callable[[KernelClient], Awaitable[T]]) -> T | None:
     """Return the answer of the kernel that runs; None if none runs, or if it ended before it answered."""
-    from flycore.client.client import connect_root
-    from flycore.model.errors import ConnectionLost, KernelUnreachable
-    from flytui.cli.interrupts import run_async
 
     async def ask() -> T:
         async with connect_root(places, viewer=True) as client:
@@ -71,7 +68,6 @@ def read_status(places: RootPaths) -> Status:
 def decide(places: RootPaths, decision: Callable[[Approver], Awaitable[T]]) -> T:
     """Send a decision that a person has made on this terminal, and return its outcome. It is refused while a
     console, or `flytui serve`, has the root."""
-    from flycore.client.attach import TerminalApprover
 
     async def send(client: KernelClient) -> T:
         return await decision(TerminalApprover(client, places))

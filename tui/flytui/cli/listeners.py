@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from flycore.model.caller import parse_caller_key
+from flycore.registry.paths import RootPaths
+
 if TYPE_CHECKING:
     from flycore.kernel.kernel import Kernel
-    from flycore.registry.paths import RootPaths
     from flycore.server.http import App
 
 
@@ -18,16 +20,19 @@ async def open_listeners(
 ) -> AsyncIterator[tuple[str, ...]]:
     """Listen on loopback until the block ends, and yield the addresses. `tcp` and `http` are the first ports
     to try; None opens no listener. Raises OSError where no port is free."""
+    # The kernel's server, which only this command runs.
     from flycore.server.tokens import TokenStore
 
     tokens = TokenStore.load(places.state_dir)
     async with AsyncExitStack() as stack:
         addresses = []
         if tcp is not None:
+            # The kernel's server, which only this command runs.
             from flycore.server.tcp import serve_tcp
 
             addresses.append(await stack.enter_async_context(serve_tcp(kernel, tokens, tcp)))
         if http is not None:
+            # The kernel's server, which only this command runs.
             from flycore.server.http import serve_http
 
             listener = serve_http(kernel, _mcp_application(kernel, places), tokens, http)
@@ -37,7 +42,7 @@ async def open_listeners(
 
 def _mcp_application(kernel: Kernel, places: RootPaths) -> App:
     """The MCP application. A client with a token calls under the name of the token."""
-    from flycore.model.caller import parse_caller_key
+    # The kernel's server, which only this command runs.
     from flycore.server.local import LocalClient
     from flycore.server.mcp.http import http_app
     from flycore.server.mcp.media import media_reader

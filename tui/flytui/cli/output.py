@@ -1,24 +1,25 @@
-"""Prints the output of commands: text, JSON and tables. Text from outside is made safe, and JSON is ASCII.
-
-Commands that must start fast use it as well, so each library is imported where it is used.
-"""
+"""Prints the output of commands: text, JSON and tables. Text from outside is made safe, and JSON is ASCII."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
+import click
+import msgspec
+
+from flycore.model.catalog import Catalog
+from flycore.model.diagnostics import nearest
+from flycore.model.json import indented_json
 from flysafe.text import indented_text, safe_lines, safe_text, strict_text
-
-if TYPE_CHECKING:
-    from flycore.model.catalog import Catalog
-    from flytui.cli.invocation import Invocation
-    from flytui.text.lines import StyledLine
-
+from flytui.cli.invocation import Invocation
+from flytui.text.lines import StyledLine
+from flytui.text.wrap import cell_width, wrap_words
 
 UNBOUNDED = 1_000_000
 """The width of lines that go to a file or a pipe. Nothing is wrapped there, so that a search finds it."""
@@ -42,8 +43,6 @@ def print_line(text: str = "") -> None:
 def _echo(line: str, *, err: bool = False) -> None:
     stream = sys.stderr if err else sys.stdout
     if (stream.encoding or "").lower() != "utf-8":
-        import click  # which replaces encodings that cannot hold every letter
-
         click.echo(line, err=err)
         return
     stream.write(line + "\n")
@@ -76,10 +75,6 @@ def discard(stream: TextIO) -> None:
 
 def print_json(document: object) -> None:
     """Print one JSON document from a msgspec value or from plain JSON."""
-    import msgspec
-
-    from flycore.model.json import indented_json
-
     _echo(indented_json(msgspec.to_builtins(document)))
 
 
@@ -103,8 +98,6 @@ def can_ask(*, err: bool = False) -> bool:
 
 def ask_yes_no(question: str, *, err: bool = False) -> bool:
     """Ask the person at this terminal. Only a typed yes counts; no option and no variable answers."""
-    import click
-
     click.echo(f"{question} y/N ", nl=False, err=err)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -118,8 +111,6 @@ def terminal_width() -> int:
     """The width of the terminal in cells; UNBOUNDED where standard output is no terminal."""
     if not sys.stdout.isatty():
         return UNBOUNDED
-    import shutil
-
     return max(shutil.get_terminal_size().columns, NARROWEST)
 
 
@@ -162,16 +153,12 @@ def print_table(invocation: Invocation, headings: Sequence[str], rows: Iterable[
 
 def _sizes(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
     """The width of each column except the last one, in cells."""
-    from flytui.text.wrap import cell_width
-
     return [max(cell_width(row[at]) for row in [headings, *rows]) for at in range(len(headings) - 1)]
 
 
 def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[str]:
     """The table as lines of at most `room` cells, where no word is longer. The cells have to be safe
     already."""
-    from flytui.text.wrap import cell_width, wrap_words
-
     sizes = _sizes(headings, rows)
     indent = sum(sizes) + len(GAP) * len(sizes)
     if indent - len(GAP) > room:
@@ -191,8 +178,6 @@ def plain_table(headings: Sequence[str], rows: Sequence[Sequence[str]], room: in
 
 def _records(headings: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> list[str]:
     """Each row as several lines of heading and value, with an empty line between two rows."""
-    from flytui.text.wrap import wrap_words
-
     label = max(map(len, headings)) + len(GAP)
     lines: list[str] = []
     for row in rows:
@@ -215,6 +200,7 @@ urgent."""
 
 
 def _rich_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    # Every command imports this module, and only a table in colours needs Rich.
     from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
@@ -242,8 +228,6 @@ COLOURS = {
 
 def print_lines(invocation: Invocation, lines: Iterable[StyledLine]) -> None:
     """Print lines of the console, whose spans are safe already."""
-    import click
-
     coloured = wants_colour(invocation)
     for line in lines:
         parts = [
@@ -268,8 +252,6 @@ EXIT_UNKNOWN = 3
 
 def nearest_names(catalog: Catalog, name: str, *, sidecars: bool) -> tuple[str, ...]:
     """The names of tools, and of sidecars where wanted, that are similar to a name; the nearest one first."""
-    from flycore.model.diagnostics import nearest
-
     names = [view.capability.name for view in catalog.capabilities]
     names += [view.id for view in catalog.sidecars] if sidecars else []
     return nearest(name, names)

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 from flycore.catalog.builtin import AGENT_ACTIONS
 from flycore.catalog.builtin_tools import builtin_names
 from flycore.policy.conditions import Match
+from flycore.policy.evaluate import RuleMatch
+from flycore.policy.replay import Replayed
 from flytui.cli.documents import ExplainedRule, PolicyExplainDocument
+from flytui.cli.invocation import Invocation
 from flytui.cli.output import clock_time, print_line, print_table
 
 if TYPE_CHECKING:
     from flycore.offline.policy import CallEvaluation
-    from flycore.policy.evaluate import RuleMatch
-    from flycore.policy.replay import Replayed
-    from flytui.cli.invocation import Invocation
 
 NO_TOOL = "nothing offers this tool, so a call would end unavailable"
 BY_FLYTUI = "a tool of flytui itself"

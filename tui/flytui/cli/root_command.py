@@ -7,16 +7,17 @@ import shlex
 import signal
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore import __version__
+from flycore.model.errors import ConnectionLost, FlyError, KernelFailed, RootBusy, StateUnwritable
 from flytui.cli.command_group import LazyGroup
 from flytui.cli.interrupts import SignalInterrupt
 from flytui.cli.invocation import Invocation, common
-
-if TYPE_CHECKING:
-    from flycore.model.errors import RootBusy
+from flytui.cli.output import clock_time, discard, kernel_name, print_error
+from flytui.supervisor.console_arguments import MAX_ROOTS, at_terminal, distinct_roots, is_dumb_terminal
+from flytui.supervisor.programs import open_console
 
 EXIT_USAGE = 2
 EXIT_NOTHING_FOUND = 3
@@ -52,21 +53,18 @@ def flytui(invocation: Invocation, list_tools: bool, every_root: bool, version: 
             raise click.UsageError("--all before a command means nothing: it opens the console")
         return 0
     if version:
-        from flycore import __version__
-
         click.echo(f"flytui {__version__}")
         return 0
     if list_tools:
+        # A command imports only itself.
         from flytui.cli.commands.tools import list_visible
 
         return list_visible(invocation)
-    from flytui.cli.output import print_error
-    from flytui.supervisor.console_arguments import at_terminal, is_dumb_terminal
-
     several = every_root or len(invocation.roots) > 1
     if several and (invocation.as_json or not at_terminal()):
         raise click.UsageError("several roots open in a console, and a console needs a terminal")
     if invocation.as_json or not at_terminal():
+        # A command imports only itself.
         from flytui.cli.commands.catalog import show_catalog
 
         if is_dumb_terminal() and sys.stdout.isatty():
@@ -76,11 +74,9 @@ def flytui(invocation: Invocation, list_tools: bool, every_root: bool, version: 
 
 
 def _open_console(invocation: Invocation, every_root: bool) -> int:
-    from flytui.supervisor.console_arguments import MAX_ROOTS, distinct_roots
-    from flytui.supervisor.programs import open_console
-
     roots = invocation.roots
     if every_root:
+        # The kernel's queue of requests, for which every other command would wait.
         from flycore.offline.active_roots import active_roots
 
         roots = distinct_roots((*roots, *active_roots(os.environ)))
@@ -115,8 +111,6 @@ def output_failed(error: OSError) -> int:
 def explain(work: Callable[[], object], report: Callable[[str, int], int] | None = None) -> int:
     """Run `work` and return its exit code. What a person can understand and change is passed to `report` as a
     sentence with its exit code, and by default printed; other exceptions are raised."""
-    from flycore.model.errors import ConnectionLost, FlyError, KernelFailed, RootBusy, StateUnwritable
-
     say = report or print_failure
     try:
         code = work()
@@ -145,8 +139,6 @@ def explain(work: Callable[[], object], report: Callable[[str, int], int] | None
 
 def root_busy_text(busy: RootBusy) -> str:
     """The message on who holds the root, since when, and what you can do."""
-    from flytui.cli.output import clock_time, kernel_name
-
     name = kernel_name(busy.role, busy.on_demand)
     holder = f"pid {busy.pid} ({name}), since {clock_time(busy.since)}" if busy.pid else "another process"
     if busy.role == "headless" and not busy.on_demand:
@@ -166,15 +158,11 @@ def _refuse(problem: click.ClickException) -> int:
 
 def print_failure(sentence: str, code: int) -> int:
     """Print the sentence to standard error, and return the code."""
-    from flytui.cli.output import print_error
-
     print_error(sentence)
     return code
 
 
 def _discard_output() -> int:
-    from flytui.cli.output import discard
-
     # The interpreter flushes standard output at exit, and would print an error about the closed pipe.
     discard(sys.stdout)
     return EXIT_BROKEN_PIPE

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.client.outer_roots import ask_outer_root, open_outer_root
+from flycore.model.enums import RootPermission
+from flycore.registry.paths import RootPaths
+from flytui.cli.invocation import Invocation
 from flytui.cli.output import print_error
-
-if TYPE_CHECKING:
-    from flycore.registry.paths import RootPaths
-    from flytui.cli.invocation import Invocation
 
 EXIT_REFUSED = 4
 """The exit code of `flytui call` for a call that was denied."""
@@ -31,9 +30,6 @@ async def check_root(invocation: Invocation, places: RootPaths) -> None:
     Raises RootRefused where that person refused it."""
     if invocation.root is not None or os.environ.get("FLYTUI_ROOT"):
         return
-    from flycore.client.outer_roots import ask_outer_root, open_outer_root
-    from flycore.model.enums import RootPermission
-
     root, outer = places.app_root, open_outer_root(places, os.environ)
     permission = RootPermission.ALLOWED if outer is None else await ask_outer_root(outer, root)
     if outer is not None and permission is RootPermission.REFUSED:

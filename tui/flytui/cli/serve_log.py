@@ -8,10 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from flycore.registry.paths import RootPaths
+from flycore.registry.paths import RootPaths
 
 SERVE_LOG = "serve.log"
 FRESH_S = 120.0

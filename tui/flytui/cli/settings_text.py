@@ -11,6 +11,7 @@ from flycore.model.json import Json, pointer_join, unescape_key
 from flycore.offline.console_files import ReadSettings
 from flytui.cli.documents import ListedSetting
 from flytui.console.key_table import ENTRIES
+from flytui.console.user_settings import check_settings
 
 POINTERS = {
     "approval_times": "/approvals/timeoutMs",
@@ -43,10 +44,9 @@ TABLES = ("approval_times", "risk", "sandbox_minimum", "sandbox_network", "keys"
 def check_console_settings(read: ReadSettings) -> ReadSettings:
     """The settings with the keys and the theme that the console uses. What it refuses is added to the
     problems."""
-    from flytui.console.user_settings import check_settings
-
     themes = frozenset({read.settings.theme})
     if read.settings.theme:
+        # Textual, for which every command would wait.
         from flytui.console.themes import theme_names
 
         themes = theme_names()

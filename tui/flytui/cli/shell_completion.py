@@ -5,12 +5,15 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 
-if TYPE_CHECKING:
-    from flycore.registry.paths import RootPaths
+from flycore.catalog.builtin import KNOWN
+from flycore.model.errors import FlyError
+from flycore.registry.paths import RootPaths
+from flytui.cli.invocation import Invocation
+from flytui.cli.kernel_query import ask_running_kernel
 
 PROGRAM = "flytui"
 VARIABLE = "_FLYTUI_COMPLETE"
@@ -46,10 +49,6 @@ class _Names(NamedTuple):
 
 def _known_names(context: click.Context) -> _Names:
     """The names of the root that the command line names so far; none if its registry cannot be read."""
-    from flycore.catalog.builtin import KNOWN
-    from flycore.model.errors import FlyError
-    from flytui.cli.invocation import Invocation
-
     try:
         places = Invocation(_option_value(context, "root"), _option_value(context, "workspace")).places()
         found = _names_of_kernel(places) or _names_of_files(places)
@@ -60,8 +59,6 @@ def _known_names(context: click.Context) -> _Names:
 
 def _names_of_kernel(places: RootPaths) -> _Names | None:
     """The names in the catalog of the running kernel; None if none runs."""
-    from flytui.cli.kernel_query import ask_running_kernel
-
     catalog = ask_running_kernel(places, lambda client: client.catalog())
     if catalog is None:
         return None
@@ -71,6 +68,7 @@ def _names_of_kernel(places: RootPaths) -> _Names | None:
 
 
 def _names_of_files(places: RootPaths) -> _Names:
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.files import read_registry
 
     entries = read_registry(places, os.environ).entries

@@ -1,69 +1,65 @@
-"""The lines of `flytui status`, from its document. It imports no library."""
+"""The lines of `flytui status`, from its document."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from flycore.model.status import Status
+from flytui.cli.documents import StatusDocument
 from flytui.cli.output import clock_time, count_of, kernel_name
 
-Fields = Mapping[str, Any]
-"""An object of the document `flytui.status/1`."""
+
+def _risk_text(kernel: Status) -> str:
+    return f", the highest risk {kernel.waiting_risk.value}" if kernel.waiting_risk is not None else ""
 
 
-def _risk_text(kernel: Fields) -> str:
-    return f", the highest risk {kernel['waitingRisk']}" if kernel["waitingRisk"] is not None else ""
+def _waiting_text(kernel: Status) -> str:
+    away = f"; {kernel.turned_away} turned away, as the queue was full" if kernel.turned_away else ""
+    return f"{kernel.waiting} waiting for approval{_risk_text(kernel)}{away}"
 
 
-def _waiting_text(kernel: Fields) -> str:
-    away = f"; {kernel['turnedAway']} turned away, as the queue was full" if kernel["turnedAway"] else ""
-    return f"{kernel['waiting']} waiting for approval{_risk_text(kernel)}{away}"
-
-
-def _policy_text(kernel: Fields) -> str:
-    if not kernel["policyOk"]:
+def _policy_text(kernel: Status) -> str:
+    if not kernel.policy_ok:
         return "failed to load: flytui doctor says where"
-    if kernel["waitingRules"]:
-        changes = count_of(kernel["waitingRules"], "looser change")
-        verb = "waits" if kernel["waitingRules"] == 1 else "wait"
+    if kernel.waiting_rules:
+        changes = count_of(kernel.waiting_rules, "looser change")
+        verb = "waits" if kernel.waiting_rules == 1 else "wait"
         return f"loaded; {changes} of its file {verb} for you: flytui approvals"
     return "loaded"
 
 
-def _consoles(kernel: Fields) -> str:
-    if not kernel["approver"]:
+def _consoles(kernel: Status) -> str:
+    if not kernel.approver:
         return "nobody can decide"
-    return "a person can decide" + (f", in {kernel['consoles']} consoles" if kernel["consoles"] > 1 else "")
+    return "a person can decide" + (f", in {kernel.consoles} consoles" if kernel.consoles > 1 else "")
 
 
-def status_lines(document: Fields) -> list[str]:
+def status_lines(document: StatusDocument) -> list[str]:
     """Returns the status as plain lines."""
-    lines = [f"root     {document['appRoot']}"]
-    kernel = document["kernel"]
-    if document["heldBy"] is not None:
-        lines.append(f"kernel   held by pid {document['heldBy']}, does not answer: flytui panic ends it")
+    lines = [f"root     {document.app_root}"]
+    kernel = document.kernel
+    if document.held_by is not None:
+        lines.append(f"kernel   held by pid {document.held_by}, does not answer: flytui panic ends it")
     elif kernel is None:
         lines.append("kernel   none runs: flytui opens a console here")
     else:
-        name = kernel_name(kernel["role"], kernel["onDemand"])
+        name = kernel_name(kernel.role, kernel.on_demand)
         lines += [
-            f"kernel   {name}, pid {kernel['pid']}, since {clock_time(kernel['since'])}",
-            f"version  flytui {kernel['version']}",
+            f"kernel   {name}, pid {kernel.pid}, since {clock_time(kernel.since)}",
+            f"version  flytui {kernel.version}",
             f"console  {_consoles(kernel)}",
-            f"calls    {kernel['running']} running, {_waiting_text(kernel)}",
-            f"leases   {kernel['leases']}",
-            f"agents   {kernel['agents']}",
-            *(f"listens  {address}" for address in kernel["listening"]),
+            f"calls    {kernel.running} running, {_waiting_text(kernel)}",
+            f"leases   {kernel.leases}",
+            f"agents   {kernel.agents}",
+            *(f"listens  {address}" for address in kernel.listening),
             f"policy   {_policy_text(kernel)}",
-            f"sandbox  {kernel['sandbox']}",
+            f"sandbox  {kernel.sandbox}",
         ]
-        if kernel["notifyProblem"]:
-            lines.append(f"notify   {kernel['notifyProblem']}")
-        if kernel["handsOn"]:
+        if kernel.notify_problem:
+            lines.append(f"notify   {kernel.notify_problem}")
+        if kernel.hands_on:
             lines.append("hands    a tool controls the mouse or the keyboard")
-    if document["panic"]:
+    if document.panic:
         lines.append("panic    everything is stopped until a person releases it: flytui, then ctrl+o")
-    if document["waitingTrust"] is not None:
-        lines.append(f"trust    {document['waitingTrust']} waiting")
-    lines.append(f"socket   {document['socket']}")
+    if document.waiting_trust is not None:
+        lines.append(f"trust    {document.waiting_trust} waiting")
+    lines.append(f"socket   {document.socket}")
     return lines

@@ -6,10 +6,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from flytui.console.doctor.terminal_checks import TerminalFacts, TmuxFacts
+from flytui.console.doctor.terminal_checks import TerminalFacts, TmuxFacts
+from flytui.console.terminal_guard import find_key_risk
 
 TOOL_SECONDS = 2.0
 """Seconds that a terminal multiplexer may take to answer."""
@@ -25,9 +24,6 @@ def terminal_size() -> tuple[int, int] | None:
 
 def find_terminal(size: tuple[int, int] | None, encoding: str, environ: Mapping[str, str]) -> TerminalFacts:
     """The facts about the terminal of that size. In tmux, tmux is asked as well."""
-    from flytui.console.doctor.terminal_checks import TerminalFacts
-    from flytui.console.terminal_guard import find_key_risk
-
     return TerminalFacts(
         size,
         encoding,
@@ -38,8 +34,6 @@ def find_terminal(size: tuple[int, int] | None, encoding: str, environ: Mapping[
 
 
 def _tmux() -> TmuxFacts:
-    from flytui.console.doctor.terminal_checks import TmuxFacts
-
     if shutil.which("tmux") is None:
         return TmuxFacts(found=False, clipboard="")
     clipboard, focus_events = (

@@ -13,14 +13,14 @@ import termios
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
 
+import anyio
+import anyio.to_thread
+
+from flycore.registry.paths import RootPaths
 from flytui.cli.output import print_error
+from flytui.console.fix.terminal_programs import TerminalPrograms
 from flytui.supervisor.memory_limit import without_memory_limit
-
-if TYPE_CHECKING:
-    from flycore.registry.paths import RootPaths
-    from flytui.console.fix.terminal_programs import TerminalPrograms
 
 EDITORS = ("sensible-editor", "nano", "vim", "vi")
 Lend = Callable[[int], None]
@@ -31,8 +31,6 @@ NOT_STARTED = 127
 
 def find_terminal_programs(places: RootPaths, environ: Mapping[str, str], lend: Lend) -> TerminalPrograms:
     """The programs of the person at this terminal. `lend` hears of each one that runs."""
-    from flytui.console.fix.terminal_programs import TerminalPrograms
-
     return TerminalPrograms(
         root=str(places.app_root),
         home=environ.get("HOME", ""),
@@ -75,8 +73,6 @@ def find_browser(environ: Mapping[str, str]) -> str:
 async def view_file(viewer: str, path: str) -> int:
     """Start the viewer on the file, without a shell, and return its exit status. It has no part of this
     terminal, and stays when the console leaves. Raises OSError if it cannot be started."""
-    import anyio.to_thread
-
     process = _start_viewer(viewer, path)
     return await anyio.to_thread.run_sync(process.wait, abandon_on_cancel=True)
 
@@ -96,8 +92,6 @@ def _start_viewer(viewer: str, path: str) -> subprocess.Popen[bytes]:
 
 async def run_program(argv: tuple[str, ...], lend: Lend) -> int:
     """Run a program on this terminal and return its exit status. Raises OSError if it cannot be started."""
-    import anyio
-
     with without_memory_limit():
         process = await anyio.open_process(list(argv), stdin=None, stdout=None, stderr=None)
     # Where this console dies, the next one waits for the end of this program before it draws.
@@ -112,8 +106,6 @@ async def run_program(argv: tuple[str, ...], lend: Lend) -> int:
 async def run_on_terminal(lend: Lend, argv: tuple[str, ...], read: bool) -> int:
     """Run a program on this terminal with the person's own environment and without a shell. Returns its exit
     status. With `read`, wait for Enter afterwards, so that the person can read its output."""
-    import anyio
-
     if read:
         print_error(f"$ {shlex.join(argv)}")
     with _leave_interrupts_to_child():

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from flycore.model.call import ToolResult
+from flycore.model.diagnostics import nearest
+from flycore.model.enums import Status
+from flycore.model.json import Json, canonical_json
+from flycore.model.tool_exec import ExampleCall
+from flytui.cli.commands.call import call_tool
+from flytui.cli.documents import ExampleResult, ExampleState, ToolExamplesDocument
 from flytui.cli.invocation import Invocation
 from flytui.cli.kernel_query import read_catalog
 from flytui.cli.output import print_error, print_json, print_line
-
-if TYPE_CHECKING:
-    from flycore.model.call import ToolResult
-    from flycore.model.json import Json
-    from flycore.model.tool_exec import ExampleCall
-    from flytui.cli.documents import ExampleResult
 
 EXIT_DIFFERS = 1
 EXIT_NOT_FOUND = 3
@@ -24,9 +24,6 @@ EXIT_NOT_FOUND = 3
 
 def run_examples(invocation: Invocation, name: str, wait_approver: float) -> int:
     """Runs the examples of a tool and prints what each gives; returns the exit code."""
-    from flycore.model.diagnostics import nearest
-    from flytui.cli.documents import ToolExamplesDocument
-
     catalog = read_catalog(invocation.places(), probes=False)
     view = catalog.capability(name)
     if view is None:
@@ -54,8 +51,6 @@ def run_examples(invocation: Invocation, name: str, wait_approver: float) -> int
 def _run(
     invocation: Invocation, name: str, example: ExampleCall, wait_approver: float
 ) -> tuple[ToolResult, int]:
-    from flytui.cli.commands.call import call_tool
-
     said = f"flytui tools test: {example.description}" if example.description else "flytui tools test"
     return call_tool(
         invocation, name, (json.dumps(example.params),), None, said=said, wait_approver=wait_approver
@@ -64,9 +59,6 @@ def _run(
 
 def compared(example: ExampleCall, result: ToolResult) -> ExampleResult:
     """Returns what an example gave, beside what it expects."""
-    from flycore.model.enums import Status
-    from flytui.cli.documents import ExampleResult, ExampleState
-
     if result.status is not Status.SUCCESS:
         state = ExampleState.FAILED
     elif isinstance(example.expected_output, msgspec.UnsetType):
@@ -91,8 +83,6 @@ def is_expected(expected: Json, output: Json) -> bool:
     An expected text may hold the output as JSON. White space at the ends of two texts does not count: a block
     of YAML ends with a line break.
     """
-    from flycore.model.json import canonical_json
-
     if isinstance(expected, str) and isinstance(output, str):
         return expected.strip() == output.strip()
     if isinstance(expected, str):
@@ -104,16 +94,12 @@ def is_expected(expected: Json, output: Json) -> bool:
 
 
 def _exit_code(example: ExampleResult, result: ToolResult) -> int:
-    from flytui.cli.documents import ExampleState
-
     if example.state is ExampleState.FAILED:
         return result.exit_status
     return EXIT_DIFFERS if example.state is ExampleState.DIFFERS else 0
 
 
 def _lines(tool: str, examples: tuple[ExampleResult, ...]) -> Iterator[str]:
-    from flytui.cli.documents import ExampleState
-
     if not examples:
         yield f"{tool} has no examples: add params and expected_output under examples of the tool"
         return

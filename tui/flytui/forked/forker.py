@@ -24,9 +24,13 @@ from flysafe.unix_sockets import peer_credentials
 from flytui.forked.address import forker_socket, is_private_folder, may_replace
 from flytui.forked.request import ENDED, MAX_DESCRIPTORS, MAX_MESSAGE_BYTES, READY, unpacked
 
-IMPORTED = ("flytui.cli", "flytui.text", "flycore.client", "flycore.offline", "flycore.rpc")
+IMPORTED = ("flytui.cli", "flycore.offline")
 """Packages of which everything is imported: the command line, and what its commands import when they run."""
-LIBRARIES = ("anyio._backends._asyncio", "websockets.asyncio.client", "rich.console", "rich.table")
+MODULES = (
+    *("anyio._backends._asyncio", "flycore.client.kernel_link", "flycore.client.unanswering_kernel"),
+    *("rich.console", "rich.table"),
+)
+"""Further modules that commands import when they run."""
 BACKLOG = 128
 MAX_JOBS = 256
 """Stubs at one time. Further ones do the work themselves."""
@@ -76,7 +80,7 @@ def _running_kernels() -> tuple[int, ...]:
 
 
 def _import_all() -> None:
-    for name in LIBRARIES:
+    for name in MODULES:
         import_module(name)
     for name in IMPORTED:
         package = import_module(name)

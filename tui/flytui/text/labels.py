@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from datetime import date
 
+from flycore.model.call import ToolResult
+from flycore.model.enums import Code, Risk
+from flycore.model.json import Json
 from flytui.text.lines import StyledText, Tone, span
 
-if TYPE_CHECKING:
-    from flycore.model.call import ToolResult
-    from flycore.model.enums import Risk
-    from flycore.model.json import Json
-
-# The keys are the values of the enums `Effective`, `Risk`, `Status` and `Phase`, which are not imported:
-# commands that must start fast use the labels.
+# The keys are the values of the enums `Effective`, `Risk`, `Status` and `Phase`.
 STATE_LABELS: dict[str, tuple[str, Tone]] = {
     "available": ("● available", Tone.GOOD),
     "degraded": ("◐ degraded", Tone.WARN),
@@ -65,16 +61,12 @@ TURNED_AWAY_LABEL = ("◌ turned away", Tone.WARN)
 
 def result_span(result: ToolResult) -> StyledText:
     """The label of how a call ended."""
-    from flycore.model.enums import Code
-
     full = result.error is not None and result.error.code == Code.QUEUE_FULL
     return label_span(TURNED_AWAY_LABEL if full else STATUS_LABELS[result.status])
 
 
 def risk_title(risk: Risk) -> StyledText:
     """The risk as a card's title shows it. Only high and critical risk is red."""
-    from flycore.model.enums import Risk
-
     alarming = risk.at_least(Risk.HIGH)
     return span(f"{'▲ ' if alarming else ''}{risk.value.upper()}", Tone.ALARM if alarming else Tone.STRONG)
 
@@ -114,8 +106,6 @@ _MONTHS = (
 def day_words(at: float, now: float) -> str:
     """The day of a Unix time in the person's time zone: `today`, `yesterday`, `Tuesday` within a week, else
     `3 March`, with the year where that is not this one."""
-    from datetime import date  # commands that must start fast use the labels
-
     then, today = date(*time.localtime(at)[:3]), date(*time.localtime(now)[:3])
     days = (today - then).days
     if 0 <= days < 7:
@@ -143,11 +133,6 @@ def milliseconds_text(milliseconds: int) -> str:
 def plural(count: int, one: str, many: str = "") -> str:
     """A number with its noun, such as `1 problem` or `3 problems`. `many` is an irregular plural."""
     return f"{count} {one if count == 1 else many or one + 's'}"
-
-
-def position_text(position: Mapping[str, Any]) -> str:
-    """A place in a file, from its JSON."""
-    return f"{position['file']}:{position['line']}:{position['column']}"
 
 
 def json_text(value: Json) -> str:

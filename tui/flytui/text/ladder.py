@@ -1,16 +1,12 @@
-"""The ladder of a tool's state: its nine dimensions, each with its evidence, its reasons and what to do.
-
-It is drawn from the JSON of a snapshot (`flycore.model.stability`), as a kernel sends it, so that a command
-that must start fast imports no values.
-"""
+"""The ladder of a tool's state: its nine dimensions, each with its evidence, its reasons and what to do."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
-from typing import Any
 
-from flytui.text.labels import STATE_LABELS, age, milliseconds_text, position_text
+from flycore.model.stability import PermissionReport, Reason, Stability, ToolProbe, VersionEvidence
+from flytui.text.labels import STATE_LABELS, age, milliseconds_text
 from flytui.text.lines import (
     StyledLine,
     StyledText,
@@ -23,9 +19,6 @@ from flytui.text.lines import (
     wrap,
     wrapped,
 )
-
-Fields = Mapping[str, Any]
-"""A value of a snapshot as a JSON object."""
 
 DIMENSIONS = (
     "discovery",
@@ -48,7 +41,7 @@ NAME_CELLS = 11
 STDERR_LINES = 20
 
 
-def ladder_lines(stability: Fields, now: float, width: int) -> list[StyledLine]:
+def ladder_lines(stability: Stability, now: float, width: int) -> list[StyledLine]:
     """The ladder: every dimension with its state, its evidence and the remedies. `now` is in Unix seconds."""
     rows: list[StyledLine] = []
     for dimension in DIMENSIONS:
@@ -56,8 +49,8 @@ def ladder_lines(stability: Fields, now: float, width: int) -> list[StyledLine]:
     return rows
 
 
-def _dimension_lines(stability: Fields, dimension: str, now: float, width: int) -> Iterator[StyledLine]:
-    value: str | None = stability[dimension]
+def _dimension_lines(stability: Stability, dimension: str, now: float, width: int) -> Iterator[StyledLine]:
+    value: str | None = getattr(stability, dimension)
     facts = [fact for fact in _facts(stability, dimension, now) if fact]
     name = padded((StyledText(" "), span(dimension, Tone.DIM)), NAME_CELLS)
     if value is None:
@@ -74,9 +67,9 @@ def _dimension_lines(stability: Fields, dimension: str, now: float, width: int) 
     yield from _reasons_at(stability, dimension, width)
 
 
-def _reasons_at(stability: Fields, dimension: str, width: int) -> Iterator[StyledLine]:
-    for reason in stability["reasons"]:
-        if reason["dimension"] == dimension:
+def _reasons_at(stability: Stability, dimension: str, width: int) -> Iterator[StyledLine]:
+    for reason in stability.reasons:
+        if reason.dimension == dimension:
             yield from _reason_lines(reason, width)
 
 
@@ -88,77 +81,76 @@ def _state_word(value: str) -> StyledText:
     return span(f"◐ {value}", Tone.WARN) if value in _LIMITED_STATES else span(f"✗ {value}", Tone.BAD)
 
 
-def _reason_lines(reason: Fields, width: int) -> Iterator[StyledLine]:
+def _reason_lines(reason: Reason, width: int) -> Iterator[StyledLine]:
     margin = StyledText(" " * (NAME_CELLS + 3))
-    yield from wrap((margin, span(f"{reason['code']}: {reason['message']}")), width, NAME_CELLS + 5)
-    if reason["remedy"]:
+    yield from wrap((margin, span(f"{reason.code}: {reason.message}")), width, NAME_CELLS + 5)
+    if reason.remedy:
         yield from wrap(
-            (margin, span("→ ", Tone.ACCENT), span(reason["remedy"], Tone.ACCENT)), width, NAME_CELLS + 5
+            (margin, span("→ ", Tone.ACCENT), span(reason.remedy, Tone.ACCENT)), width, NAME_CELLS + 5
         )
-    if reason["fix"] is not None:
-        yield from wrap((margin, span("F ", Tone.KEY), span(reason["fix"]["words"])), width, NAME_CELLS + 5)
+    if reason.fix is not None:
+        yield from wrap((margin, span("F ", Tone.KEY), span(reason.fix.words)), width, NAME_CELLS + 5)
 
 
-def _facts(stability: Fields, dimension: str, now: float) -> Iterator[str]:
-    evidence = stability["evidence"]
-    found = evidence.get(dimension)
+def _facts(stability: Stability, dimension: str, now: float) -> Iterator[str]:
+    evidence = stability.evidence
     match dimension:
         case "manifest":
-            for problem in evidence["violations"]:
-                where = f"{position_text(problem['position'])}  " if problem["position"] else ""
-                yield f"{where}{problem['message']}"
-        case "path" if found:
-            yield found["resolved"]
-            scope = ", portable" if found["portable"] else ", only on this machine"
-            yield f"{found['command']} from {found['base']}{scope if found['resolved'] else ''}"
-        case "version" if found:
-            yield from _version_facts(found)
-        case "probe" if found and found["at"]:
-            yield f"{age(now - found['at'])} ago in {milliseconds_text(found['durationMs'])}"
-            if found["note"]:
-                yield found["note"]
-            yield from _probed_tools(found["tools"])
-            yield from _stderr(found["stderrTail"])
-        case "runtime" if found and found["at"]:
-            problem = f": {found['code']} {found['message']}" if found["code"] else ""
-            yield f"{age(now - found['at'])} ago{problem}"
-            yield from _stderr(found["stderrTail"])
-        case "sandbox" if found:
-            yield f"level {found['level']}{', ' + found['mechanism'] if found['mechanism'] else ''}"
-            yield from _reports(found["permissions"])
-            yield from _reports(found["limits"])
+            for problem in evidence.violations:
+                where = f"{problem.position}  " if problem.position else ""
+                yield f"{where}{problem.message}"
+        case "path" if path := evidence.path:
+            yield path.resolved
+            scope = ", portable" if path.portable else ", only on this machine"
+            yield f"{path.command} from {path.base}{scope if path.resolved else ''}"
+        case "version" if version := evidence.version:
+            yield from _version_facts(version)
+        case "probe" if (probe := evidence.probe) and probe.at:
+            yield f"{age(now - probe.at)} ago in {milliseconds_text(probe.duration_ms)}"
+            if probe.note:
+                yield probe.note
+            yield from _probed_tools(probe.tools)
+            yield from _stderr(probe.stderr_tail)
+        case "runtime" if (call := evidence.runtime) and call.at:
+            failure = f": {call.code} {call.message}" if call.code else ""
+            yield f"{age(now - call.at)} ago{failure}"
+            yield from _stderr(call.stderr_tail)
+        case "sandbox" if report := evidence.sandbox:
+            yield f"level {report.level.value}{', ' + report.mechanism if report.mechanism else ''}"
+            yield from _reports(report.permissions)
+            yield from _reports(report.limits)
         case _:
             pass
 
 
-def _version_facts(version: Fields) -> Iterator[str]:
-    wanted = f", wants {version['compatibleCore']}" if version["compatibleCore"] else ""
-    yield f"core {version['core']}{wanted}"
-    if version["packageVersion"]:
-        yield f"package {version['packageVersion']}, installed {version['installedVersion'] or 'unknown'}"
-    if version["protocolVersion"]:
-        yield f"protocol {version['protocolVersion']}"
+def _version_facts(version: VersionEvidence) -> Iterator[str]:
+    wanted = f", wants {version.compatible_core}" if version.compatible_core else ""
+    yield f"core {version.core}{wanted}"
+    if version.package_version:
+        yield f"package {version.package_version}, installed {version.installed_version or 'unknown'}"
+    if version.protocol_version:
+        yield f"protocol {version.protocol_version}"
 
 
-def _probed_tools(tools: Mapping[str, Fields]) -> Iterator[str]:
+def _probed_tools(tools: Mapping[str, ToolProbe]) -> Iterator[str]:
     """What a probe says of its tools, once for all of which it says the same."""
-    groups: dict[tuple[str, ...], list[str]] = {}
+    groups: dict[tuple[str | None, ...], list[str]] = {}
     for name, tool in tools.items():
-        groups.setdefault((tool["status"], tool["code"], tool["reason"], tool["remedy"]), []).append(name)
+        groups.setdefault((tool.status, tool.code, tool.reason, tool.remedy), []).append(name)
     for (status, _, reason, _), names in groups.items():
         yield f"{', '.join(names)}: {status}{' · ' + reason if reason else ''}"
 
 
-def _reports(reports: Sequence[Fields]) -> Iterator[str]:
+def _reports(reports: Sequence[PermissionReport]) -> Iterator[str]:
     """Permissions or limits: those that are enforced in one line, then those that are not with the reason,
     once for all that share it. What enforces each one is said by `flytui sandbox explain`."""
-    held = [f"{report['name']}: {report['declared']}" for report in reports if report["enforced"]]
+    held = [f"{report.name}: {report.declared}" for report in reports if report.enforced]
     if held:
         yield " · ".join([*held, "✓ enforced"])
     for why, group in groupby(
-        (report for report in reports if not report["enforced"]), lambda report: str(report["why"])
+        (report for report in reports if not report.enforced), lambda report: report.why
     ):
-        parts = [f"{report['name']}: {report['declared']}" for report in group]
+        parts = [f"{report.name}: {report.declared}" for report in group]
         if not why.startswith("not enforced"):
             parts.append("not enforced")
         yield " · ".join([*parts, *([why] if why else [])])

@@ -38,7 +38,7 @@ class Tone(StrEnum):
     """Text exactly as a caller sent it."""
 
 
-class CellColours(NamedTuple):  # not a dataclass, whose imports take longer than a short command
+class CellColours(NamedTuple):
     """The colours of a picture's cell, as red, green and blue from 0 to 255: of the character, and behind
     it."""
 

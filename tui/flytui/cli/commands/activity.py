@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.client.audit_log import logged_calls
+from flycore.model.call import Activity
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client
+from flytui.cli.call_text import call_page, call_row, state_text
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.documents import ActivityDocument
+from flytui.cli.follow import follow_activity
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_running_kernel
 from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_table
-
-if TYPE_CHECKING:
-    from flycore.model.call import Activity
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
 
 DEFAULT_CALLS = 20
 MOST_CALLS = 500
@@ -48,8 +49,6 @@ def activity(invocation: Invocation, count: int, follow: bool) -> int:
         return _list(invocation, count)
     if invocation.as_json:
         raise click.UsageError("--json prints one document, and --follow never ends: choose one of them")
-    from flytui.cli.follow import follow_activity
-
     return follow_activity(invocation.places(), count)
 
 
@@ -74,8 +73,6 @@ def show(invocation: Invocation, requested_id: str) -> int:
     if invocation.as_json:
         _emit(running, found)
     elif len(found) == 1:
-        from flytui.cli.call_text import call_page
-
         print_line("\n".join(call_page(found[0], time.time())))
     else:
         _print_no_single_match(requested_id, len(found))
@@ -108,8 +105,6 @@ def _cancel(places: RootPaths, call: Activity) -> bool:
     async def question(client: Client) -> bool:
         return await client.cancel(call.call_id)
 
-    from flytui.cli.call_text import state_text
-
     if call.result is None and ask_running_kernel(places, question):
         print_error(f"cancelled: {call.tool}, {call.call_id}")
         return True
@@ -128,16 +123,12 @@ def _list(invocation: Invocation, count: int) -> int:
     elif not shown:
         print_line("no call yet: flytui call makes one, and so does an agent")
     else:
-        from flytui.cli.call_text import call_row
-
         now = time.time()
         print_table(invocation, HEADINGS, [call_row(call, now) for call in shown])
     return 0
 
 
 def _emit(running: bool, calls: tuple[Activity, ...]) -> None:
-    from flytui.cli.documents import ActivityDocument
-
     print_json(ActivityDocument(running=running, calls=calls))
 
 
@@ -146,8 +137,6 @@ def _read_calls(places: RootPaths) -> tuple[bool, tuple[Activity, ...]]:
 
     async def question(client: Client) -> tuple[Activity, ...]:
         return await client.activity()
-
-    from flycore.client.audit_log import logged_calls
 
     calls = ask_running_kernel(places, question)
     return (True, calls) if calls is not None else (False, logged_calls(places))

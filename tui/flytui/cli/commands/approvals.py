@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from flycore.model.approval import Ask
+from flycore.model.question import Question
+from flycore.rpc.methods import Client
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.documents import ApprovalsDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_running_kernel
 from flytui.cli.output import (
@@ -19,11 +21,8 @@ from flytui.cli.output import (
     print_table,
     terminal_width,
 )
-
-if TYPE_CHECKING:
-    from flycore.model.approval import Ask
-    from flycore.model.question import Question
-    from flycore.rpc.methods import Client
+from flytui.text.caller import caller_name
+from flytui.text.card import card_text, effect_text, render_card
 
 WIDEST_CARD = 110
 HEADINGS = ("ID", "RISK", "STATE", "ASKED", "CALLER", "TOOL", "EFFECT")
@@ -51,9 +50,6 @@ def list_command(invocation: Invocation) -> int:
 @common
 def show(invocation: Invocation, request_id: str) -> int:
     """Show the whole card of one request."""
-    from flytui.cli.documents import ApprovalsDocument
-    from flytui.text.card import card_text, render_card
-
     asks = _read_requests(invocation)
     found = [ask for ask in asks or () if request_id in (ask.request.id, ask.request.call_id)]
     if invocation.as_json:
@@ -76,8 +72,6 @@ def list_requests(invocation: Invocation) -> int:
     waiting = _read_waiting(invocation)
     asks, questions = waiting if waiting is not None else (None, ())
     if invocation.as_json:
-        from flytui.cli.documents import ApprovalsDocument
-
         print_json(ApprovalsDocument(running=asks is not None, asks=asks or (), questions=questions))
         return 0
     for question in questions:
@@ -109,9 +103,6 @@ def _read_waiting(invocation: Invocation) -> tuple[tuple[Ask, ...], tuple[Questi
 
 def _row(ask: Ask) -> tuple[str, ...]:
     """A request in the list, its effect as the card says it."""
-    from flytui.text.caller import caller_name
-    from flytui.text.card import effect_text
-
     request = ask.request
     return (
         request.id,

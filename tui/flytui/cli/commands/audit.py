@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.client.audit_log import (
+    Format,
+    as_text,
+    exported_lines,
+    exported_values,
+    find_lines,
+    last_lines,
+    verify_log,
+)
+from flycore.model.errors import FlyError
+from flycore.model.json import JsonObject
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.commands.metrics import span_of
+from flytui.cli.documents import AuditDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_running_kernel
 from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_readable_json
-
-if TYPE_CHECKING:
-    from flycore.model.json import JsonObject
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
 
 DEFAULT_LINES = 20
 MOST_LINES = 10_000
@@ -35,8 +44,6 @@ def audit(invocation: Invocation) -> int:
 @common
 def tail_command(invocation: Invocation, count: int) -> int:
     """Print the last lines of the log, oldest first."""
-    from flycore.client.audit_log import last_lines
-
     return _print(invocation, last_lines(invocation.places(), count))
 
 
@@ -45,8 +52,6 @@ def tail_command(invocation: Invocation, count: int) -> int:
 @common
 def show(invocation: Invocation, requested_id: str) -> int:
     """Print one line by its number, or all lines of a call by its id, as JSON."""
-    from flycore.client.audit_log import find_lines
-
     number = (
         int(requested_id)
         if requested_id.isascii() and requested_id.isdecimal() and len(requested_id) < 19
@@ -72,14 +77,10 @@ def verify_command(invocation: Invocation) -> int:
     Exit 0 if the log is whole, 1 if a line is broken, 3 if only the last line is incomplete, 4 if the
     anchors (copies of line numbers and hashes, kept apart from the log) know of lines that are missing.
     """
-    from flycore.client.audit_log import verify_log
-
     places = invocation.places()
     found = verify_log(places)
     problem = _anchor_problem(places)
     if invocation.as_json:
-        from flytui.cli.documents import AuditDocument
-
         print_json(AuditDocument(verification=found, anchor_problem=problem))
         return found.exit_code
     print_line(f"{found.message} ({found.lines} lines)")
@@ -92,7 +93,6 @@ def verify_command(invocation: Invocation) -> int:
 
 def _anchor_problem(places: RootPaths) -> str:
     """Returns why the running kernel could not write its last anchor, or an empty text."""
-    from flycore.model.errors import FlyError
 
     async def question(client: Client) -> str:
         return (await client.status()).anchor_problem
@@ -123,9 +123,6 @@ def _anchor_problem(places: RootPaths) -> str:
 @common
 def export_command(invocation: Invocation, form: str, since: str, until: str) -> int:
     """Print the log, oldest line first, however long it is."""
-    from flycore.client.audit_log import Format, exported_lines, exported_values
-    from flytui.cli.commands.metrics import span_of
-
     places, span = invocation.places(), span_of(since, until)
     if not invocation.as_json:
         for line in exported_lines(places, Format(form), span):
@@ -144,12 +141,8 @@ def export_command(invocation: Invocation, form: str, since: str, until: str) ->
 
 def _print(invocation: Invocation, lines: tuple[JsonObject, ...]) -> int:
     if invocation.as_json:
-        from flytui.cli.documents import AuditDocument
-
         print_json(AuditDocument(lines=lines))
         return 0
-    from flycore.client.audit_log import as_text
-
     for line in lines:
         print_line(as_text(line))
     if not lines:

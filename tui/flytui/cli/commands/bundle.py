@@ -4,10 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from flycore.model.approval import Outcome
+from flycore.model.errors import BundleRefused
+from flycore.offline.bundle_signature import create_key, fingerprint
+from flycore.offline.bundles import (
+    CHANGED,
+    Bundle,
+    BundlePlan,
+    Standing,
+    applied_bundles,
+    apply_bundle,
+    forget_key,
+    is_key_of,
+    make_bundle,
+    plan_bundle,
+    removal_changes,
+    remove_bundle,
+    trust_key,
+    trusted_keys,
+)
+from flytui.cli.bundle_documents import BundleDocument, BundlesDocument, ListedBundle, ListedKey
 from flytui.cli.command_group import SummaryGroup
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import (
@@ -20,10 +40,6 @@ from flytui.cli.output import (
     print_strict,
     print_table,
 )
-
-if TYPE_CHECKING:
-    from flycore.model.approval import Outcome
-    from flycore.offline.bundles import Bundle, BundlePlan
 
 EXIT_NOT_ASKED = 4
 EXIT_REFUSED = 5
@@ -58,9 +74,6 @@ def key(invocation: Invocation, file: Path) -> int:
 
     Tell your team the fingerprint that is printed by another way than the bundles take.
     """
-    from flycore.model.errors import BundleRefused
-    from flycore.offline.bundle_signature import create_key, fingerprint
-
     try:
         made = fingerprint(create_key(file))
     except BundleRefused as error:
@@ -96,10 +109,6 @@ def make(
     kits: Path | None,
 ) -> int:
     """Make the signed bundle OUT of a registry, a policy, kits, or some of them."""
-    from flycore.model.errors import BundleRefused
-    from flycore.offline.bundle_signature import fingerprint
-    from flycore.offline.bundles import make_bundle
-
     parts = {"registry": registry, "policy": policy, "kits": kits}
     named = {part: path.absolute() for part, path in parts.items() if path is not None}
     try:
@@ -124,9 +133,6 @@ def verify(invocation: Invocation, file: Path) -> int:
 
     The exit code is 0 only if the signature is good and you trust the key.
     """
-    from flycore.model.errors import BundleRefused
-    from flycore.offline.bundles import plan_bundle
-
     try:
         plan = plan_bundle(invocation.places().config_dir, file.absolute())
     except BundleRefused as error:
@@ -154,9 +160,6 @@ def apply(
     A key that you do not trust yet is asked about once, with its fingerprint. A bundle that does not follow
     the applied one, such as an older one, is said to be so.
     """
-    from flycore.model.errors import BundleRefused
-    from flycore.offline.bundles import Standing, is_key_of, plan_bundle, trust_key
-
     config = invocation.places().config_dir
     try:
         plan = plan_bundle(config, file.absolute())
@@ -191,9 +194,6 @@ def apply(
 @common
 def remove(invocation: Invocation, name: str, yes: bool) -> int:
     """Remove the applied bundle NAME after showing what that changes."""
-    from flycore.model.errors import BundleRefused
-    from flycore.offline.bundles import removal_changes, remove_bundle
-
     config = invocation.places().config_dir
     try:
         changes = removal_changes(config, name)
@@ -220,8 +220,6 @@ def forget(invocation: Invocation, fingerprint: str) -> int:
 
     What it signed stays applied until you remove it.
     """
-    from flycore.offline.bundles import forget_key
-
     outcome = forget_key(invocation.places().config_dir, fingerprint)
     return _print_change(invocation, outcome, "key-forgotten", "the key is no longer trusted", "", ())
 
@@ -230,8 +228,6 @@ def _why_not_unasked(
     plan: BundlePlan, digest: str | None, fingerprint: str | None, older: bool, *, asks: bool
 ) -> str:
     """Return why a command that cannot ask, or that names what it wants, does not go on."""
-    from flycore.offline.bundles import CHANGED, is_key_of
-
     if digest is not None and plan.bundle.digest != digest.lower():
         return CHANGED
     if fingerprint is not None and not is_key_of(plan.bundle, fingerprint):
@@ -248,8 +244,6 @@ def _why_not_unasked(
 
 
 def _apply_shown(invocation: Invocation, plan: BundlePlan, config: Path, file: Path) -> int:
-    from flycore.offline.bundles import apply_bundle
-
     outcome = apply_bundle(config, file.absolute(), plan.bundle.digest)
     if not outcome.accepted:
         return _print_outcome(invocation, plan, "refused", outcome.why_not, EXIT_REFUSED)
@@ -261,8 +255,6 @@ def _apply_shown(invocation: Invocation, plan: BundlePlan, config: Path, file: P
 
 def _standing_text(plan: BundlePlan) -> str:
     """What is unusual about the bundle, compared with the applied one; empty where nothing is."""
-    from flycore.offline.bundles import Standing
-
     number, applied = plan.bundle.number, plan.applied_number
     return {
         Standing.OLDER: f"it is OLDER: number {number}, and number {applied} is applied",
@@ -294,11 +286,6 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 
 def _list_bundles(invocation: Invocation) -> int:
-    from flycore.model.errors import BundleRefused
-    from flycore.offline.bundle_signature import fingerprint
-    from flycore.offline.bundles import applied_bundles, trusted_keys
-    from flytui.cli.bundle_documents import BundlesDocument, ListedBundle, ListedKey
-
     config = invocation.places().config_dir
     try:
         applied = applied_bundles(config)
@@ -335,8 +322,6 @@ def _list_bundles(invocation: Invocation) -> int:
 
 
 def _facts(made: Bundle) -> dict[str, Any]:
-    from flycore.offline.bundle_signature import fingerprint
-
     return {
         "name": made.name,
         "number": made.number,
@@ -346,8 +331,6 @@ def _facts(made: Bundle) -> dict[str, Any]:
 
 
 def _print_document(**fields: Any) -> None:
-    from flytui.cli.bundle_documents import BundleDocument
-
     print_json(BundleDocument(**fields))
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.client.client import connect
+from flycore.model.call import ToolResult
+from flycore.model.errors import ConnectionLost
+from flycore.model.json import JsonObject
+from flycore.rpc.methods import Client
+from flytui.cli.call_input import CallInputError, Pairs, read_input_words, refuse_undecodable, typed_input
+from flytui.cli.call_progress import progress_display, show_progress
+from flytui.cli.call_text import cancelled_result, lost_result, print_result
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_json
 from flytui.cli.root_notice import check_root
 from flytui.cli.shell_completion import tool_names
-
-if TYPE_CHECKING:
-    from flycore.model.call import ToolResult
-    from flycore.model.json import JsonObject
-    from flycore.rpc.methods import Client
-    from flytui.cli.call_input import Pairs
 
 TO_THE_END_MS = 7 * 24 * 3_600_000
 """One week: longer than any request waits for a person, so that the call waits for the answer."""
@@ -62,8 +63,6 @@ def call(
     The exit code says how the call ended: 0 success, 1 failed, 2 wrong input, 3 unavailable, 4 denied,
     6 out of time, 7 outcome not known, 8 not decided yet, 10 too many requests wait already.
     """
-    from flytui.cli.call_text import print_result
-
     result, interrupted = call_tool(
         invocation,
         tool,
@@ -95,11 +94,6 @@ def call_tool(
 ) -> tuple[ToolResult, int]:
     """Calls the tool with the input of the command line. Returns its result, and the exit code of a signal
     that interrupted it, else 0."""
-    from flycore.model.errors import ConnectionLost
-    from flytui.cli.call_input import CallInputError, read_input_words, refuse_undecodable
-    from flytui.cli.call_progress import progress_display, show_progress
-    from flytui.cli.call_text import cancelled_result, lost_result
-
     try:
         refuse_undecodable(tool, said)
         entered_input = read_input_words(words, option, _read_stdin)
@@ -110,8 +104,6 @@ def call_tool(
     display = progress_display(tool, plain=invocation.plain, for_console=wait_approver > 0)
 
     async def perform() -> None:
-        from flycore.client.client import connect
-
         await check_root(invocation, places)
         async with (
             connect(places, wait_approver=wait_approver) as client,
@@ -144,8 +136,6 @@ async def _finished_input(client: Client, tool: str, entered_input: JsonObject |
         return entered_input
     if not entered_input:
         return {}
-    from flytui.cli.call_input import typed_input
-
     view = (await client.catalog()).capability(tool)
     return typed_input(entered_input, view.capability.input_schema if view else {})
 

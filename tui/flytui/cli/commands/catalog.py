@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 import msgspec
 
-from flytui.cli.catalog_text import HEADINGS, CatalogFields, catalog_rows, closing_texts, opening_line
+from flycore.catalog.document import catalog_document
+from flycore.model.approval import Lease
+from flycore.model.catalog import Catalog
+from flycore.rpc.methods import Client
+from flytui.cli.catalog_text import HEADINGS, catalog_rows, closing_texts, opening_line
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_kernel
 from flytui.cli.output import print_error, print_json, print_line, print_table
-
-if TYPE_CHECKING:
-    from flycore.model.approval import Lease
-    from flycore.model.catalog import Catalog
-    from flycore.rpc.methods import Client
-    from flytui.text.filter_query import Query
+from flytui.text.filter_query import Query, listed_described, listed_sidecar, listed_tool, parse_query
 
 
 @click.command()
@@ -47,21 +46,18 @@ def show_catalog(invocation: Invocation, *, words: tuple[str, ...], everything: 
     found = read.catalog
     shown = matching(found, query, frozenset(lease.tool for lease in read.leases))
     if invocation.as_json:
-        from flycore.catalog.document import catalog_document
-
         print_json(catalog_document(shown))
         return 0
     if first := opening_line(read.waiting_trust, bool(found.sidecars)):
         print_line(first)
-    document: CatalogFields = msgspec.to_builtins(shown)
-    rows = list(catalog_rows(document, everything=everything))
+    rows = list(catalog_rows(shown, everything=everything))
     if rows:
         print_table(invocation, HEADINGS, rows)
     else:
         print_error("nothing matches that filter")
     if everything:
         _print_described(invocation, shown)
-    for text in closing_texts(document, everything=everything):
+    for text in closing_texts(shown, everything=everything):
         print_error(text)
     return 0
 
@@ -80,6 +76,7 @@ async def _read(client: Client) -> _Read:
 
 def _print_described(invocation: Invocation, shown: Catalog) -> None:
     """Prints the kits, skills, plugins and servers that flytui reads and never runs."""
+    # Textual, for which every command would wait.
     from flytui.console.screens.sources import COLUMN_TITLES, one_line_summary
 
     if not shown.described:
@@ -96,8 +93,6 @@ def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
     """The catalog with only the tools that match, the sidecars that offer one of them, those that offer
     none and match themselves, and what is described and matches. `leased` are tools that a lease
     holds for."""
-    from flytui.text.filter_query import listed_described, listed_sidecar, listed_tool
-
     if not query.terms:
         return catalog
     changed = {view.id for view in catalog.sidecars if view.changed}
@@ -125,8 +120,6 @@ def matching(catalog: Catalog, query: Query, leased: frozenset[str]) -> Catalog:
 def _read_query(words: tuple[str, ...]) -> Query:
     """Returns the filters as one query that needs all of them. Raises UsageError for an unknown key or
     value."""
-    from flytui.text.filter_query import parse_query
-
     query = parse_query(" ".join(words))
     if query.problems:
         raise click.UsageError("--filter: " + "; ".join(query.problems))

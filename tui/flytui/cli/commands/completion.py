@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import click
+from click.shell_completion import ShellComplete, get_completion_class
 
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.shell_completion import PROGRAM, VARIABLE
 
 
 @click.command()
@@ -16,10 +18,6 @@ def completion(invocation: Invocation, shell: str) -> int:
     bash, zsh: eval "$(flytui completion bash)" in ~/.bashrc or ~/.zshrc.
     fish: flytui completion fish > ~/.config/fish/completions/flytui.fish
     """
-    from click.shell_completion import ShellComplete, get_completion_class
-
-    from flytui.cli.shell_completion import PROGRAM, VARIABLE
-
     if invocation.as_json:
         raise click.UsageError("the script of a shell is not a JSON document: leave out --json")
     kind = get_completion_class(shell)

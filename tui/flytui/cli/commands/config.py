@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.offline.console_files import read_settings
+from flycore.registry.paths import (
+    BUNDLES_FILE,
+    POLICY_FILE,
+    PROJECT_POLICY_FILE,
+    REGISTRY_FILE,
+    SETTINGS_FILE,
+    SYSTEM_CONFIG_DIR,
+    RootPaths,
+)
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.documents import ConfigDocument, ConfigPathDocument, ListedSetting, RootPath
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_table
-
-if TYPE_CHECKING:
-    from flycore.registry.paths import RootPaths
-    from flytui.cli.documents import ListedSetting
+from flytui.cli.settings_text import check_console_settings, listed_settings
 
 
 @click.group(cls=SummaryGroup)
@@ -28,11 +35,6 @@ def config(invocation: Invocation) -> int:
 @common
 def show(invocation: Invocation) -> int:
     """Print every setting with its value and the line that sets it."""
-    from flycore.offline.console_files import read_settings
-    from flycore.registry.paths import SETTINGS_FILE
-    from flytui.cli.documents import ConfigDocument
-    from flytui.cli.settings_text import check_console_settings, listed_settings
-
     folder = invocation.places().config_dir
     read = check_console_settings(read_settings(folder))
     file = folder / SETTINGS_FILE
@@ -54,8 +56,6 @@ def show(invocation: Invocation) -> int:
 @common
 def path(invocation: Invocation) -> int:
     """Print the paths of this root, and which of them exist."""
-    from flytui.cli.documents import ConfigPathDocument, RootPath
-
     places = tuple(
         RootPath(name=name, path=found, present=os.path.lexists(found))
         for name, found in _places(invocation.places())
@@ -69,15 +69,6 @@ def path(invocation: Invocation) -> int:
 
 
 def _places(places: RootPaths) -> tuple[tuple[str, str], ...]:
-    from flycore.registry.paths import (
-        BUNDLES_FILE,
-        POLICY_FILE,
-        PROJECT_POLICY_FILE,
-        REGISTRY_FILE,
-        SETTINGS_FILE,
-        SYSTEM_CONFIG_DIR,
-    )
-
     return (
         ("root", str(places.app_root)),
         ("workspace", str(places.workspace)),

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import click
 
-from flytui.cli.client_configs import CLIENTS, connection
+from flycore.client.client import KernelClient
+from flycore.model.status import Status
+from flycore.offline.connect import (
+    CLIENT_NAMES,
+    ConnectPlan,
+    Part,
+    apply_plan,
+    home_of,
+    plan_connect,
+    plan_removal,
+)
+from flycore.offline.tokens import make_token, read_tokens
+from flycore.registry.paths import RootPaths
+from flytui.cli.client_configs import connection
+from flytui.cli.commands.token import change_token
+from flytui.cli.documents import ConnectDocument, ConnectedFile
 from flytui.cli.early_mcp import store_list
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import ask_running_kernel
 from flytui.cli.output import (
     ask_yes_no,
     can_ask,
@@ -20,18 +35,12 @@ from flytui.cli.output import (
     print_line,
 )
 
-if TYPE_CHECKING:
-    from flycore.client.client import KernelClient
-    from flycore.model.status import Status
-    from flycore.offline.connect import ConnectPlan
-    from flycore.registry.paths import RootPaths
-
 EXIT_NOT_ASKED = 4
 EXIT_REFUSED = 5
 
 
 @click.command()
-@click.argument("client", type=click.Choice(CLIENTS))
+@click.argument("client", type=click.Choice(CLIENT_NAMES))
 @click.option("--hook", is_flag=True, help="Also ask you about the program's own tools, by its hook.")
 @click.option("--permission", is_flag=True, help="Also spare its own prompt for flytui's tools.")
 @click.option(
@@ -58,8 +67,6 @@ def connect(
 
     Shows the difference of its settings, and asks before it writes. docs/clients has a page for each program.
     """
-    from flycore.offline.connect import Part, apply_plan, home_of, plan_connect, plan_removal
-
     if remove and (hook or permission or address):
         raise click.UsageError("--remove takes back everything: leave the other options out")
     places, home = invocation.places(), home_of(os.environ)
@@ -108,7 +115,6 @@ def connect(
 
 def _served_address(places: RootPaths) -> str:
     """The address at which the running kernel serves MCP over HTTP; empty where none does."""
-    from flytui.cli.kernel_query import ask_running_kernel
 
     async def ask(client: KernelClient) -> Status:
         return await client.status()
@@ -121,9 +127,6 @@ def _served_address(places: RootPaths) -> str:
 def _make_token(places: RootPaths, client: str, address: str, then: str) -> tuple[str, str]:
     """Make the client's token. Return it, empty where there is one already or none could be made, and the
     message that says what to do with it."""
-    from flycore.offline.tokens import make_token
-    from flytui.cli.commands.token import change_token
-
     if client in _token_names(places):
         known = f"put the token of {client} into FLYTUI_TOKEN, or revoke it and make another"
         return "", f"the address is {address}; {known} (flytui token --help); then {then}"
@@ -136,8 +139,6 @@ def _make_token(places: RootPaths, client: str, address: str, then: str) -> tupl
 
 
 def _token_names(places: RootPaths) -> tuple[str, ...]:
-    from flycore.offline.tokens import read_tokens
-
     return read_tokens(places).names()
 
 
@@ -173,8 +174,6 @@ def _print_outcome(
     token: str = "",
 ) -> int:
     if invocation.as_json:
-        from flytui.cli.documents import ConnectDocument, ConnectedFile
-
         print_json(
             ConnectDocument(
                 app_root=str(places.app_root),

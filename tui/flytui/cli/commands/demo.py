@@ -6,18 +6,19 @@ import os
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import anyio
 import click
+import msgspec
 
+from flycore.model.call import ToolResult
+from flytui.cli.demo_root import TOOLS, DemoRoot, prepare_demo
+from flytui.cli.documents import DemoCall, DemoDocument
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_json, print_line
 from flytui.supervisor.console_arguments import at_terminal
-
-if TYPE_CHECKING:
-    from flytui.cli.demo_root import DemoRoot
-    from flytui.cli.documents import DemoCall
+from flytui.supervisor.programs import ConsolePlace, open_at
 
 WAIT_SECONDS = "60"
 """Seconds that a call waits for the console: it connects before the console has been drawn."""
@@ -32,8 +33,6 @@ def demo(invocation: Invocation) -> int:
     A separate process calls an echo tool three times: the first call is allowed, the second has medium
     and the third has high risk.
     """
-    from flytui.cli.demo_root import prepare_demo
-
     if not at_terminal():
         raise click.UsageError("the demo opens a console, and a console needs a terminal")
     with tempfile.TemporaryDirectory(prefix="flytui-demo-") as folder:
@@ -41,8 +40,6 @@ def demo(invocation: Invocation) -> int:
     if code:
         return code
     if invocation.as_json:
-        from flytui.cli.documents import DemoDocument
-
         print_json(DemoDocument(calls=tuple(calls)))
     else:
         for call in calls:
@@ -53,11 +50,6 @@ def demo(invocation: Invocation) -> int:
 def _play(root: DemoRoot) -> tuple[int, list[DemoCall]]:
     """Opens the console, beside which a process makes the calls; both end when the person quits. Returns the
     console's exit code and the finished calls."""
-    import msgspec
-
-    from flytui.cli.documents import DemoCall
-    from flytui.supervisor.programs import ConsolePlace, open_at
-
     record = root.places.app_root.parent / "calls.jsonl"
 
     def companion() -> int:
@@ -86,12 +78,6 @@ def run_calls(root: DemoRoot, record: Path) -> int:
 
 async def make_calls(root: DemoRoot, record: Path) -> None:
     """Calls each tool from a process of its own, one after the other, and adds a line for each to a file."""
-    import anyio
-    import msgspec
-
-    from flytui.cli.demo_root import TOOLS
-    from flytui.cli.documents import DemoCall
-
     for tool in TOOLS:
         done = await anyio.run_process(
             [
@@ -109,10 +95,6 @@ async def make_calls(root: DemoRoot, record: Path) -> None:
 
 def _status(output: bytes) -> str:
     """Returns the status in the result that `flytui call --json` printed."""
-    import msgspec
-
-    from flycore.model.call import ToolResult
-
     try:
         return msgspec.json.decode(output, type=ToolResult).status.value
     except (msgspec.DecodeError, msgspec.ValidationError):

@@ -5,20 +5,21 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.model.diagnostics import Check, CheckState
+from flycore.model.errors import FlyError
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client
+from flytui.cli.doctor_fix import offer_fixes
+from flytui.cli.documents import DoctorDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_kernel
 from flytui.cli.output import print_json, print_line, print_strict
 from flytui.cli.terminal import find_terminal, terminal_size
+from flytui.console.doctor.terminal_checks import terminal_checks
 from flytui.supervisor.console_arguments import at_terminal
-
-if TYPE_CHECKING:
-    from flycore.model.diagnostics import Check
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
 
 EXIT_ERRORS = 5
 
@@ -33,9 +34,6 @@ def doctor(invocation: Invocation, fix: bool) -> int:
 
     Exit 0, or 5 if a check failed.
     """
-    from flycore.model.diagnostics import CheckState
-    from flytui.cli.documents import DoctorDocument
-
     if fix and (invocation.as_json or not at_terminal()):
         raise click.UsageError("--fix asks you on a terminal: it needs one, and cannot print JSON")
     places = invocation.places()
@@ -51,8 +49,6 @@ def doctor(invocation: Invocation, fix: bool) -> int:
         warned = sum(check.state is CheckState.WARN for check in checks)
         print_line(f"{len(checks)} checks: {failed} failed, {warned} to look at")
     if fix:
-        from flytui.cli.doctor_fix import offer_fixes
-
         offer_fixes(places, checks)
     return EXIT_ERRORS if failed else 0
 
@@ -66,10 +62,6 @@ def check_lines(check: Check) -> list[str]:
 
 def run_checks(places: RootPaths) -> tuple[Check, ...]:
     """Returns the checks of the kernel and those of the terminal."""
-    from flycore.model.diagnostics import Check, CheckState
-    from flycore.model.errors import FlyError
-    from flytui.console.doctor.terminal_checks import terminal_checks
-
     try:
         checks = ask_kernel(places, _checks, probes=True)
     except FlyError as error:  # the most important finding: without a kernel nothing else can be checked

@@ -6,16 +6,15 @@ The edit never trusts the entry, because the command line cannot prove that a pe
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.registry.paths import RootPaths
+from flytui.cli.commands.trust import read_pending_trust
+from flytui.cli.documents import SwitchDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line
 from flytui.cli.shell_completion import sidecar_names
-
-if TYPE_CHECKING:
-    from flycore.registry.paths import RootPaths
 
 EXIT_REFUSED = 5
 SUCCESSFUL_OUTCOMES = ("switched", "unchanged")
@@ -25,8 +24,8 @@ SUCCESSFUL_OUTCOMES = ("switched", "unchanged")
 def set_enabled_and_print(invocation: Invocation, sidecar: str, enabled: bool, reason: str) -> int:
     """Edits the file that declares the entry and prints what was done. Returns exit code 3 for an unknown
     entry, 5 if the file cannot be edited."""
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.files import set_enabled
-    from flytui.cli.documents import SwitchDocument
 
     places = invocation.places()
     made = set_enabled(places, os.environ, sidecar, enabled, reason)
@@ -49,8 +48,6 @@ def set_enabled_and_print(invocation: Invocation, sidecar: str, enabled: bool, r
 
 
 def _waits(places: RootPaths, sidecar: str) -> bool:
-    from flytui.cli.commands.trust import read_pending_trust
-
     return any(item.sidecar == sidecar for item in read_pending_trust(places).items)
 
 

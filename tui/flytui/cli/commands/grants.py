@@ -6,12 +6,17 @@ neither a console nor `flytui serve` has the root.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 import msgspec
 
+from flycore.model.approval import Lease, StandingRule
+from flycore.model.diagnostics import Diagnostic
+from flycore.model.question import Block
+from flycore.policy.rule_file import remove_rule
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.documents import GrantsDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_kernel, console_has_root, decide
 from flytui.cli.output import (
@@ -24,13 +29,6 @@ from flytui.cli.output import (
     print_line,
     print_table,
 )
-
-if TYPE_CHECKING:
-    from flycore.model.approval import Lease, StandingRule
-    from flycore.model.diagnostics import Diagnostic
-    from flycore.model.question import Block
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
 
 EXIT_REFUSED = 4
 SHOWN_DIGEST = 12
@@ -113,8 +111,6 @@ def list_grants(invocation: Invocation) -> int:
 
 
 def _emit(permissions: _Permissions) -> None:
-    from flytui.cli.documents import GrantsDocument
-
     print_json(
         GrantsDocument(
             leases=permissions.leases,
@@ -202,8 +198,6 @@ def _remove_rule(places: RootPaths, rule: StandingRule, *, at_console: str) -> i
         return EXIT_REFUSED
     if at_console:
         # Fewer calls get through without it. A kernel with a console notices the edit of the file.
-        from flycore.policy.rule_file import remove_rule
-
         removed = remove_rule(places.policy_file, rule.where, rule.digest)
         accepted, why_not = removed.rule is not None, removed.why_not
     else:

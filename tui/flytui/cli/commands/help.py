@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator
 
 import click
 
+from flycore.model.call import EXIT_BY_CODE, EXIT_BY_STATUS
+from flycore.model.diagnostics import nearest
+from flytui.cli.command_group import COMMANDS
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import print_error
+from flytui.console.key_table import SECTIONS
+from flytui.text.filter_query import VALUES
+from flytui.text.labels import STATE_MEANINGS
 
 EXIT_UNKNOWN = 3
 
@@ -40,10 +47,6 @@ def help(invocation: Invocation, words: tuple[str, ...]) -> int:  # noqa: A001 -
 
 
 def _unknown(topic: str) -> int:
-    from flycore.model.diagnostics import nearest
-    from flytui.cli.command_group import COMMANDS
-    from flytui.cli.output import print_error
-
     near = nearest(topic, (*COMMANDS, *TOPICS))
     others = f"Topics are {', '.join(TOPICS)}, and every command."
     hint = f"Did you mean {' or '.join(near)}?" if near else others
@@ -52,8 +55,6 @@ def _unknown(topic: str) -> int:
 
 
 def _keys() -> Iterator[str]:
-    from flytui.console.key_table import SECTIONS
-
     for part in SECTIONS:
         yield f"{part.title}:"
         yield from (f"  {entry.keys:<16}  {entry.words}" for entry in part.entries)
@@ -62,8 +63,6 @@ def _keys() -> Iterator[str]:
 
 
 def _filter() -> Iterator[str]:
-    from flytui.text.filter_query import VALUES
-
     yield "In the catalog, and for flytui catalog --filter; a row has to match every term:"
     yield "  WORD              a word of name, description, reason or remedy"
     yield "  KEY:VALUE[,VALUE] a value that begins so; a comma means or"
@@ -79,14 +78,10 @@ def _filter() -> Iterator[str]:
 
 
 def _states() -> Iterator[str]:
-    from flytui.text.labels import STATE_MEANINGS
-
     yield from (f"{word:<15} {meaning}" for word, _, meaning in STATE_MEANINGS)
 
 
 def _exit_codes() -> Iterator[str]:
-    from flycore.model.call import EXIT_BY_CODE, EXIT_BY_STATUS
-
     yield "flytui call, and every command that makes calls:"
     meanings: dict[int, list[str]] = {}
     for name, code in [*EXIT_BY_STATUS.items(), *EXIT_BY_CODE.items()]:

@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
 
+import anyio
 import click
 
+from flycore.client.client import connect
+from flycore.model.call import ToolResult
+from flycore.model.enums import Status
+from flycore.model.json import JsonObject, canonical_json, digest, read_strict
+from flytui.cli.agent_tools import (
+    AgentRequest,
+    is_asked_by_other_hook,
+    read_agent_request,
+    with_program_folders,
+)
 from flytui.cli.caller_watch import end_with_caller
+from flytui.cli.client_configs import print_hook_config
 from flytui.cli.command_group import SummaryGroup
 from flytui.cli.hook_event import (
     ALLOWED,
@@ -26,12 +37,8 @@ from flytui.cli.hook_event import (
 )
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.output import discard, print_error
 from flytui.cli.root_notice import check_root
-
-if TYPE_CHECKING:
-    from flycore.model.call import ToolResult
-    from flycore.model.json import JsonObject
-    from flytui.cli.agent_tools import AgentRequest
 
 _EVENTS = ("PreToolUse", "PreToolUse", "BeforeTool", "PreToolUse", "preToolUse")
 BLOCKED = 2
@@ -68,8 +75,6 @@ def _command(client: str, title: str, event: str) -> click.Command:
     @common
     def answer(invocation: Invocation, print_config: bool, without_console: str, wait: float) -> int:
         if print_config:
-            from flytui.cli.client_configs import print_hook_config
-
             return print_hook_config(invocation.places(), client, without_console)
         return _answer(invocation, client, without_console, wait)
 
@@ -92,8 +97,6 @@ def _answer(invocation: Invocation, client: str, without_console: str, wait: flo
     try:
         answer = _answer_event(invocation, client, without_console, wait)
         if answer is not None:
-            from flycore.model.json import canonical_json
-
             print_answer(canonical_json(answer))
     except (SignalInterrupt, KeyboardInterrupt, SystemExit):
         return refuse("ended by a signal")
@@ -106,9 +109,6 @@ def _answer_event(
     invocation: Invocation, client: str, without_console: str, wait: float
 ) -> JsonObject | None:
     """Returns the hook's answer; None leaves the tool to the agent's own rules."""
-    from flycore.model.json import read_strict
-    from flytui.cli.agent_tools import is_asked_by_other_hook, read_agent_request, with_program_folders
-
     event = read_strict(read_event())
     request = read_agent_request(event, client)
     places = invocation.places()
@@ -127,10 +127,6 @@ async def _ask_kernel(
     """Returns the call's result, or an empty tuple if nobody decided within `wait` seconds. With `keep`
     the request goes on waiting for the agent to ask again; without it the request is withdrawn, because
     the agent then asks the person itself."""
-    import anyio
-
-    from flycore.client.client import connect
-
     # The hook must end by itself: the agent runs its tool if it has to end the hook at its own time limit.
     with anyio.move_on_after(seconds_left(wait)):
         places = invocation.places()
@@ -147,9 +143,6 @@ async def _ask_kernel(
 def decision(request: AgentRequest, results: tuple[ToolResult, ...], without_console: str) -> tuple[str, str]:
     """Returns the answer for the agent and its reason. It is `allow` only for exactly the input that was
     asked about."""
-    from flycore.model.enums import Status
-    from flycore.model.json import digest
-
     if not results:
         return without_console, "flytui: nobody has decided in the console yet"
     (result,) = results
@@ -167,8 +160,6 @@ def decision(request: AgentRequest, results: tuple[ToolResult, ...], without_con
 
 def refuse(why: str) -> int:
     """Prints the reason on standard error and returns the exit code that blocks the tool."""
-    from flytui.cli.output import discard, print_error
-
     # Python would try to write the rest of a failed answer when the process ends, and exit with another code.
     discard(sys.stdout)
     print_error(f"flytui hook: nothing is allowed: {why}")

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import TYPE_CHECKING
 
 import click
+import msgspec
 
+from flycore.model.diagnostics import nearest
+from flycore.model.starter import StarterEntry, StarterOffer
+from flycore.offline.starter import StarterEdit, plan_starter, starter_names, starter_registry, write_plan
+from flycore.registry.paths import REGISTRY_FILE, RootPaths
+from flycore.rpc.methods import Client
+from flytui.cli.documents import InitDocument, InitSidecar, InitTool
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import ask_kernel
 from flytui.cli.output import (
     ask_yes_no,
     can_ask,
@@ -19,12 +26,6 @@ from flytui.cli.output import (
     print_line,
     print_table,
 )
-
-if TYPE_CHECKING:
-    from flycore.model.starter import StarterEntry, StarterOffer
-    from flycore.offline.starter import StarterEdit
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
 
 EXIT_NOT_ASKED = 4
 EXIT_REFUSED = 5
@@ -51,8 +52,6 @@ def init(
     An existing registry gets the entries that it lacks, once you have seen the difference and said yes.
     Nothing is trusted by it.
     """
-    from flycore.offline.starter import plan_starter, starter_names, starter_registry, write_plan
-
     places = invocation.narrowed(
         (target,) if target is not None else (), None, as_json=False, plain=False
     ).places()
@@ -89,8 +88,6 @@ def init(
 
 def _checked_names(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str, ...]:
     """The entries to write, all where none is named. Raises UsageError for a name that is none of them."""
-    from flycore.model.diagnostics import nearest
-
     for name in names:
         if name not in known:
             near = nearest(name, known, count=1)
@@ -101,9 +98,6 @@ def _checked_names(names: tuple[str, ...], known: tuple[str, ...]) -> tuple[str,
 
 def _ask_sidecars(places: RootPaths, wanted: tuple[str, ...]) -> StarterOffer:
     """Ask the bundled sidecars what they find; the offer has the wanted entries alone."""
-    import msgspec
-
-    from flytui.cli.kernel_query import ask_kernel
 
     async def question(client: Client) -> StarterOffer:
         return await client.starter()
@@ -172,9 +166,6 @@ def _print_document(
     message: str = "",
     offer: StarterOffer | None = None,
 ) -> int:
-    from flycore.registry.paths import REGISTRY_FILE
-    from flytui.cli.documents import InitDocument, InitSidecar, InitTool
-
     plan = edit.plan if edit is not None else None
     print_json(
         InitDocument(

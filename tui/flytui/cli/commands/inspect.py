@@ -9,14 +9,23 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from flycore.client.audit_log import tool_history
+from flycore.model.catalog import Catalog
+from flycore.model.described import Described
+from flytui.cli.documents import InspectDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import read_catalog
-from flytui.cli.output import print_json, print_line, print_lines, terminal_width
+from flytui.cli.output import (
+    nearest_names,
+    print_json,
+    print_line,
+    print_lines,
+    print_not_found,
+    terminal_width,
+)
 from flytui.cli.shell_completion import any_names
 
 if TYPE_CHECKING:
-    from flycore.model.catalog import Catalog
-    from flycore.model.described import Described
     from flytui.console.catalog.details import ToolUsage
 
 
@@ -36,18 +45,12 @@ def inspect(invocation: Invocation, name: str) -> int:
     if described:
         return _show_described(invocation, name, described)
     if tool is None and sidecar is None:
-        from flytui.cli.output import nearest_names, print_not_found
-
         near = nearest_names(catalog, name, sidecars=True)
         if invocation.as_json:
-            from flytui.cli.documents import InspectDocument
-
             print_json(InspectDocument(name=name, capabilities=(), sidecar=None, nearest=near))
         return print_not_found(name, near, sidecars=True)
     offered = (tool,) if tool else tuple(view for view in catalog.capabilities if view.sidecar == name)
     if invocation.as_json:
-        from flytui.cli.documents import InspectDocument
-
         metrics, recent = _tool_usage(invocation, name) if tool else (None, ())
         print_json(
             InspectDocument(
@@ -55,6 +58,7 @@ def inspect(invocation: Invocation, name: str) -> int:
             )
         )
         return 0
+    # Textual, for which every command would wait.
     from flytui.console.catalog.catalog_rows import rows_of
     from flytui.console.catalog.details import details_lines
 
@@ -78,10 +82,9 @@ def described_as(catalog: Catalog, name: str) -> tuple[Described, ...]:
 
 def _show_described(invocation: Invocation, name: str, described: tuple[Described, ...]) -> int:
     if invocation.as_json:
-        from flytui.cli.documents import InspectDocument
-
         print_json(InspectDocument(name=name, capabilities=(), sidecar=None, described=described))
         return 0
+    # Textual, for which every command would wait.
     from flytui.console.screens.sources import source_lines
 
     for at, item in enumerate(described):
@@ -94,7 +97,7 @@ def _show_described(invocation: Invocation, name: str, described: tuple[Describe
 def _tool_usage(invocation: Invocation, tool: str) -> ToolUsage:
     """Returns what the log says about the tool, with or without a kernel; of its calls, only those that
     ended."""
-    from flycore.client.audit_log import tool_history
+    # Textual, for which every command would wait.
     from flytui.console.catalog.details import MAX_RECENT_CALLS, usage_of
 
     metrics, calls = tool_history(invocation.places(), tool, MAX_RECENT_CALLS)

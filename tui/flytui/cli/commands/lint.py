@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.registry.paths import RootPaths, find_paths
 from flysafe.text import safe_text
+from flytui.cli.documents import LintDocument, LintedFile
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import read_catalog
 from flytui.cli.output import count_of, print_error, print_json, print_line
+from flytui.cli.settings_text import settings_problems
 
 if TYPE_CHECKING:
-    from flycore.model.diagnostics import Diagnostic
     from flycore.offline.lint import LintResult
-    from flycore.registry.paths import RootPaths
-    from flytui.cli.documents import LintDocument
 
 EXIT_ERRORS = 5
 EXISTING = click.Path(exists=True, path_type=Path)
@@ -36,7 +38,7 @@ KINDS = (
     "gibson",
     "glee",
 )
-"""The kinds of the table of sources, which is imported only when the command runs. A test compares them."""
+"""The kinds of the table of sources, which imports most of the kernel. A test compares them."""
 GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
@@ -66,9 +68,6 @@ def lint(invocation: Invocation, path: Path | None, kind: str | None, form: str,
 
     Exit 0, or 5 for an error. docs/lint.md lists all rules.
     """
-    from flycore.model.diagnostics import Severity
-    from flytui.cli.documents import LintDocument, LintedFile
-
     if kind is not None and (path is None or path.is_dir()):
         raise click.UsageError("--as gives the kind of a file: name the file, too")
     if invocation.as_json and form != "text":
@@ -99,9 +98,8 @@ def _checked(
     invocation: Invocation, path: Path | None, kind: str, *, clients: bool
 ) -> tuple[RootPaths, LintResult]:
     """Returns the findings about the root, the folder or the file, with the paths of the root."""
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.lint import LintResult, lint_file, lint_root
-    from flycore.registry.paths import find_paths
-    from flytui.cli.settings_text import settings_problems
 
     if path is not None and path.is_dir():
         if invocation.root is not None:
@@ -110,8 +108,8 @@ def _checked(
     else:
         places = invocation.places()
     if clients:
+        # The library of MCP, which takes longer than all other commands.
         from flycore.offline.lint_clients import client_findings
-        from flytui.cli.kernel_query import read_catalog
 
         return places, LintResult((), tuple(client_findings(read_catalog(places, probes=False))))
     if path is not None and path.is_dir():

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import click
 
+from flycore.client.client import connect
+from flycore.offline.connect import CLIENT_NAMES
 from flytui.cli.caller_watch import end_with_caller, is_caller_gone
-from flytui.cli.client_configs import CLIENTS
+from flytui.cli.client_configs import print_config
 from flytui.cli.early_mcp import early_answers
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.invocation import Invocation, common
@@ -30,7 +32,7 @@ from flytui.cli.root_notice import check_root
 @click.option(
     "--print-config",
     "client_name",
-    type=click.Choice(CLIENTS),
+    type=click.Choice(CLIENT_NAMES),
     help="Print what belongs in the settings of this client, and in which file.",
 )
 @common
@@ -45,12 +47,10 @@ def mcp(
     """
     places = invocation.places()
     if client_name is not None:
-        from flytui.cli.client_configs import print_config
-
         return print_config(places, client_name)
 
     async def serve() -> bool:
-        from flycore.client.client import connect
+        # The kernel's server, which only this command runs.
         from flycore.server.mcp.media import media_reader
         from flycore.server.mcp.person_wait import PersonWait
         from flycore.server.mcp.stdio import serve_stdio

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.client.audit_log import Projection, TimeRange, exposition, parse_time_range, read_metrics
+from flycore.model.audit import ApprovalMetrics, ApprovalReport, ToolMetrics
+from flycore.model.status import Status
+from flycore.rpc.methods import Client
+from flytui.cli.documents import MetricsDocument
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_error, print_json, print_line, print_table
-
-if TYPE_CHECKING:
-    from flycore.client.audit_log import Projection, TimeRange
-    from flycore.model.audit import ApprovalMetrics, ApprovalReport, ToolMetrics
-    from flycore.model.status import Status
-    from flycore.rpc.methods import Client
+from flytui.cli.kernel_query import ask_running_kernel
+from flytui.cli.output import clock_time, print_error, print_json, print_line, print_table
 
 NO_CALL = "the log has no call in that time"
 NO_PROMPT = "nobody was asked in that time"
@@ -35,20 +34,13 @@ NO_PROMPT = "nobody was asked in that time"
 @common
 def metrics(invocation: Invocation, approvals: bool, prometheus: bool, since: str, until: str) -> int:
     """Print calls, outcomes and times for each tool, from the log."""
-    from flycore.client.audit_log import read_metrics
-
     if prometheus and invocation.as_json:
         raise click.UsageError("--prometheus and --json are two formats: choose one")
     projection = read_metrics(invocation.places(), span_of(since, until))
     if prometheus:
-        from flycore.client.audit_log import exposition
-        from flytui.cli.kernel_query import ask_running_kernel
-
         running = ask_running_kernel(invocation.places(), _status)
         click.echo(exposition(projection.metrics(), projection.approvals(), running), nl=False)
     elif invocation.as_json:
-        from flytui.cli.documents import MetricsDocument
-
         print_json(MetricsDocument(metrics=projection.metrics(), approvals=projection.approvals()))
     elif approvals:
         _show_approvals(invocation, projection.approvals())
@@ -63,8 +55,6 @@ async def _status(client: Client) -> Status:
 
 def span_of(since: str, until: str) -> TimeRange:
     """Returns the time range of the two options. Raises UsageError if one of them is not a time."""
-    from flycore.client.audit_log import parse_time_range
-
     try:
         return parse_time_range(since, until, datetime.now(UTC))
     except ValueError as problem:
@@ -153,8 +143,6 @@ def duration(ms: float) -> str:
 
 def when(time: str) -> str:
     """Returns a time of the log in the person's own time zone; a text that is not a time stays unchanged."""
-    from flytui.cli.output import clock_time
-
     try:
         return clock_time(datetime.fromisoformat(time).timestamp())
     except (ValueError, OverflowError):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.offline.migrate import SYSTEM_NAMES, MigrationPlan, apply_migration, plan_migration
+from flycore.registry.paths import RootPaths, find_paths
+from flytui.cli.documents import MigrateDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import (
     ask_yes_no,
@@ -20,20 +22,14 @@ from flytui.cli.output import (
     print_strict,
 )
 
-if TYPE_CHECKING:
-    from flycore.offline.migrate import MigrationPlan
-    from flycore.registry.paths import RootPaths
-
 EXIT_NOT_ASKED = 4
 EXIT_REFUSED = 5
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
-SYSTEMS = ("flyflor", "ybs", "gibson", "glee", "clients")
-"""The names in the table of systems, which is imported only when the command runs. A test compares them."""
 
 
 @click.command()
 @click.argument("path", type=FOLDER, required=False)
-@click.option("--from", "systems", type=click.Choice(SYSTEMS), multiple=True, help="Only this system.")
+@click.option("--from", "systems", type=click.Choice(SYSTEM_NAMES), multiple=True, help="Only this system.")
 @click.option("--apply", is_flag=True, help="Write the difference without asking.")
 @common
 def migrate(invocation: Invocation, path: Path | None, systems: tuple[str, ...], apply: bool) -> int:
@@ -42,8 +38,6 @@ def migrate(invocation: Invocation, path: Path | None, systems: tuple[str, ...],
     Prints a line for each thing and the difference of each file, and asks before it writes. It starts
     nothing, trusts nothing, copies no secrets, and leaves the files of the other system as they are.
     """
-    from flycore.offline.migrate import SYSTEM_NAMES, apply_migration, plan_migration
-
     places = _places(invocation, path)
     plan = plan_migration(places, os.environ, systems or SYSTEM_NAMES)
     if not invocation.as_json:
@@ -71,8 +65,6 @@ def _places(invocation: Invocation, path: Path | None) -> RootPaths:
         return invocation.places()
     if invocation.root is not None:
         raise click.UsageError("PATH and --root both name the folder: leave one out")
-    from flycore.registry.paths import find_paths
-
     return find_paths(str(path), invocation.workspace, os.environ, Path.cwd())
 
 
@@ -101,8 +93,6 @@ def _print_outcome(
     written: tuple[str, ...] = (),
 ) -> int:
     if invocation.as_json:
-        from flytui.cli.documents import MigrateDocument
-
         print_json(
             MigrateDocument(
                 app_root=str(places.app_root),

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import anyio
 import click
 import msgspec
 
+from flycore.client.client import connect_root
+from flycore.model.enums import PackageAction, PackageResult, PackageScope, UpgradeState
+from flycore.model.errors import ConnectionLost, KernelUnreachable
+from flycore.model.package import PackageCheck, PackageOutcome, PackageView
+from flycore.model.status import Status
+from flycore.offline.packages import discard, review_lines
+from flycore.offline.packages import stage as stage_now
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.documents import PackagesDocument
+from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import ask_kernel, decide, read_status
 from flytui.cli.output import (
     EXIT_UNKNOWN,
     ask_yes_no,
@@ -20,13 +32,6 @@ from flytui.cli.output import (
     print_strict,
     print_table,
 )
-
-if TYPE_CHECKING:
-    from flycore.model.enums import PackageAction, PackageScope
-    from flycore.model.package import PackageCheck, PackageOutcome, PackageView
-    from flycore.model.status import Status
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
 
 EXIT_UNWELL = 1
 EXIT_NOT_AGREED = 4
@@ -98,8 +103,6 @@ def stage(invocation: Invocation, source: str, of_user: bool) -> int:
     What runs does not change: flytui packages apply does that, after it has shown what changes. The checksum,
     the command, the versions and the tools are checked, and no program of the package is started.
     """
-    from flycore.offline.packages import stage as stage_now
-
     places, scope = invocation.places(), _scope(of_user)
     outcome = stage_now(places, Path(source).absolute(), scope)
     if not outcome.changed:
@@ -143,8 +146,6 @@ def apply(invocation: Invocation, package: str, of_user: bool) -> int:
     that changes neither permissions nor risks, and its entry then waits for trust. A version that does not
     answer its probe has to be rolled back, and agents do not see it.
     """
-    from flycore.model.enums import PackageAction
-
     places, scope = invocation.places(), _scope(of_user)
     view = _view(places, package, scope)
     if view is None or view.review is None:
@@ -166,8 +167,6 @@ def rollback(invocation: Invocation, package: str, of_user: bool) -> int:
     The version that is left is removed. If a console or flytui serve has the root, a person answers in a
     console.
     """
-    from flycore.model.enums import PackageAction
-
     places, scope = invocation.places(), _scope(of_user)
     view = _view(places, package, scope)
     if view is None:
@@ -186,9 +185,6 @@ def remove(invocation: Invocation, package: str, staged: bool, of_user: bool) ->
 
     If a console or flytui serve has the root, a person answers in a console.
     """
-    from flycore.model.enums import PackageAction
-    from flycore.offline.packages import discard
-
     places, scope = invocation.places(), _scope(of_user)
     view = _view(places, package, scope)
     if view is None:
@@ -203,7 +199,6 @@ def remove(invocation: Invocation, package: str, staged: bool, of_user: bool) ->
 @common
 def verify(invocation: Invocation) -> int:
     """Compare the files of each installed package with those that were installed."""
-    from flytui.cli.kernel_query import ask_kernel
 
     async def question(client: Client) -> tuple[tuple[PackageView, ...], tuple[PackageCheck, ...]]:
         return await client.packages(), await client.verify_packages()
@@ -231,8 +226,6 @@ def _decide(
     needs_person: bool = False,
 ) -> int:
     """Have a change decided where that is possible, and carry it out. Return the exit code."""
-    from flytui.cli.kernel_query import read_status
-
     kernel = read_status(places)
     if not kernel.on_demand:
         return _ask_in_console(invocation, places, view, action, kernel)
@@ -250,10 +243,6 @@ def _decide(
 def _carry_out(
     invocation: Invocation, places: RootPaths, view: PackageView, action: PackageAction, *, agreed: bool
 ) -> int:
-    from flycore.model.enums import PackageResult, UpgradeState
-    from flycore.model.package import PackageOutcome
-    from flytui.cli.kernel_query import decide
-
     shown = view.review.digest if view.review is not None else ""
     done = decide(
         places, lambda approver: approver.change_package(action, view.id, view.scope, shown, agreed)
@@ -281,13 +270,6 @@ def _ask_in_console(
     invocation: Invocation, places: RootPaths, view: PackageView, action: PackageAction, kernel: Status
 ) -> int:
     """Put the change before a person in the kernel's console, and wait for the answer."""
-    import anyio
-
-    from flycore.client.client import connect_root
-    from flycore.model.enums import PackageAction, UpgradeState
-    from flycore.model.errors import ConnectionLost, KernelUnreachable
-    from flytui.cli.interrupts import run_async
-
     if not kernel.approver:
         message = f"no console is open that could decide this: open one (flytui) beside pid {kernel.pid}"
         return _print_refusal(invocation, places, view, f"not changed: {message}")
@@ -336,8 +318,6 @@ async def _same(client: Client, view: PackageView) -> PackageView | None:
 
 async def _under_way(client: Client, view: PackageView, asks: tuple[str, ...]) -> bool:
     """Whether the change is still before a person, or is being made."""
-    from flycore.model.enums import UpgradeState
-
     if any(question.id.startswith(asks) for question in await client.questions()):
         return True
     now = await _same(client, view)
@@ -351,14 +331,10 @@ async def _unprobed(client: Client, view: PackageView) -> bool:
 
 
 def _scope(of_user: bool) -> PackageScope:
-    from flycore.model.enums import PackageScope
-
     return PackageScope.USER if of_user else PackageScope.PROJECT
 
 
 def _read_packages(places: RootPaths) -> tuple[PackageView, ...]:
-    from flytui.cli.kernel_query import ask_kernel
-
     async def question(client: Client) -> tuple[PackageView, ...]:
         return await client.packages()
 
@@ -372,8 +348,6 @@ def _view(places: RootPaths, package: str, scope: PackageScope) -> PackageView |
 
 def _print_review(view: PackageView) -> None:
     """Print what a staged version would change; look-alike letters are shown as tokens."""
-    from flycore.offline.packages import review_lines
-
     if view.review is None:
         return
     print_strict(f"{view.id} ({view.scope.value})")
@@ -417,8 +391,6 @@ def _print_document(
     checks: tuple[PackageCheck, ...] = (),
     message: str = "",
 ) -> int:
-    from flytui.cli.documents import PackagesDocument
-
     document = PackagesDocument(
         app_root=str(places.app_root), packages=found, outcome=outcome, checks=checks, message=message
     )

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from flycore.model.enums import RequestState
+from flycore.model.errors import FlyError, KernelFailed, RootBusy, StateUnwritable
+from flycore.model.question import PANIC_QUESTION, Question
+from flycore.model.status import Status
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client
+from flytui.cli.documents import EndedCall, PanicDocument
+from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import ask_yes_no, can_ask, count_of, print_error, print_json, print_line
-
-if TYPE_CHECKING:
-    from flycore.model.errors import RootBusy
-    from flycore.model.question import Question
-    from flycore.model.status import Status
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
-    from flytui.cli.documents import PanicDocument
+from flytui.cli.kernel_query import ask_kernel, console_has_root, decide
+from flytui.cli.output import ask_yes_no, can_ask, count_of, kernel_name, print_error, print_json, print_line
 
 EXIT_NOT_RELEASED = 4
 EXIT_NOT_SURE = 7
@@ -65,9 +64,8 @@ def _print_stop(invocation: Invocation, places: RootPaths) -> int:
 def _stop_root(places: RootPaths) -> tuple[PanicDocument, int]:
     """Stops through the kernel; if none can answer, in the file that the next kernel reads. Returns the exit
     code."""
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.client.unanswering_kernel import living_holder
-    from flycore.model.errors import FlyError, KernelFailed, RootBusy, StateUnwritable
-    from flytui.cli.kernel_query import ask_kernel
 
     try:
         return ask_kernel(places, _stop_running_kernel), 0
@@ -84,9 +82,6 @@ def _stop_root(places: RootPaths) -> tuple[PanicDocument, int]:
 
 async def _stop_running_kernel(client: Client) -> PanicDocument:
     """Stops everything through the running kernel, and returns what there was to stop."""
-    from flycore.model.enums import RequestState
-    from flytui.cli.documents import EndedCall, PanicDocument
-
     calls = [call for call in await client.activity() if call.result is None]
     requests = sum(ask.state is RequestState.WAITING for ask in await client.asks())
     leases, status = len(await client.leases()), await client.status()
@@ -111,8 +106,8 @@ def _release_place(kernel: Status) -> str:
 
 def _stop_next_kernel(places: RootPaths, why: str) -> PanicDocument:
     """Stops every kernel that starts later, because none can run now."""
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.client.unanswering_kernel import stop_next_kernel
-    from flytui.cli.documents import PanicDocument
 
     stop_next_kernel(places)
     print_error(f"everything is stopped, but no kernel could log it: {why}")
@@ -121,10 +116,8 @@ def _stop_next_kernel(places: RootPaths, why: str) -> PanicDocument:
 
 def _end_unanswering(places: RootPaths, busy: RootBusy) -> tuple[PanicDocument, int]:
     """Ends a process that holds the root and does not answer. Returns the exit code as well."""
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.client.unanswering_kernel import end_kernel
-    from flytui.cli.documents import PanicDocument
-    from flytui.cli.interrupts import run_async
-    from flytui.cli.output import kernel_name
 
     ended = run_async(lambda: end_kernel(places))
     holder = f"pid {busy.pid} ({kernel_name(busy.role, busy.on_demand)}) held this root and did not answer"
@@ -145,9 +138,6 @@ def _end_unanswering(places: RootPaths, busy: RootBusy) -> tuple[PanicDocument, 
 
 
 def _release(invocation: Invocation, places: RootPaths) -> int:
-    from flycore.model.question import PANIC_QUESTION
-    from flytui.cli.kernel_query import ask_kernel, console_has_root, decide
-
     async def read(client: Client) -> tuple[Question | None, Status]:
         found = (question for question in await client.questions() if question.id == PANIC_QUESTION)
         return next(found, None), await client.status()

@@ -9,18 +9,39 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flycore.catalog.builtin import READ, SHELL
+from flycore.catalog.schemas import check_input, fill_defaults
+from flycore.client.audit_log import last_lines
+from flycore.model.approval import Verdict
+from flycore.model.catalog import Capability
+from flycore.model.diagnostics import Diagnostic, Severity
+from flycore.model.enums import QuestionKind
+from flycore.model.json import JsonObject
+from flycore.model.question import Question
+from flycore.policy.evaluate import Policy, expired_rules
+from flycore.policy.files import load_draft
+from flycore.policy.replay import PastCall, past_calls, replay
+from flycore.policy.rules import RuleLayer, caller_named
+from flycore.registry.paths import PROJECT_POLICY_FILE
+from flycore.rpc.methods import Client
+from flytui.cli.call_input import CallInputError, read_input_words, typed_input
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.documents import PolicyCheckDocument, PolicyLayer, PolicyReplayDocument
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import print_error, print_json, print_line, print_strict
+from flytui.cli.kernel_query import ask_kernel
+from flytui.cli.output import (
+    nearest_names,
+    print_error,
+    print_json,
+    print_line,
+    print_not_found,
+    print_strict,
+)
+from flytui.cli.policy_text import explain_document, print_explanation, print_replay, unknown_document
 from flytui.cli.shell_completion import tool_names
 
 if TYPE_CHECKING:
-    from flycore.model.catalog import Capability
-    from flycore.model.diagnostics import Diagnostic
-    from flycore.model.json import JsonObject
     from flycore.offline.policy import OfflinePolicy
-    from flycore.policy.evaluate import Policy
-    from flytui.cli.documents import PolicyLayer
 
 EXIT_ERRORS = 5
 EXIT_USAGE = 2
@@ -44,10 +65,8 @@ def check(invocation: Invocation, file: Path | None) -> int:
 
     Exit 0, or 5 for an error.
     """
-    from flycore.model.diagnostics import Severity
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.policy import read_offline_policy
-    from flycore.policy.evaluate import expired_rules
-    from flytui.cli.documents import PolicyCheckDocument, PolicyLayer
 
     offline = read_offline_policy(invocation.places())
     read = offline.files.policy if file is None else _load_single_file(offline, file, invocation)
@@ -71,10 +90,6 @@ def check(invocation: Invocation, file: Path | None) -> int:
 
 def _print_waiting(invocation: Invocation) -> None:
     """Print the changes of the user's file that the running kernel does not count, if there are any."""
-    from flycore.model.enums import QuestionKind
-    from flycore.model.question import Question
-    from flycore.rpc.methods import Client
-    from flytui.cli.kernel_query import ask_kernel
 
     async def ask(client: Client) -> tuple[Question, ...]:
         return await client.questions()
@@ -96,16 +111,12 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
 
     Prints the decision, the rules that concern the call, and the decision without rules.
     """
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.policy import read_offline_policy
-    from flycore.policy.rules import caller_named
-    from flytui.cli.policy_text import explain_document, print_explanation
 
     offline = read_offline_policy(invocation.places())
     capability = offline.capability(tool)
     if capability is None:
-        from flytui.cli.output import nearest_names, print_not_found
-        from flytui.cli.policy_text import unknown_document
-
         near = nearest_names(offline.root_state.catalog, tool, sidecars=False)
         if invocation.as_json:
             print_json(unknown_document(tool, near, caller=named))
@@ -137,13 +148,8 @@ def explain(invocation: Invocation, tool: str, words: tuple[str, ...], named: st
 @common
 def replay_command(invocation: Invocation, count: int, draft: Path | None) -> int:
     """Show how earlier calls would be decided now, or by a draft."""
-    from flycore.catalog.schemas import fill_defaults
-    from flycore.client.audit_log import last_lines
-    from flycore.model.approval import Verdict
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.policy import read_offline_policy
-    from flycore.policy.replay import PastCall, past_calls, replay
-    from flytui.cli.documents import PolicyReplayDocument
-    from flytui.cli.policy_text import print_replay
 
     places = invocation.places()
     offline = read_offline_policy(places)
@@ -172,10 +178,6 @@ def replay_command(invocation: Invocation, count: int, draft: Path | None) -> in
 def _input(capability: Capability, words: tuple[str, ...]) -> JsonObject | str | None:
     """Returns the input as policy would see it, None if no input is given, or a text that says why it
     would be refused. Raises UsageError for words that cannot be read."""
-    from flycore.catalog.builtin import READ, SHELL
-    from flycore.catalog.schemas import check_input
-    from flytui.cli.call_input import CallInputError, read_input_words, typed_input
-
     if not words:
         return None
     try:
@@ -199,11 +201,6 @@ def _absolute(file: Path) -> Path:
 
 def _load_single_file(offline: OfflinePolicy, file: Path, invocation: Invocation) -> Policy:
     """Returns a policy of FILE alone, as the project's file if FILE is that one, else as a user's file."""
-    from flycore.policy.evaluate import Policy
-    from flycore.policy.files import load_draft
-    from flycore.policy.rules import RuleLayer
-    from flycore.registry.paths import PROJECT_POLICY_FILE
-
     path = _absolute(file)
     project = (invocation.places().app_root / PROJECT_POLICY_FILE).resolve()
     layer = RuleLayer.PROJECT if path == project else RuleLayer.USER
@@ -214,10 +211,6 @@ def _load_single_file(offline: OfflinePolicy, file: Path, invocation: Invocation
 def _with_draft(offline: OfflinePolicy, draft: Path) -> Policy:
     """Returns the policy files in use, with the draft in place of the user's; the diagnostics are the
     draft's alone."""
-    from flycore.policy.evaluate import Policy
-    from flycore.policy.files import load_draft
-    from flycore.policy.rules import RuleLayer
-
     read, diagnostics = load_draft(_absolute(draft), RuleLayer.USER, offline.names())
     others = offline.files.policy.layers
     layers = tuple(read if layer.source is RuleLayer.USER else layer for layer in others)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from flycore.model.catalog import Catalog
+from flycore.model.diagnostics import nearest
+from flycore.model.enums import Effective
+from flytui.cli.catalog_text import reason_sentence
+from flytui.cli.documents import PreflightDocument, PreflightTool
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import read_catalog
 from flytui.cli.output import print_json, print_table
 from flytui.cli.shell_completion import tool_names
-
-if TYPE_CHECKING:
-    from flycore.model.catalog import Catalog
-    from flytui.cli.documents import PreflightTool
 
 EXIT_NOT_READY = 3
 
@@ -26,9 +25,6 @@ def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
 
     Exit 0 if every tool is available, else 3.
     """
-    from flycore.model.enums import Effective
-    from flytui.cli.documents import PreflightDocument
-
     catalog = read_catalog(invocation.places(), probes=True)
     found = tuple(_check_tool(catalog, tool) for tool in tools)
     ready = all(tool.effective is Effective.AVAILABLE for tool in found)
@@ -41,13 +37,8 @@ def preflight(invocation: Invocation, tools: tuple[str, ...]) -> int:
 
 
 def _check_tool(catalog: Catalog, tool: str) -> PreflightTool:
-    from flycore.model.enums import Effective
-    from flytui.cli.documents import PreflightTool
-
     view = catalog.capability(tool)
     if view is None:
-        from flycore.model.diagnostics import nearest
-
         near = nearest(tool, [known.capability.name for known in catalog.capabilities])
         return PreflightTool(tool=tool, known=False, effective=Effective.UNAVAILABLE, nearest=near)
     return PreflightTool(
@@ -60,11 +51,7 @@ def _check_tool(catalog: Catalog, tool: str) -> PreflightTool:
 
 
 def _why(tool: PreflightTool) -> str:
-    import msgspec
-
-    from flytui.cli.catalog_text import reason_sentence
-
     if tool.known:
-        return "; ".join(map(reason_sentence, msgspec.to_builtins(tool.reasons)))
+        return "; ".join(map(reason_sentence, tool.reasons))
     hint = f"did you mean {' or '.join(tool.nearest)}?" if tool.nearest else "flytui catalog lists every tool"
     return f"no such tool: {hint}"

@@ -4,21 +4,27 @@ tool, `learn` finds out what a tool lacks."""
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from flycore.model.call import ToolResult
+from flycore.model.enums import Level
+from flycore.model.stability import SandboxExplanation
+from flycore.sandbox.detection import check_level
+from flycore.sandbox.escape_trial import TrialFailed, newly_open, try_escapes
+from flytui.cli.call_text import outcome_lines
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.commands.call import call_tool
+from flytui.cli.documents import (
+    SandboxExplainDocument,
+    SandboxLearnDocument,
+    SandboxProbeDocument,
+    TriedLevel,
+)
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import ask_yes_no, can_ask, print_error, print_json, print_line, print_table
 from flytui.cli.shell_completion import tool_names
-
-if TYPE_CHECKING:
-    from flycore.model.call import ToolResult
-    from flycore.model.enums import Level
-    from flycore.model.stability import SandboxExplanation
-    from flytui.cli.documents import SandboxLearnDocument, SandboxProbeDocument, TriedLevel
 
 EXIT_OPEN = 1
 EXIT_NOT_OFFERED = 3
@@ -57,8 +63,8 @@ def explain(invocation: Invocation, tool: str) -> int:
 
     The tool is not started. Exit 3 if nothing offers it.
     """
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.sandbox import explain_sandbox
-    from flytui.cli.documents import SandboxExplainDocument
 
     found = explain_sandbox(invocation.places(), tool)
     if found is None:
@@ -99,9 +105,6 @@ def learn(
     asked for: add only what it should have. Exit 0 if that could be found out, 5 if --apply changed nothing,
     else as flytui call.
     """
-    from flytui.cli.call_text import outcome_lines
-    from flytui.cli.commands.call import call_tool
-
     result, interrupted = call_tool(
         invocation, tool, words, option, wait_approver=wait_approver, observe=True
     )
@@ -120,8 +123,8 @@ def learn(
 
 
 def _learned(invocation: Invocation, tool: str, result: ToolResult) -> SandboxLearnDocument:
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.sandbox import propose_permissions
-    from flytui.cli.documents import SandboxLearnDocument
 
     found = propose_permissions(invocation.places(), result)
     if found is None:
@@ -138,6 +141,7 @@ def _learned(invocation: Invocation, tool: str, result: ToolResult) -> SandboxLe
 
 def _apply(invocation: Invocation, document: SandboxLearnDocument) -> dict[str, object]:
     """Writes the permissions if a person at this terminal says yes. Returns what changes in the document."""
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.sandbox import add_permissions
 
     asks_on_error = invocation.as_json
@@ -204,10 +208,6 @@ def _print_explanation(found: SandboxExplanation) -> None:
 
 
 def _probe_levels() -> SandboxProbeDocument:
-    from flycore.model.enums import Level
-    from flycore.sandbox.detection import check_level
-    from flytui.cli.documents import SandboxProbeDocument
-
     checks = [check_level(level) for level in (Level.NONE, Level.DEGRADED, Level.ENFORCED)]
     fails = [check for check in checks if not check.works]
     return SandboxProbeDocument(
@@ -222,9 +222,6 @@ def _probe_levels() -> SandboxProbeDocument:
 
 
 def _try_level(level: Level, network: bool) -> TriedLevel:
-    from flycore.sandbox.escape_trial import TrialFailed, newly_open, try_escapes
-    from flytui.cli.documents import TriedLevel
-
     try:
         results = try_escapes(level, network=network)
     except (TrialFailed, OSError) as reason:

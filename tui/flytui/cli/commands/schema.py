@@ -3,15 +3,15 @@ output."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
+import msgspec
 
+from flycore.catalog.document import catalog_schema
+from flycore.model.json import JsonObject
+from flycore.rpc.schema import protocol_schema
+from flytui.cli.documents import DOCUMENTS, SchemaDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_line
-
-if TYPE_CHECKING:
-    from flycore.model.json import JsonObject
 
 EXIT_REFUSED = 5
 NAMES = (
@@ -80,8 +80,8 @@ def schema(invocation: Invocation, name: str | None, write: bool) -> int:
 
 def _write_copies(invocation: Invocation) -> int:
     """Write the copies for an editor, and print what was written and how a file names its schema."""
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.files import write_schemas
-    from flytui.cli.documents import SchemaDocument
 
     places = invocation.places()
     written, why_not = write_schemas(places.app_root)
@@ -99,23 +99,16 @@ def _write_copies(invocation: Invocation) -> int:
 
 def schema_of(name: str) -> JsonObject:
     """Returns the schema of that name, which is one of NAMES."""
-    if name == "protocol":
-        from flycore.rpc.schema import protocol_schema
+    # Most of the kernel, for which `flytui --help` would wait.
+    from flycore.offline.files import published_schema
 
+    if name == "protocol":
         return protocol_schema()
     if name == "catalog":
-        from flycore.catalog.document import catalog_schema
-
         return catalog_schema()
-    from flytui.cli.documents import DOCUMENTS
-
     if name in DOCUMENTS:
-        import msgspec
-
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             **msgspec.json.schema(DOCUMENTS[name]),
         }
-    from flycore.offline.files import published_schema
-
     return published_schema(name)

@@ -8,6 +8,7 @@ import sys
 import click
 
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.documents import ListedSecret, SecretsDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_line, print_table
 
@@ -41,6 +42,7 @@ def set_command(invocation: Invocation, name: str) -> int:
 
     Its value is read from the terminal without echo, or from standard input, never from the command line.
     """
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.secrets import keep_secret
 
     if not name.isidentifier() or not name.isascii():
@@ -64,6 +66,7 @@ def _refuse(why: str) -> int:
 
 def _read_value(name: str) -> str:
     """The value, without the end of its line."""
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.secrets import LONGEST
 
     if sys.stdin.isatty():
@@ -86,6 +89,7 @@ def _list_secrets(invocation: Invocation) -> int:
 
 def _rows(invocation: Invocation) -> list[tuple[str, str, str]]:
     """Name, place and sidecars of each declared secret."""
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.secrets import list_secrets
 
     found = list_secrets(invocation.places(), dict(os.environ))
@@ -93,8 +97,6 @@ def _rows(invocation: Invocation) -> list[tuple[str, str, str]]:
 
 
 def _print_document(invocation: Invocation, message: str) -> None:
-    from flytui.cli.documents import ListedSecret, SecretsDocument
-
     listed = (
         ListedSecret(name=name, found_in="" if place == "–" else place, sidecars=tuple(by.split(", ")))
         for name, place, by in _rows(invocation)

@@ -8,16 +8,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
+import anyio
 import click
 
+from flycore.model.events import PAIRING, Event, EventClass
+from flycore.registry.paths import RootPaths
+from flysafe.text import safe_text
+from flytui.cli.documents import ServeDocument
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.listeners import open_listeners
 from flytui.cli.output import clock_time, holder_text, print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.kernel.kernel import Kernel
-    from flycore.model.events import Event
-    from flycore.registry.paths import RootPaths
 
 HALVES = 4
 """Characters in each half of a code, which is shown with a dash in the middle."""
@@ -52,10 +56,8 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
             print_error(f"waits until the root is free: {holder_text(pid, since, role, calls)}")
 
     async def run() -> None:
-        import anyio
-
+        # The kernel, which only this command runs.
         from flycore.client.serve import open_served_kernel
-        from flytui.cli.listeners import open_listeners
 
         async with (
             open_served_kernel(places, on_wait=on_wait) as kernel,
@@ -76,6 +78,7 @@ def serve(invocation: Invocation, tcp: bool, http: bool, port: int | None) -> in
 
 def _ports(tcp: bool, http: bool, port: int | None) -> tuple[int | None, int | None]:
     """Returns the first ports to try for TCP and HTTP; None for one that is not served."""
+    # The kernel's server, which only this command runs.
     from flycore.server.http import HTTP_PORT
     from flycore.server.tcp import TCP_PORT
 
@@ -86,8 +89,6 @@ def _ports(tcp: bool, http: bool, port: int | None) -> tuple[int | None, int | N
 
 
 def _print_addresses(invocation: Invocation, places: RootPaths, addresses: tuple[str, ...]) -> None:
-    from flytui.cli.documents import ServeDocument
-
     if invocation.as_json:
         root, socket = str(places.app_root), str(places.socket)
         print_json(ServeDocument(app_root=root, pid=os.getpid(), socket=socket, listening=addresses))
@@ -117,8 +118,6 @@ def own_terminal() -> TextIO | None:
 async def show_codes(kernel: Kernel, show: Callable[[str], None]) -> None:
     """Shows the codes of consoles that ask to decide, and which consoles attached and left. `show` must write
     to a place that only this user can read. Runs until it is cancelled."""
-    from flycore.model.events import EventClass
-
     with (
         kernel.pairing.on_terminal(),
         kernel.bus.subscribe(frozenset((EventClass.APPROVAL,)), person=lambda: True) as events,
@@ -130,9 +129,6 @@ async def show_codes(kernel: Kernel, show: Callable[[str], None]) -> None:
 
 def console_line(event: Event) -> str:
     """Returns the line about a console that asks, attaches or leaves; an empty text for other events."""
-    from flycore.model.events import PAIRING
-    from flysafe.text import safe_text
-
     payload = event.payload
     who = safe_text(str(payload.get("who", "")))
     if event.type == PAIRING:

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 
 import click
 
+from flycore.conformance.program import find_program
+from flycore.model.diagnostics import Check, CheckState
+from flycore.model.json import StrictJsonError, read_strict
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.commands.doctor import check_lines
+from flytui.cli.documents import SidecarCheckDocument
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import print_error, print_json, print_line
 
 if TYPE_CHECKING:
     from flycore.conformance.harness import CheckTarget
-    from flycore.model.diagnostics import Check
 
 EXIT_BROKEN = 1
 PASSED_ON = {"ignore_unknown_options": True}
@@ -55,9 +59,8 @@ def check(
     give an input that may be acted on. All words after -- go to the program, also those that look like
     options of flytui. Exit 1 if the program breaks the contract.
     """
-    from flycore.model.diagnostics import CheckState
-    from flytui.cli.commands.doctor import check_lines
-    from flytui.cli.documents import SidecarCheckDocument
+    # Starts sidecars as the kernel does, with most of asyncio, for which `flytui --help` would wait.
+    from flycore.conformance.check import check_contract
 
     target = _check_target(invocation, (command, *arguments), tool, input_text, persistent)
     print_error(
@@ -69,8 +72,6 @@ def check(
             print_line("\n".join(check_lines(found)))
 
     async def run_checks() -> tuple[Check, ...]:
-        from flycore.conformance.check import check_contract
-
         checks = []
         async for found in check_contract(target):
             checks.append(found)
@@ -91,9 +92,8 @@ def _check_target(
     invocation: Invocation, command: tuple[str, ...], tool: str, input_text: str, persistent: bool
 ) -> CheckTarget:
     """Returns what is to be checked. Raises UsageError for a missing program or an invalid input."""
+    # Starts sidecars as the kernel does, with most of asyncio, for which `flytui --help` would wait.
     from flycore.conformance.harness import CheckTarget
-    from flycore.conformance.program import find_program
-    from flycore.model.json import StrictJsonError, read_strict
 
     try:
         value = read_strict(os.fsencode(input_text))

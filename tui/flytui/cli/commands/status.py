@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
+from flycore.client.client import kernel_socket
+from flycore.model.enums import Risk
+from flycore.model.errors import FlyError
+from flycore.model.status import Status
+from flycore.rpc.methods import Client
+from flytui.cli.documents import StatusDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_running_kernel
 from flytui.cli.output import print_json, print_line
+from flytui.cli.serve_log import latest_line
 from flytui.cli.status_text import status_lines
-
-if TYPE_CHECKING:
-    from flycore.model.status import Status
-    from flycore.rpc.methods import Client
-
 
 MOST_NAME = 20
 """The most characters of the folder's name in a status bar."""
@@ -38,13 +38,9 @@ def status(invocation: Invocation, form: str) -> int:
         if invocation.as_json:
             raise click.UsageError("--json and --format tmux are two formats: choose one")
         return _for_tmux(invocation)
-    from flytui.cli.documents import StatusDocument
-
     places = invocation.places()
     kernel = ask_running_kernel(places, _question)
     if kernel is not None:
-        from flycore.client.client import kernel_socket
-
         document = StatusDocument(
             running=True,
             app_root=str(places.app_root),
@@ -54,6 +50,7 @@ def status(invocation: Invocation, form: str) -> int:
             panic=kernel.panic,
         )
     else:
+        # Most of the kernel, for which `flytui --help` would wait.
         from flycore.client.unanswering_kernel import living_holder, read_panic
 
         holder = living_holder(places)
@@ -69,21 +66,17 @@ def status(invocation: Invocation, form: str) -> int:
     if invocation.as_json:
         print_json(document)
     else:
-        print_line("\n".join(status_lines(msgspec.to_builtins(document))))
+        print_line("\n".join(status_lines(document)))
         # A code is shown to a person only, never to a file or a pipe.
-        if kernel is not None and kernel.role == "headless" and not kernel.on_demand and sys.stdout.isatty():
-            from flytui.cli.serve_log import latest_line
-
-            if line := latest_line(places):
-                print_line(f"log      {line}")
+        served = kernel is not None and kernel.role == "headless" and not kernel.on_demand
+        if served and sys.stdout.isatty() and (line := latest_line(places)):
+            print_line(f"log      {line}")
     return 0
 
 
 def _for_tmux(invocation: Invocation) -> int:
     """Prints one line and returns 0 also after an error, because a status bar would show the error for
     good."""
-    from flycore.model.errors import FlyError
-
     try:
         kernel = ask_running_kernel(invocation.places(), _question)
     except (FlyError, OSError):
@@ -98,8 +91,6 @@ async def _question(client: Client) -> Status:
 
 def tmux_line(kernel: Status) -> str:
     """Returns a short ASCII line such as `shop: 2 waiting, high`, with tmux's own marks for colours."""
-    from flycore.model.enums import Risk
-
     parts: list[str] = []
     if kernel.panic:
         parts.append(_red_text("stopped"))

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
+import msgspec
 
+from flycore.client.audit_log import logged_calls
+from flycore.client.client import KernelClient
+from flycore.model.approval import Outcome
+from flycore.model.json import JsonObject
+from flycore.offline.tokens import make_token, read_tokens, token_url
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.credential_documents import ListedToken, TokenDocument
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import ask_kernel, ask_running_kernel
 from flytui.cli.output import EXIT_UNKNOWN, clock_time, print_error, print_json, print_line, print_table
-
-if TYPE_CHECKING:
-    from flycore.client.client import KernelClient
-    from flycore.model.approval import Outcome
-    from flycore.model.json import JsonObject
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
-    from flytui.cli.credential_documents import ListedToken
 
 EXIT_REFUSED = 4
 DEFAULT_ADDRESS = "ws://127.0.0.1:8787/ws"
@@ -51,8 +51,6 @@ def new(invocation: Invocation, name: str) -> int:
     NAME (1 to 32 of a-z 0-9 . _ -) is the caller on cards, in rules and in the log. Make one token for
     each client.
     """
-    from flycore.offline.tokens import make_token
-
     places, made = invocation.places(), make_token()
     outcome = change_token(places, name, made.digest)
     if not outcome.accepted:
@@ -76,8 +74,6 @@ def url(invocation: Invocation, name: str) -> int:
     NAME)". Its token opens the WebSocket over TCP on this machine, which flytui serve --tcp serves, and
     nothing else.
     """
-    from flycore.offline.tokens import make_token, token_url
-
     places, made = invocation.places(), make_token()
     address = _served_address(places)
     outcome = change_token(places, name, made.digest, in_url=True)
@@ -103,8 +99,6 @@ def revoke(invocation: Invocation, name: str) -> int:
 
     The client can no longer connect, and its open connections end at once.
     """
-    from flycore.offline.tokens import read_tokens
-
     places = invocation.places()
     if name not in read_tokens(places).names():
         return _print_refusal(
@@ -123,7 +117,6 @@ def revoke(invocation: Invocation, name: str) -> int:
 
 def _served_address(places: RootPaths) -> str:
     """Return the WebSocket address of the kernel that runs; empty if there is none."""
-    from flytui.cli.kernel_query import ask_running_kernel
 
     async def read_status(client: Client) -> tuple[str, ...]:
         return (await client.status()).listening
@@ -134,10 +127,6 @@ def _served_address(places: RootPaths) -> str:
 
 def change_token(places: RootPaths, name: str, digest: str | None, *, in_url: bool = False) -> Outcome:
     """Adds the token of that digest for the client, or revokes the client's token if the digest is None."""
-    import msgspec
-
-    from flycore.model.approval import Outcome
-    from flytui.cli.kernel_query import ask_kernel
 
     async def request_change(client: KernelClient) -> Outcome:
         if digest is None:
@@ -151,8 +140,6 @@ def change_token(places: RootPaths, name: str, digest: str | None, *, in_url: bo
 
 
 def _list_tokens(invocation: Invocation) -> int:
-    from flycore.offline.tokens import read_tokens
-
     places = invocation.places()
     store = read_tokens(places)
     if store.problem:
@@ -184,10 +171,6 @@ def _time_text(moment: float | None) -> str:
 
 
 def _listed_tokens(places: RootPaths) -> tuple[ListedToken, ...]:
-    from flycore.client.audit_log import logged_calls
-    from flycore.offline.tokens import read_tokens
-    from flytui.cli.credential_documents import ListedToken
-
     tokens = read_tokens(places).tokens()
     last: dict[str, float] = {}
     for call in logged_calls(places) if tokens else ():  # newest first
@@ -204,8 +187,6 @@ def _listed_tokens(places: RootPaths) -> tuple[ListedToken, ...]:
 
 
 def _print_document(places: RootPaths, outcome: str, *, token: str = "", message: str = "") -> None:
-    from flytui.cli.credential_documents import TokenDocument
-
     tokens = _listed_tokens(places)
     print_json(TokenDocument(tokens=tokens, outcome=outcome, token=token, message=message))
 

@@ -3,23 +3,24 @@ and imports MCP servers into the registry."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+from flycore.catalog.document import tool_status, visible_catalog
+from flycore.client.client import KernelClient
+from flycore.model.catalog import CapabilityView, Catalog
+from flycore.model.enums import Source
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.documents import OfferedTool, ToolsDocument, ToolsRefreshDocument
+from flytui.cli.executable_trial import test_executable
+from flytui.cli.import_server import import_server
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_kernel, read_catalog
 from flytui.cli.output import count_of, print_json, print_line, print_table
 from flytui.cli.shell_completion import tool_names
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flycore.client.client import KernelClient
-    from flycore.model.catalog import CapabilityView, Catalog
-    from flytui.cli.documents import OfferedTool
+from flytui.cli.tool_examples import run_examples
 
 
 @click.group(cls=SummaryGroup, invoke_without_command=True)
@@ -48,8 +49,6 @@ def import_tool(invocation: Invocation, name: str, only_print: bool) -> int:
     NAME is a server of .mcp.json, .cursor/mcp.json or your own settings of Claude Code or Cursor. The
     command shows every line first and asks y/N on the terminal; there is no other way to say yes.
     """
-    from flytui.cli.import_server import import_server
-
     return import_server(invocation, name, only_print=only_print)
 
 
@@ -80,13 +79,9 @@ def test_tool(invocation: Invocation, target: str, tool: str, input_text: str, w
     logged. Exit 1 if its schema cannot be read, or if the call fails.
     """
     if "/" in target or Path(target).is_file():
-        from flytui.cli.executable_trial import test_executable
-
         if wait_approver:
             raise click.UsageError("--wait-approver is for the examples of a tool NAME")
         return test_executable(invocation, Path(target), tool, input_text)
-    from flytui.cli.tool_examples import run_examples
-
     if tool or input_text:
         raise click.UsageError("--tool and --input are for an executable: name its PATH")
     return run_examples(invocation, target, wait_approver)
@@ -102,8 +97,6 @@ def refresh_tools(invocation: Invocation) -> int:
     places = invocation.places()
     asked = ask_kernel(places, _ask_again)
     if invocation.as_json:
-        from flytui.cli.documents import ToolsRefreshDocument
-
         print_json(ToolsRefreshDocument(sidecars=asked))
         return 0
     if not asked:
@@ -131,9 +124,6 @@ def executables_of(catalog: Catalog) -> tuple[str, ...]:
 def list_visible(invocation: Invocation) -> int:
     """Prints the tools that agents see, and those of executables and manifests that are not usable yet; the
     exit code is always 0."""
-    from flycore.catalog.document import tool_status, visible_catalog
-    from flycore.model.enums import Source
-
     catalog = read_catalog(invocation.places(), probes=True)
     shown = {view.capability.name for view in visible_catalog(catalog)}
     views = [
@@ -146,8 +136,6 @@ def list_visible(invocation: Invocation) -> int:
     }
     rows = [_offered(view, tool_status(view), manifests) for view in views]
     if invocation.as_json:
-        from flytui.cli.documents import ToolsDocument
-
         print_json(ToolsDocument(tools=tuple(rows)))
         return 0
     if not rows:
@@ -177,8 +165,6 @@ _TYPES = {"registry": "sidecar"}
 
 
 def _offered(view: CapabilityView, status: str, manifests: Mapping[str, str]) -> OfferedTool:
-    from flytui.cli.documents import OfferedTool
-
     kind = view.source.partition(":")[0]
     reasons, program = view.stability.reasons, view.stability.evidence.path
     path = manifests.get(view.sidecar or "") or (program.resolved if program is not None else "")

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import click
 import msgspec
 
+from flycore.client.client import KernelClient, connect_root
+from flycore.model.approval import Outcome
+from flycore.model.diagnostics import Diagnostic
+from flycore.model.errors import ConnectionLost, KernelUnreachable
+from flycore.model.question import TrustItem
+from flycore.model.status import Status
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client
+from flytui.cli.documents import TrustDocument
+from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import ask_kernel, console_has_root, decide
 from flytui.cli.output import ask_yes_no, can_ask, print_error, print_json, print_line, print_strict
-
-if TYPE_CHECKING:
-    from flycore.client.client import KernelClient
-    from flycore.model.diagnostics import Diagnostic
-    from flycore.model.question import TrustItem
-    from flycore.model.status import Status
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
+from flytui.text.trust_rows import elsewhere_text
 
 EXIT_NOT_TRUSTED = 4
 TRUST_RULE = "trust-file"
@@ -35,6 +38,7 @@ class PendingTrust(msgspec.Struct, frozen=True):
     @property
     def digest(self) -> str:
         """The digest of all waiting entries together; empty if none waits."""
+        # Most of the kernel, for which `flytui --help` would wait.
         from flycore.offline.trust import set_digest
 
         return set_digest(self.items) if self.items else ""
@@ -42,7 +46,6 @@ class PendingTrust(msgspec.Struct, frozen=True):
 
 def read_pending_trust(places: RootPaths) -> PendingTrust:
     """Returns what waits for trust."""
-    from flytui.cli.kernel_query import ask_kernel
 
     async def question(client: Client) -> PendingTrust:
         found = (await client.catalog(True)).diagnostics
@@ -116,8 +119,6 @@ def _print_items(items: tuple[TrustItem, ...]) -> None:
 
 def _print_elsewhere(item: TrustItem) -> None:
     """Prints what is trusted of the entry in another worktree or clone of the same repository."""
-    from flytui.text.trust_rows import elsewhere_text
-
     if item.elsewhere is None or (item.changed and not item.elsewhere.same):
         return
     print_strict(f"  {elsewhere_text(item.elsewhere, time.time())}", one_line=True)
@@ -130,8 +131,6 @@ def _print_outcome(
 ) -> int:
     """Prints how the command ended, as text or as the JSON document. Returns the exit code."""
     if invocation.as_json:
-        from flytui.cli.documents import TrustDocument
-
         print_json(
             TrustDocument(
                 app_root=str(places.app_root),
@@ -152,8 +151,6 @@ def _print_outcome(
 
 def _accept(invocation: Invocation, places: RootPaths, shown: str) -> int:
     """Trusts the waiting entries if they have that digest and no console has to decide it."""
-    from flytui.cli.kernel_query import console_has_root, decide
-
     pending = read_pending_trust(places)
     if pending.digest != shown:
         return _print_outcome(invocation, places, pending, "refused", CHANGED, EXIT_NOT_TRUSTED)
@@ -170,8 +167,6 @@ def _accept(invocation: Invocation, places: RootPaths, shown: str) -> int:
 
 def _revoke(invocation: Invocation, places: RootPaths) -> int:
     """Removes all trust from the root, which every kernel does at once: it takes rights away only."""
-    from flycore.model.approval import Outcome
-    from flytui.cli.kernel_query import ask_kernel
 
     async def request_revoke(client: KernelClient) -> Outcome:
         return msgspec.convert(await client.ask_for("trust.revoke"), Outcome)
@@ -190,10 +185,6 @@ def _wait_for_console(
 ) -> int:
     """Waits until the entries are decided in the console, or in one attached to `flytui serve`, or until
     it is interrupted. Returns the exit code."""
-    from flycore.client.client import connect_root
-    from flycore.model.errors import ConnectionLost, KernelUnreachable
-    from flytui.cli.interrupts import run_async
-
     if kernel.role == "console":
         print_error(f"answer this in the console, pid {kernel.pid}: press T there. Waiting…")
     else:

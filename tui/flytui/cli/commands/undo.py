@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
+from flycore.model.call import UndoResult
+from flycore.model.errors import FlyError
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client
+from flytui.cli.documents import UndoDocument
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import ask_kernel
 from flytui.cli.output import print_error, print_json, print_line
-
-if TYPE_CHECKING:
-    from flycore.model.call import UndoResult
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
 
 EXIT_REFUSED = 4
 
@@ -28,9 +27,6 @@ def undo(invocation: Invocation, call_id: str, check: bool) -> int:
     what the call left. Changes are kept for seven days. The first or last six
     characters of the id are enough; flytui activity shows the ids of calls.
     """
-    from flycore.model.errors import FlyError
-    from flytui.cli.documents import UndoDocument
-
     places = invocation.places()
     try:
         result = _undo(places, call_id, look=check)
@@ -53,8 +49,6 @@ def undo(invocation: Invocation, call_id: str, check: bool) -> int:
 
 
 def _undo(places: RootPaths, call_id: str, *, look: bool) -> UndoResult:
-    from flytui.cli.kernel_query import ask_kernel
-
     async def ask(client: Client) -> UndoResult:
         return await client.undo_call(call_id, look)
 

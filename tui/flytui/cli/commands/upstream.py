@@ -6,20 +6,25 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import anyio
 import click
+import msgspec
 
+from flycore.client.client import KernelClient
+from flycore.model.approval import Outcome
+from flycore.model.catalog import SidecarView
+from flycore.registry.paths import RootPaths
+from flycore.rpc.methods import Client
 from flytui.cli.command_group import SummaryGroup
+from flytui.cli.documents import ListedUpstream, UpstreamDocument
+from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
+from flytui.cli.kernel_query import ask_kernel, ask_running_kernel, read_catalog
 from flytui.cli.output import EXIT_UNKNOWN, clock_time, print_error, print_json, print_line, print_table
+from flytui.cli.terminal_programs import find_browser, view_file
 
 if TYPE_CHECKING:
-    from flycore.client.client import KernelClient
-    from flycore.model.approval import Outcome
-    from flycore.model.catalog import SidecarView
     from flycore.offline.logins import KeptLogin
-    from flycore.registry.paths import RootPaths
-    from flycore.rpc.methods import Client
-    from flytui.cli.documents import ListedUpstream
 
 EXIT_REFUSED = 5
 BROWSER_S = 2.0
@@ -59,8 +64,8 @@ def login_command(invocation: Invocation, sidecar: str, no_browser: bool) -> int
 
     The tokens are kept in the system's keyring, or in a file that only you can read.
     """
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.logins import LoginRefused, find_server, keep_login, log_in
-    from flytui.cli.interrupts import run_async
 
     places = invocation.places()
 
@@ -89,6 +94,7 @@ def logout_command(invocation: Invocation, sidecar: str) -> int:
 
     The server itself is not told: what it issued stays valid there until it expires.
     """
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.logins import kept_logins, remove_login
 
     places = invocation.places()
@@ -109,10 +115,6 @@ def logout_command(invocation: Invocation, sidecar: str) -> int:
 
 async def _show_address(address: str, *, open_browser: bool) -> None:
     """Print the address, and open it in the person's browser where there is one."""
-    import anyio
-
-    from flytui.cli.terminal_programs import find_browser, view_file
-
     browser = find_browser(os.environ) if open_browser else ""
     print_error("your browser opens; if it does not, open this:" if browser else "open this in your browser:")
     print_error(address)
@@ -124,10 +126,6 @@ async def _show_address(address: str, *, open_browser: bool) -> None:
 
 def _record(places: RootPaths, sidecar: str, decision: str) -> Outcome:
     """Have the kernel log the change."""
-    import msgspec
-
-    from flycore.model.approval import Outcome
-    from flytui.cli.kernel_query import ask_kernel
 
     async def request_change(client: KernelClient) -> Outcome:
         answer = await client.ask_for("login.change", {"sidecar": sidecar, "decision": decision})
@@ -138,7 +136,6 @@ def _record(places: RootPaths, sidecar: str, decision: str) -> Outcome:
 
 def _connect_again(places: RootPaths, sidecar: str) -> None:
     """Have a kernel that runs connect to the server at once."""
-    from flytui.cli.kernel_query import ask_running_kernel
 
     async def probe(client: Client) -> bool:
         await client.probe(sidecar)
@@ -188,8 +185,8 @@ def _login_text(row: ListedUpstream) -> str:
 
 
 def _rows(places: RootPaths) -> tuple[ListedUpstream, ...]:
+    # Most of the kernel, for which `flytui --help` would wait.
     from flycore.offline.logins import kept_logins
-    from flytui.cli.kernel_query import read_catalog
 
     try:
         logins = kept_logins(places)
@@ -202,8 +199,6 @@ def _rows(places: RootPaths) -> tuple[ListedUpstream, ...]:
 
 
 def _row(view: SidecarView, kept: KeptLogin | None) -> ListedUpstream:
-    from flytui.cli.documents import ListedUpstream
-
     entry, reason = view.entry, next(iter(view.stability.reasons), None)
     kept = kept if kept is not None and kept.login.server == entry.url else None
     login = ""
@@ -234,8 +229,6 @@ def _print_done(invocation: Invocation, places: RootPaths, outcome: str, message
 
 
 def _print_document(rows: tuple[ListedUpstream, ...], outcome: str, message: str = "") -> None:
-    from flytui.cli.documents import UpstreamDocument
-
     print_json(UpstreamDocument(servers=rows, outcome=outcome, message=message))
 
 

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import click
-import msgspec
 
+from flycore.model.catalog import Catalog
+from flytui.cli.documents import WhyDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import read_catalog
-from flytui.cli.output import print_json, print_line, print_lines, terminal_width
+from flytui.cli.output import (
+    nearest_names,
+    print_json,
+    print_line,
+    print_lines,
+    print_not_found,
+    terminal_width,
+)
 from flytui.cli.shell_completion import tool_names
 from flytui.text.ladder import changed_lines, headline, ladder_lines, policy_line
-
-if TYPE_CHECKING:
-    from flycore.model.catalog import Catalog
 
 
 @click.command()
@@ -29,8 +33,6 @@ def why(invocation: Invocation, tool: str) -> int:
         return _unknown(invocation, catalog, tool)
     sidecar = catalog.sidecar(view.sidecar or "")
     if invocation.as_json:
-        from flytui.cli.documents import WhyDocument
-
         print_json(
             WhyDocument(
                 tool=tool,
@@ -44,7 +46,7 @@ def why(invocation: Invocation, tool: str) -> int:
         return 0
     width = terminal_width()
     print_lines(invocation, [headline(tool, view.stability.effective), ()])
-    print_lines(invocation, ladder_lines(msgspec.to_builtins(view.stability), time.time(), width))
+    print_lines(invocation, ladder_lines(view.stability, time.time(), width))
     if view.decision:
         print_line(policy_line(view.decision, view.because))
     if sidecar is not None:
@@ -53,11 +55,7 @@ def why(invocation: Invocation, tool: str) -> int:
 
 
 def _unknown(invocation: Invocation, catalog: Catalog, tool: str) -> int:
-    from flytui.cli.output import nearest_names, print_not_found
-
     near = nearest_names(catalog, tool, sidecars=False)
     if invocation.as_json:
-        from flytui.cli.documents import WhyDocument
-
         print_json(WhyDocument(tool=tool, sidecar=None, decision="", stability=None, nearest=near))
     return print_not_found(tool, near, sidecars=False)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar
 
-import msgspec
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -388,7 +387,7 @@ class CatalogView(CatalogFixActions):
         rows: list[StyledLine] = [headline(row.name, row.stability.effective)]
         if row.view:
             rows += wrapped([line(StyledText(" "), span(row.view.capability.summary, Tone.DIM))], width, 1)
-        rows += [(), *ladder_lines(msgspec.to_builtins(row.stability), self._state.now(), width)]
+        rows += [(), *ladder_lines(row.stability, self._state.now(), width)]
         if answered_by_probe(row.stability):
             rows += [(), line(span(f" {PROBE_AGAIN}", Tone.ACCENT))]
         return rows

@@ -255,7 +255,7 @@ def details_lines(
     """The page about a row: ladder, description, usage, permissions, entry, schemas and examples, in this
     order."""
     rows: list[StyledLine] = [headline(row.tool or row.sidecar, row.stability.effective), ()]
-    rows += ladder_lines(msgspec.to_builtins(row.stability), now, width)
+    rows += ladder_lines(row.stability, now, width)
     if row.view:
         rows += _capability(row.view.capability, row.policy, width)
         if usage is not None:
