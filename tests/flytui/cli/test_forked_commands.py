@@ -242,7 +242,8 @@ def test_a_hook_blocks_its_tool_however_its_process_ends(beside: Desk) -> None:
         argv, env=beside.environ, cwd=beside.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )  # fmt: skip
-    until("it reads its event", lambda: len(children_of(the_forker(beside))) == 1)
+    stream = f"/proc/{process.pid}/fd/0"
+    until("its process has its input", lambda: os.readlink(stream) == os.devnull)
     os.kill(worker(beside), signal.SIGKILL)
     assert process.wait(LONGEST) == 2
     process.communicate()
