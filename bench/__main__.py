@@ -1,8 +1,9 @@
 """`python -m bench [--full] [NAME...]` runs all benchmarks, or those whose file name begins with NAME.
 
 The quick size is the default, and takes about ten minutes in all; `--full` measures more rounds and larger
-sizes. Each benchmark is a process of its own. At the end comes one summary of all figures, and
-`bench/results.json` is written, which keeps the figures of files that did not run.
+sizes, and also what a quick run leaves out unless it is named (`FULL_ONLY` in `bench/figures.py`). Each
+benchmark is a process of its own. At the end comes one summary of all figures, and `bench/results.json` is
+written, which keeps the figures of files that did not run.
 
 `python -m bench --markdown` measures nothing: it prints the figures of `bench/results.json` as the table of
 `docs/performance.md`, into which `docs/make_performance.py` writes it.
@@ -23,7 +24,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from bench.common import Row, table
-from bench.figures import FIGURES, differences
+from bench.figures import FIGURES, FULL_ONLY, LATER, differences, in_order
 from bench.requirements import why_not
 from bench.summary import markdown, summary
 
@@ -46,11 +47,18 @@ def main(arguments: Sequence[str]) -> int:
         print(markdown(all_rows()))
         return 0
     names = [argument for argument in arguments if not argument.startswith("-")]
-    chosen = [stem for stem in FIGURES if not names or any(stem.startswith(name) for name in names)]
+    chosen = chosen_files(names, full="--full" in options)
     if not chosen:
         print(f"no benchmark begins with {' or '.join(names)}; there are {', '.join(FIGURES)}")
         return 2
     return _measure(chosen, "full" if "--full" in options else "quick")
+
+
+def chosen_files(names: Sequence[str], *, full: bool) -> list[str]:
+    """Return the files whose names begin with one of these; without names all that the size measures."""
+    if names:
+        return [stem for stem in FIGURES if any(stem.startswith(name) for name in names)]
+    return [stem for stem in FIGURES if full or stem not in FULL_ONLY]
 
 
 def _measure(chosen: Sequence[str], size: str) -> int:
@@ -105,14 +113,15 @@ def rows_of(results: dict[str, list[dict[str, object]]]) -> list[Row]:
 
 
 def all_rows() -> list[Row]:
-    """Return the rows that were measured last; for a figure that was not, a row that says so."""
+    """Return the rows that were measured last, in the order of the goals. Other figures have a row that says
+    so."""
     kept = kept_results()
     not_run = {
         stem: [asdict(Row.unmeasured(what, "not run yet")) for what in FIGURES[stem]]
         for stem in FIGURES
         if stem not in kept
     }
-    return rows_of(kept | not_run)
+    return in_order([*rows_of(kept | not_run), *LATER])
 
 
 def _write(rows: dict[str, list[dict[str, object]]], size: str) -> None:

@@ -1,4 +1,4 @@
-"""The shared parts of P1: the echo sidecar and its caller in C, a loop over calls, and rows.
+"""The shared parts of P1 to P5: the echo sidecar and its caller in C, a loop over calls, and rows.
 
 All candidates are measured in turn, round by round, in one run. A figure is the median of the rounds.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import resource
 import subprocess
 import time
@@ -22,9 +21,7 @@ from common import Row, spread
 BUILD = Path(__file__).parent / ".build"
 ROUNDS = {"quick": 3, "full": 9}
 CALLS = {"quick": 150, "full": 600}
-IN_FLIGHT = (8, 64)
 WARM_UP = 20
-GIB = 1 << 30
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "FLYTUI_CALL_ID": "bench"}
 
 ECHO_C = r"""
@@ -129,7 +126,10 @@ int main(int argc, char **argv) {
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of one round: `p50` and `cpu` in microseconds a call, `rate` in calls a second."""
+    """The figures of one round: `p50` and `cpu` in microseconds a call, `rate` in calls a second.
+
+    `cpu` is the processor time of this process alone, but for the caller in C that of its children as well.
+    """
 
     p50: float
     cpu: float
@@ -187,7 +187,7 @@ def row(
     *,
     least: float = 0.0,
     most: float = math.inf,
-    goal: str = "P1",
+    goal: str,
 ) -> Row:
     """The row of `rounds`. Each figure is compared with the reference that was measured just before it."""
     ratios = [ratio for _, ratio in rounds]
@@ -196,47 +196,10 @@ def row(
     return Row(goal, name, value, unit, ratio, target, least <= ratio <= most, note, spread(ratios))
 
 
-def one_at_a_time(rounds: list[tuple[Figures, Figures, Figures]], note: str) -> list[Row]:
-    """The rows of the rounds of C, ours and anyio's."""
-    p50 = [(ours.p50, ours.p50 / c.p50) for c, ours, _ in rounds]
-    cpu = [(ours.cpu, ours.cpu / c.cpu) for c, ours, _ in rounds]
-    against = [(ours.cpu, ours.cpu / anyios.cpu) for _, ours, anyios in rounds]
-    return [
-        row("p50 of a call", "µs", p50, "≤ 1.5 × C", note, most=1.5),
-        row("cpu of a call", "µs", cpu, "≤ 1.6 × C", note, most=1.6),
-        row("cpu of a call, against anyio", "µs", against, "≤ 0.85 × anyio", note, most=0.85),
-    ]
-
-
-def in_flight(width: int, rounds: list[tuple[Figures, Figures]], note: str) -> Row:
-    """The row of the rounds of C and ours with so many calls at once."""
-    rates = [(ours.rate, ours.rate / c.rate) for c, ours in rounds]
-    return row(f"{width} in flight", "calls/s", rates, "≥ 0.75 × C", note, least=0.75)
-
-
-async def threads(call: Callable[[], Awaitable[None]], idle: int, note: str) -> Row:
-    """The number of threads during 32 calls, compared with the `idle` ones without any call."""
-    counted: list[int] = []
-
-    async def counting() -> None:
-        await call()
-        counted.append(len(os.listdir("/proc/self/task")))
-
-    await measure_calls(counting, 64, 32)
-    most = float(max(counted))
-    return row("threads at 32 in flight", "threads", [(most, most / idle)], "as without calls", note, most=1)
-
-
-def ballast() -> bytearray:
-    """Allocate and touch 1 GiB in this process, because a spawn that forks would copy its page tables."""
-    memory = bytearray(GIB)
-    memory[::4096] = b"x" * (GIB // 4096)
-    return memory
-
-
 def _cpu() -> float:
-    used = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    return sum(of.ru_utime + of.ru_stime for of in used)
+    # Without the children: bwrap does not wait for its child, so only a part of its use would be counted.
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
 
 
 def compiled(name: str, source: str) -> Path:

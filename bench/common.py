@@ -30,10 +30,10 @@ class Row:
     """Why there is no figure; empty where there is one."""
 
     @classmethod
-    def unmeasured(cls, what: str, why_not: str) -> Row:
+    def unmeasured(cls, what: str, why_not: str, target: str = "") -> Row:
         """The row of a figure that cannot be measured here. `what` begins with the goal."""
         goal, _, name = what.partition(" ")
-        return cls(goal, name, 0.0, "", 0.0, "", met=False, why_not=why_not)
+        return cls(goal, name, 0.0, "", 0.0, target, met=False, why_not=why_not)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,6 @@ from flycore.model.call import Caller, CallRequest
 from flycore.model.enums import Effective, KernelRole, Status
 from flycore.pipeline.targets.window import ProtectedWindows
 from flycore.registry.paths import RootPaths, find_paths
-from flycore.sandbox import bubblewrap, landlock
-from flycore.sandbox.detection import detection
 
 CALLER = Caller(door="socket", program="bench", executable="/usr/bin/bench", pid=1, started=1)
 PATIENCE_S = 20.0
@@ -41,27 +39,11 @@ def _nothing(descriptor: int) -> None:
     """The replacement for `os.fsync`."""
 
 
-@contextmanager
-def unconfined() -> Iterator[None]:
-    """Let no level of the sandbox work in the block, for what is compared with a caller that confines
-    nothing."""
-    with (
-        mock.patch.object(bubblewrap, "PROGRAM", "/nonexistent/bwrap"),
-        mock.patch.object(landlock, "version", _no_landlock),
-    ):
-        detection.expire()
-        yield
-    detection.expire()
-
-
-def _no_landlock() -> int:
-    """The replacement for `landlock.version`."""
-    return 0
-
-
-def root(base: Path, programs: dict[str, Path], **entry: object) -> tuple[RootPaths, dict[str, str]]:
+def root(
+    base: Path, programs: dict[str, Path], decision: str = "allow", **entry: object
+) -> tuple[RootPaths, dict[str, str]]:
     """Create an app root with a sidecar and a tool for each name, and return it with the environment of its
-    kernel.
+    kernel. The user's rule decides so about all tools.
 
     Each sidecar's program is alone in its folder and starts in an empty one: its seal is complete, so that a
     rule may allow it, and it runs from a private copy.
@@ -78,15 +60,19 @@ def root(base: Path, programs: dict[str, Path], **entry: object) -> tuple[RootPa
     sidecars = {name: {**_entry(project, name, program), **entry} for name, program in programs.items()}
     registry = {"schemaVersion": 2, "sidecars": sidecars}
     (project / "tools" / "external.tools.jsonc").write_text(json.dumps(registry))
-    rule = {"tool": "bench.*", "decision": "allow", "because": "it is measured"}
+    rule = {"tool": "bench.*", "decision": decision, "because": "it is measured"}
     (config / "policy.jsonc").write_text(json.dumps({"schemaVersion": 1, "rules": [rule]}))
-    settings = {
-        "quota": {"callsPerMinute": 100_000, "running": 1_000},
-        # So that a tool also runs in a block of `unconfined`.
-        "sandbox": {"minimum": dict.fromkeys(programs, "none")},
-    }
+    settings = {"quota": {"callsPerMinute": 100_000, "running": 1_000}}
     (config / "config.jsonc").write_text(json.dumps(settings))
     return find_paths(str(project), None, environ, project), environ
+
+
+def script(path: Path, text: str) -> Path:
+    """Write an executable program in Python, whose text names its interpreter as `{python}`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text.format(python=sys.executable))
+    path.chmod(0o755)
+    return path
 
 
 def _entry(project: Path, tool: str, program: Path) -> dict[str, object]:
@@ -119,6 +105,12 @@ async def running(places: RootPaths, environ: dict[str, str]) -> AsyncIterator[K
             yield kernel
 
 
+async def trust(places: RootPaths, environ: dict[str, str]) -> None:
+    """Trust everything in the root, with a kernel that ends at once."""
+    async with running(places, environ):
+        pass
+
+
 async def _available(kernel: Kernel) -> None:
     with kernel.bus.subscribe() as changes:
         while any(side.stability.effective is not Effective.AVAILABLE for side in kernel.catalog().sidecars):
@@ -129,8 +121,13 @@ def calling(kernel: Kernel, tool: str) -> Call:
     """Make one call of the tool. Raises `RuntimeError` if it does not succeed."""
 
     async def call() -> None:
+        # A call that is asked about ends at once, and fails, instead of waiting for a person.
         request = CallRequest(
-            call_id=kernel.new_call_id(), tool=tool, input={"path": "README.md"}, caller=CALLER
+            call_id=kernel.new_call_id(),
+            tool=tool,
+            input={"path": "README.md"},
+            caller=CALLER,
+            inline_wait_ms=0,
         )
         result = await kernel.call(request)
         if result.status is not Status.SUCCESS:

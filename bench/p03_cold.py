@@ -1,4 +1,7 @@
-"""P3: a cold Python sidecar through the whole kernel, against C's own posix_spawn of the same program."""
+"""P3: a cold Python sidecar through the whole kernel, against C's own posix_spawn of the same program.
+
+The kernel confines it as every tool; C does not.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,10 @@ import tempfile
 from pathlib import Path
 
 import anyio
-from calls import BUILD, CALLS, ROUNDS, Figures, c_caller, measure_calls, row
+from calls import BUILD, CALLS, ROUNDS, c_caller, row
 from common import Row
-from kernels import calling, no_sync, root, running, unconfined
-
-from flycore.registry.paths import RootPaths
+from kernels import no_sync, root, script
+from p01_call import measure_kernel
 
 TOOL = "bench.cold"
 PROGRAM = """#!{python} -IS
@@ -21,28 +23,14 @@ sys.stdout.write(json.dumps({{"ok": True, "path": request["input"]["path"]}}) + 
 REQUEST = b'{"tool": "bench.cold", "input": {"path": "README.md"}, "requestId": "bench"}\n'
 
 
-def program() -> Path:
-    """The sidecar: a Python program that imports `json` and nothing else."""
-    import sys
-
-    BUILD.mkdir(exist_ok=True)
-    path = BUILD / "cold.py"
-    path.write_text(PROGRAM.format(python=sys.executable))
-    path.chmod(0o755)
-    return path
-
-
 def run(size: str) -> list[Row]:
     """Measure one row; `size` is `quick` or `full`."""
-    calls = CALLS[size] // 3
-    reference = c_caller(program(), REQUEST, calls)
-    with tempfile.TemporaryDirectory() as base, no_sync(), unconfined():
-        places, environ = root(Path(base), {TOOL: program()})
-        rounds = [(reference(1), anyio.run(_measure, places, environ, calls)) for _ in range(ROUNDS[size])]
+    calls, program = CALLS[size] // 3, script(BUILD / "cold.py", PROGRAM)
+    reference = c_caller(program, REQUEST, calls)
+    with tempfile.TemporaryDirectory() as base, no_sync():
+        made = root(Path(base), {TOOL: program})
+        rounds = [
+            (reference(1), anyio.run(measure_kernel, *made, calls, 1, TOOL)) for _ in range(ROUNDS[size])
+        ]
     p50 = [(ours.p50, ours.p50 / c.p50) for c, ours in rounds]
-    return [row("p50 of a cold call", "µs", p50, "≤ 1.05 × C", "the whole kernel", most=1.05, goal="P3")]
-
-
-async def _measure(places: RootPaths, environ: dict[str, str], calls: int) -> Figures:
-    async with running(places, environ) as kernel:
-        return await measure_calls(calling(kernel, TOOL), calls, 1)
+    return [row("p50 of a cold call", "µs", p50, "≤ 1.15 × posix_spawn", "", most=1.15, goal="P3")]

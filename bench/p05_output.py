@@ -1,6 +1,6 @@
-"""P5: 100 MiB of a child's output, against C that reads it by 64 KiB.
+"""P5: an answer of 16 MiB, and 100 MiB on stderr against C that reads it by 64 KiB.
 
-The child writes 100 MiB to stderr, of which the runner keeps the tail, or to stdout up to a limit of 128 MiB.
+Of stderr the runner keeps the tail.
 Each memory figure is the growth of the highest resident size of a fresh process that makes such a call.
 """
 
@@ -18,7 +18,7 @@ from flycore.model.enums import Status
 from flycore.runners.one_shot import ProcessJsonJob, call_sidecar
 
 MIB = 1 << 20
-SIZE, LIMIT = 100 * MIB, 128 * MIB
+ANSWER, STDERR, LIMIT = 16 * MIB, 100 * MIB, 32 * MIB
 NOTE = "the runner, without the pipeline"
 
 WRITER_C = r"""
@@ -82,21 +82,24 @@ int main(int argc, char **argv) {
 def run(size: str) -> list[Row]:
     """Measure all rows; `size` is `quick` or `full`."""
     writer, reader = compiled("writer", WRITER_C), compiled("reader", READER_C)
-    rows = []
-    for number, name in ((2, "stderr"), (1, "stdout")):
-        command = (str(writer), str(number), str(SIZE))
-        rates = [_rates(command, reader) for _ in range(ROUNDS[size])]
-        rows.append(row(f"100 MiB on {name}", "MiB/s", rates, "≥ 0.7 × C", NOTE, least=0.7, goal="P5"))
-        growth = _growth(command) / MIB
-        rows.append(Row("P5", f"memory for {name}", growth, "MiB", 0, "≤ 4 MiB", growth <= 4, NOTE))
-    return rows
+    answer, stderr = (str(writer), "1", str(ANSWER)), (str(writer), "2", str(STDERR))
+    rates = [_rates(stderr, reader) for _ in range(ROUNDS[size])]
+    kept, held = _growth(stderr) / MIB, _growth(answer)
+    ratio = held / ANSWER
+    return [
+        Row(
+            "P5", "memory for an answer of 16 MiB", held / MIB, "MiB", ratio, "≤ 1.3 × it", ratio <= 1.3, NOTE
+        ),
+        row("100 MiB on stderr", "MiB/s", rates, "≥ 0.7 × C", NOTE, least=0.7, goal="P5"),
+        Row("P5", "memory for stderr", kept, "MiB", 0, "≤ 4 MiB", kept <= 4, NOTE),
+    ]
 
 
 def _rates(command: tuple[str, ...], reader: Path) -> tuple[float, float]:
     """What the runner reads, in MiB a second, and that as a share of what C reads."""
     bare = seconds(lambda: subprocess.run((reader, *command), env=ENVIRONMENT, check=True))
     took = seconds(lambda: call(command))
-    return SIZE / MIB / took, bare / took
+    return STDERR / MIB / took, bare / took
 
 
 def call(command: tuple[str, ...]) -> None:

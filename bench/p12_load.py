@@ -1,15 +1,13 @@
 """P12: a thousand calls by 20 callers, 64 at once, with fast, slow, broken and huge tools and an exclusive
 group.
 
-The scenario is that of suite S14 (`tests/kits/load.py`). The calls a second are compared with those of the
-fast tool alone, one at a time, in the same kernel. The ratio is the cost of the load on any machine.
+The scenario is that of suite S14 (`tests/kits/load.py`).
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import anyio
@@ -31,17 +29,13 @@ def run(size: str) -> list[Row]:
 
 
 async def _rows(base: Path, calls: int) -> list[Row]:
-    from kits.kernel import kernel_of, request
+    from kits.kernel import kernel_of
     from kits.load import AT_ONCE, CALLERS, MIB, lines_of_calls, load_root, marks, overlaps, run_load
 
     root = load_root(base)
     async with kernel_of(root) as kernel:
         filled = await run_load(kernel, range(calls))
         load = await run_load(kernel, range(calls, 2 * calls))
-        begun = time.perf_counter()
-        for number in range(2 * calls, 2 * calls + calls // 10):
-            await kernel.call(request(kernel, "fast.do", {"n": number}))
-        alone = calls // 10 / (time.perf_counter() - begun)
     loads, begins = (filled, load), marks(root)
     made = {result.call_id for each in loads for result in each.results.values()}
     lost = sum(begins[number] == 0 for number in range(2 * calls)) + 2 * calls - len(made)
@@ -50,10 +44,9 @@ async def _rows(base: Path, calls: int) -> list[Row]:
     for counted in lines_of_calls(root, "TOOL_CALLED", "TOOL_EXECUTED").values():
         lost += len(made - counted.keys())
         double += sum(count - 1 for count in counted.values())
-    rate, growth = calls / load.seconds, load.growth / MIB
+    growth = load.growth / MIB
     note = f"{calls:,} calls, {AT_ONCE} at once, {CALLERS} callers"
     return [
-        Row("P12", "calls under load", rate, "calls/s", rate / alone, "none", True, f"alone {alone:,.0f}/s"),
         _none("lost", lost, note),
         _none("double", double, note),
         _none("overlaps of an exclusive group", overlaps(root), note),

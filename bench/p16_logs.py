@@ -1,12 +1,12 @@
-"""P16, the log: what depends on its length. A kernel's start must not; the first page of the Audit screen
-only as far as it shows lines; the metrics are rebuilt from all of it.
+"""P16: screens and commands that look at the log, with a long log against one of 10,000 lines.
 
 The lines are those of calls, sealed as the kernel seals them, and written by the benchmark itself. Ten
-million of them take some gigabytes; where the disk has no room for them, the benchmark says so.
+million of them take some gigabytes; if the disk has no room for them, the benchmark says so.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -14,73 +14,48 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-import anyio
 from common import Row
-from growth import GOAL, flat, linear
-from kernels import no_sync, root
+from kernels import root
 from p11_audit import FIELDS
 
 from flycore.audit.chain import GENESIS, LogFile, seal_line
 from flycore.audit.log import MOST_FILE_BYTES
 from flycore.audit.projection import metrics
-from flycore.audit.verify import verify
 from flycore.client.audit_reader import AuditReader
-from flycore.kernel.compose import open_kernel
-from flycore.kernel.lock import RootLock
-from flycore.model.enums import KernelRole
-from flycore.registry.paths import RootPaths
 
-SIZES = {"quick": (1_000, 20_000, 100_000), "full": (1_000, 20_000, 1_000_000, 10_000_000)}
-BEYOND = 20_000
-"""Lines of more than 8 MiB: a start checks so much of the end of the log, and a shorter one as a whole."""
+SMALL = 10_000
+LARGE = {"quick": 100_000, "full": 10_000_000}
+MOST = 1.5
 LINE_BYTES = 900
 ROUNDS = 3
-START, PAGE, METRICS, VERIFY = (
-    "a kernel starts, by lines of the log",
-    "the first page of the Audit screen, by lines of the log",
-    "metrics from the log, by its lines",
-    "the log is verified, by its lines",
-)
+PAGE, METRICS = "the first page of the Audit screen", "flytui metrics"
 
 
 def run(size: str) -> list[Row]:
-    """Measure at all sizes for which the disk has room."""
-    sizes = [
-        lines
-        for lines in SIZES[size]
-        if shutil.disk_usage(tempfile.gettempdir()).free > 2 * lines * LINE_BYTES
-    ]
-    if len(sizes) < 3:
-        return [
-            Row.unmeasured(f"{GOAL} {name}", "the disk is full") for name in (START, PAGE, METRICS, VERIFY)
-        ]
-    figures: dict[str, dict[int, float]] = {}
-    for lines in sizes:
-        with tempfile.TemporaryDirectory() as folder, no_sync():
-            for name, seconds in _measure(Path(folder), lines).items():
-                figures.setdefault(name, {})[lines] = seconds
-    return [
-        flat(START, figures[START], BEYOND),
-        # Up to 128 MiB and 100,000 lines are shown, so that it grows until there.
-        linear(PAGE, figures[PAGE]),
-        linear(METRICS, figures[METRICS]),
-        linear(VERIFY, figures[VERIFY]),
-    ]
+    """Measure with both logs."""
+    large = LARGE[size]
+    if shutil.disk_usage(tempfile.gettempdir()).free < 2 * large * LINE_BYTES:
+        return [Row.unmeasured(f"P16 {name}", "the disk is full") for name in (PAGE, METRICS)]
+    few, many = _measure(SMALL), _measure(large)
+    return [_row(name, few[name], many[name], large) for name in few]
 
 
-def _measure(base: Path, lines: int) -> dict[str, float]:
-    places, environ = root(base, {})
-    write_log(Path(places.audit_dir), lines)
-    reads = {
-        METRICS: lambda: metrics(places.audit_dir),
-        VERIFY: lambda: verify(places.audit_dir, places.anchors_file),
-        PAGE: lambda: AuditReader.of(places)._read_new(),
-    }
-    figures = {name: min(_seconds(work) for _ in range(ROUNDS)) for name, work in reads.items()}
-    if metrics(places.audit_dir).lines != lines:
-        raise RuntimeError("the log that is measured is not a good one")
-    starts = [anyio.run(_start, places, environ) for _ in range(ROUNDS + 1)]
-    return {**figures, START: min(starts[1:])}
+def _row(name: str, few: float, many: float, lines: int) -> Row:
+    ratio, note = many / few, f"{SMALL:,} lines: {few * 1e3:.4g} ms; {lines:,}: {many * 1e3:.4g} ms"
+    return Row("P16", name, many * 1e3, "ms", ratio, f"≤ {MOST} × {SMALL:,} lines", ratio <= MOST, note)
+
+
+def _measure(lines: int) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        places, _ = root(Path(folder), {})
+        write_log(Path(places.audit_dir), lines)
+        if metrics(places.audit_dir).lines != lines:
+            raise RuntimeError("the log that is measured is not a good one")
+        reads = {
+            PAGE: lambda: AuditReader.of(places)._read_new(),
+            METRICS: lambda: metrics(places.audit_dir),
+        }
+        return {name: min(_seconds(work) for _ in range(ROUNDS)) for name, work in reads.items()}
 
 
 def _seconds(work: Callable[[], object]) -> float:
@@ -89,19 +64,8 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.process_time() - begun
 
 
-async def _start(places: RootPaths, environ: dict[str, str]) -> float:
-    """The seconds until the kernel answers. It reads its history afterwards, while it already serves."""
-    begun = time.perf_counter()
-    with RootLock.acquire(places, KernelRole.CONSOLE) as holder:
-        async with open_kernel(places, holder, environ) as kernel:
-            kernel.status()
-            return time.perf_counter() - begun
-
-
 def write_log(folder: Path, lines: int) -> None:
     """Write a log of so many lines: calls of some tools and callers, each with its start and its end."""
-    import json
-
     folder.mkdir(parents=True, mode=0o700)
     called = json.dumps({key: FIELDS[key] for key in ("tool", "caller", "callerKey", "inputDigest")})[1:-1]
     ended = json.dumps({key: value for key, value in FIELDS.items() if key != "callId"})[1:-1]

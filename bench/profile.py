@@ -3,7 +3,7 @@
 For each step it prints the median of its own time (without that of the steps within it), the system calls of
 the kernel's threads (where strace is installed), the objects that are still there after it, and the most
 memory that it took meanwhile. The call is that of P1: a tool in C that echoes its request, through the whole
-kernel.
+kernel, at level `enforced`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from unittest import mock
 import anyio
 
 sys.path.append(str(Path(__file__).parent))  # last: `profile` is a module of the standard library as well
-from kernels import calling, no_sync, running, unconfined
-from p01_kernel import TOOL, echo_root
+from kernels import calling, no_sync, running
+from p01_call import TOOL, echo_root
 
 CALLS = 300
 TRACED_CALLS = 40
@@ -175,7 +175,7 @@ async def profile(base: Path, ledger: Ledger, calls: int) -> dict[str, list[floa
 def run_profile(calls: int, *, is_traced: bool = False) -> tuple[Ledger, dict[str, list[float]]]:
     """Run the calls in a root of their own."""
     ledger = Ledger(is_traced)
-    with tempfile.TemporaryDirectory() as base, no_sync(), unconfined(), measured(ledger):
+    with tempfile.TemporaryDirectory() as base, no_sync(), measured(ledger):
         return ledger, anyio.run(profile, Path(base), ledger, calls)
 
 

@@ -34,16 +34,17 @@ def _sdk() -> str:
 
 
 _NEEDS: dict[str, tuple[Callable[[], str], ...]] = {
-    "p01_kernel": (_linux, _compiler),
-    "p01_spawn": (_linux, _compiler),
-    "p02_sandbox": (_compiler, _sandbox),
-    "p03_cold": (_compiler,),
-    "p04_staying": (_compiler, _sdk),
+    "p01_call": (_linux, _compiler, _sandbox),
+    "p02_in_flight": (_linux, _compiler, _sandbox),
+    "p03_cold": (_compiler, _sandbox),
+    "p04_staying": (_sdk, _sandbox),
     "p05_output": (_linux, _compiler),
     "p07_executables": (_compiler,),
     "p09_console": (_linux,),
-    "p10_doors": (_sdk,),
-    "p15_upstream": (_sdk,),
-    "p16_servers": (_sdk, _sandbox),
+    "p10_upstream": (_sdk, _sandbox),
+    "p14_idle": (_linux, _sandbox),
+    "p19_asking": (_linux, _compiler, _sandbox),
+    "p20_servers": (_linux, _sandbox),
+    "p20_waiting": (_linux,),
     "s15_loop": (_linux,),
 }

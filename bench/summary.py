@@ -34,7 +34,7 @@ def verdict(row: Row) -> str:
 
 def _cells(row: Row) -> tuple[str, ...]:
     if row.why_not:
-        return row.goal, what(row), row.why_not, "–", "–", "–", verdict(row)
+        return row.goal, what(row), row.why_not, "–", "–", row.target or "–", verdict(row)
     figure = f"{_short(row.value)} {row.unit}".strip()
     spread = f"{row.spread:.0%}" if row.spread else "–"
     # A small ratio is written as what it is a part of: 0.006 as 1/160.

@@ -20,7 +20,7 @@ def beside(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     known = set(sys.modules)
     yield
     for name in set(sys.modules) - known:
-        if name.partition(".")[0] in ("bench", "kernels", "p01_kernel"):
+        if name.partition(".")[0] in ("bench", "kernels", "p01_call"):
             del sys.modules[name]
 
 

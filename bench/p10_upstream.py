@@ -1,5 +1,8 @@
-"""P15, the calls: a tool of an MCP server through `flytui mcp` and the kernel, against the server itself, and
-against the same server behind fastmcp's proxy.
+"""P10: a tool of an MCP server, through `flytui mcp` and the kernel, against the server itself, and against
+the same server behind fastmcp's proxy.
+
+The server is that of the official SDK with one tool. All servers are processes of their own, and flytui's do
+not sync the disk.
 
 The proxy needs fastmcp with its server, which flytui does not. FLYTUI_BENCH_FASTMCP names the interpreter of
 an environment that has it; without one, the row says so.
@@ -18,8 +21,7 @@ from typing import TYPE_CHECKING
 import anyio
 from calls import ROUNDS, measure_calls, row
 from common import Row
-from kernels import PATIENCE_S, no_sync, root, running
-from p10_doors import BARE_MCP, FLYTUI, INPUT, MCP_NAME
+from kernels import PATIENCE_S, no_sync, root, script, trust
 
 from flycore.registry.paths import RootPaths
 
@@ -29,7 +31,42 @@ if TYPE_CHECKING:
 CALLS = {"quick": 200, "full": 1_500}
 ENTRY = "upstream"
 VARIABLE = "FLYTUI_BENCH_FASTMCP"
-MOST_AGAINST_PROXY, MOST_AGAINST_DIRECT = 1.2, 8.0
+MOST_AGAINST_PROXY, MOST_AGAINST_DIRECT = 1.0, 2.5
+MCP_NAME = "bench_stays"
+INPUT = {"path": "README.md"}
+
+FLYTUI = """
+import os, sys
+os.fsync = lambda descriptor: None
+from flytui.cli.main import main
+main()
+"""
+
+SERVER = """#!{python}
+import anyio
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp_types import CallToolResult, ListToolsResult, TextContent, Tool
+
+SCHEMA = {{"type": "object", "properties": {{"path": {{"type": "string"}}}}, "required": ["path"]}}
+
+async def listed(ctx, params):
+    tool = Tool(name="bench_stays", description="Answers.", input_schema=SCHEMA)
+    return ListToolsResult(tools=[tool])
+
+async def called(ctx, params):
+    path = params.arguments["path"]
+    text = TextContent(text='{{"path": "' + path + '"}}')
+    return CallToolResult(content=[text], structured_content={{"path": path}})
+
+async def main():
+    server = Server("bench", on_list_tools=listed, on_call_tool=called)
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+anyio.run(main)
+"""
+
 PROXY = """
 import os
 os.environ["FASTMCP_LOG_LEVEL"] = "ERROR"
@@ -47,7 +84,7 @@ def run(size: str) -> list[Row]:
         base = Path(folder)
         server = base / "project" / "tools" / "server" / "server.py"
         places, environ = _root(base, server)
-        anyio.run(_trust, places, environ)
+        anyio.run(trust, places, environ)
         words = {
             "direct": (sys.executable, str(server)),
             "flytui": (sys.executable, "-c", FLYTUI, "--root", str(places.app_root), "mcp"),
@@ -65,9 +102,7 @@ def run(size: str) -> list[Row]:
 def _root(base: Path, server: Path) -> tuple[RootPaths, dict[str, str]]:
     places, environ = root(base, {})
     # Alone in its folder, and started in an empty one: so its seal is complete, and a rule may allow it.
-    server.parent.mkdir()
-    server.write_text(f"#!{sys.executable}\n{BARE_MCP}")
-    server.chmod(0o755)
+    script(server, SERVER)
     entry = {"kind": "mcp", "command": "./tools/server/server.py", "cwd": "empty", "permissions": {}}
     registry = {"schemaVersion": 2, "sidecars": {ENTRY: entry}}
     (places.app_root / "tools" / "external.tools.jsonc").write_text(json.dumps(registry))
@@ -75,11 +110,6 @@ def _root(base: Path, server: Path) -> tuple[RootPaths, dict[str, str]]:
     rule = {"tool": f"{ENTRY}.*", "decision": "allow", "because": "it is measured"}
     (config / "policy.jsonc").write_text(json.dumps({"schemaVersion": 1, "rules": [rule]}))
     return places, environ
-
-
-async def _trust(places: RootPaths, environ: dict[str, str]) -> None:
-    async with running(places, environ):
-        pass
 
 
 async def _p50(command: tuple[str, ...], environ: dict[str, str], calls: int) -> float:
@@ -121,8 +151,8 @@ def _rows(rounds: list[dict[str, float]]) -> list[Row]:
         title = f"p50 of a call of an upstream tool, against {words}"
         if not all(name in times for times in rounds):
             reason = f"{VARIABLE} names no interpreter with fastmcp's server"
-            rows.append(Row.unmeasured(f"P15 {title}", reason))
+            rows.append(Row.unmeasured(f"P10 {title}", reason))
             continue
         ratios = [(times["flytui"], times["flytui"] / times[name]) for times in rounds]
-        rows.append(row(title, "µs", ratios, f"≤ {most} × {words}", note, most=most, goal="P15"))
+        rows.append(row(title, "µs", ratios, f"≤ {most} × {words}", note, most=most, goal="P10"))
     return rows
