@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 
-from kits.fork_server import ForkServer
+from kits.fork_server import LIMITS, ForkServer
 
 COMMAND = ForkServer(
     "flytui.cli.main:main",
@@ -31,6 +31,11 @@ ORDINARY = COMMAND.other("flytui.cli.root_command:run")
 """The command without the short way."""
 SHORT = "import sys\nfrom flytui.cli.main import run\nsys.exit(run())\n"
 """The command as it is installed, for a `python -c` of its own."""
+WITHOUT_PATIENCE = {
+    LIMITS: "flycore.client.client:SETTLE_SECONDS=0.5 flycore.client.client:RECONNECT_SECONDS=0.5"
+    " flycore.client.kernel_link:CONNECT_SECONDS=0.5"
+}
+"""In the environment of a command, it gives up a kernel that does not answer at once."""
 NAMING_MODULES = (
     "import sys\n"
     "from flytui.cli.main import main\n"
