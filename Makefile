@@ -1,4 +1,4 @@
-# Two commands matter: `make run` opens the console, `make test` passes the tests.
+# Two commands matter: `make run` opens the console, `make test` passes the tests; `make test-all` is what CI runs.
 # Each sets up .venv by itself; all they need is git, make and Python 3.11 or newer.
 
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python; do \

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from flysafe.procfs import read_process
-from kits.fork_server import ForkServer
+from kits.fork_server import LIMITS, ForkServer
 from kits.tables import each_row
 
 CODE = ForkServer("kits.fork_server:run_code", ())
@@ -142,3 +142,11 @@ def test_on_a_terminal_it_leads_the_session_and_hears_the_end_of_it() -> None:
     os.close(outer)
     until(lambda: ended(int(pid)))
     assert os.waitstatus_to_exitcode(os.waitpid(launcher, 0)[1]) == -signal.SIGHUP
+
+
+def test_a_limit_of_a_module_can_be_set_for_one_process_alone() -> None:
+    code = "import os; from kits import waits; print(waits.PATIENCE, os.environ.get('KITS_LIMITS'))"
+    env = {**ENV, LIMITS: "kits.waits:PATIENCE=0.5"}
+    shortened = CODE.run(["python", code], env, Path("/"), b"", LONGEST)
+    assert (shortened.returncode, shortened.stdout) == (0, b"0.5 None\n")
+    assert run(code).stdout == b"60.0 None\n"

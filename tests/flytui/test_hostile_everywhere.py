@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from flytui.cli.call_progress import ERASE
-from kits.command import COMMAND
+from kits.command import COMMAND, WITHOUT_PATIENCE
 from kits.hostile_root import (
     ASKED,
     BENIGN,
@@ -157,6 +157,7 @@ def test_a_root_held_by_who_knows_whom(root: Root, text: str) -> None:
     state = root.home / "state/flytui/roots"
     root.trust()
     end_kernels(root.home)
+    root.extra.update(WITHOUT_PATIENCE)
     (lock,) = state.glob("*/kernel.lock")
     with lock.open("r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)

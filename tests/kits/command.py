@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import shlex
 
-from kits.fork_server import ForkServer
+from kits.fork_server import LIMITS, ForkServer
 
 COMMAND = ForkServer(
     "flytui.cli.main:main",
@@ -27,6 +27,11 @@ COMMAND = ForkServer(
 )
 PYTHON = COMMAND.other("kits.fork_server:run_code")
 """`python -c` for programs of tests that use what the command uses, such as a client of MCP."""
+WITHOUT_PATIENCE = {
+    LIMITS: "flycore.client.client:SETTLE_SECONDS=0.5 flycore.client.client:RECONNECT_SECONDS=0.5"
+    " flycore.client.kernel_link:CONNECT_SECONDS=0.5"
+}
+"""In the environment of a command, it gives up a kernel that does not answer at once."""
 
 
 @functools.cache

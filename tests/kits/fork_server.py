@@ -51,6 +51,9 @@ serve(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3])
 """
 FIXED_AT_START = ("LANG", "LC_", "PYTHON", "TZ", "MALLOC_", "LD_", "TEXTUAL", "NO_COLOR", "COLORTERM")
 """Variables that an interpreter, the C library or a module that is imported early reads once."""
+LIMITS = "KITS_LIMITS"
+"""The variable with limits for one forked process, such as `flycore.client.client:SETTLE_SECONDS=0.5`: a
+test of what happens once a limit has passed need not wait for all of it."""
 READ_LATER = {"PYTHON_KEYRING_BACKEND"}
 """Variables with such a beginning that a library reads in a program of its own."""
 SERVED_AT: list[str] = []
@@ -419,6 +422,9 @@ def _become(job: socket.socket, inherited: Sequence[socket.socket]) -> Callable[
     os.chdir(whole["cwd"])
     os.environ.clear()
     os.environ.update(whole["env"])
+    for limit in os.environ.pop(LIMITS, "").split():
+        place, _, seconds = limit.partition("=")
+        setattr(importlib.import_module(place.partition(":")[0]), place.partition(":")[2], float(seconds))
     sys.argv[:] = whole["argv"]
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         _open_stream(number, name, mode)

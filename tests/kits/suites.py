@@ -1,4 +1,4 @@
-"""The size at which tests run: quick in `make test`, full in `make suites`.
+"""The size at which tests run: quick in `make test` and `make test-all`, full in `make suites`.
 
 A quick test shows each kind of case. What repeats one kind with many values belongs to the full size.
 """

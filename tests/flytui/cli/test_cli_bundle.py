@@ -12,6 +12,7 @@ from flycore.model.json import canonical_json
 from flycore.offline.bundle_signature import DOMAIN, public_hex, read_key
 from flycore.registry.bundles import KIND
 from kits.command_line import ECHO_TOOL, Desk
+from kits.tables import each_row
 
 ENTRY = {"command": "flytui-sidecar", "args": ["mock.echo"], "tools": [{**ECHO_TOOL, "name": "team.echo"}]}
 REGISTRY = {"schemaVersion": 2, "sidecars": {"team.local": ENTRY}}
@@ -258,7 +259,7 @@ def test_policy_that_loosens_or_is_not_understood_is_refused(team: Team, rule: d
     assert team.desk.run("bundle", "apply", str(out), "--key", team.fingerprint).returncode == 5
 
 
-@pytest.mark.parametrize(
+@each_row(
     "entry", [{**ENTRY, "command": "./run"}, {**ENTRY, "command": "/bin/sh"}, {**ENTRY, "cwd": "config"}, 5]
 )
 def test_entries_that_no_bundle_can_have_are_refused(team: Team, entry: Any) -> None:

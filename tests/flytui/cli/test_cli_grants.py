@@ -10,6 +10,7 @@ import pytest
 
 from flycore.approval.tool_blocks import ToolBlockStore
 from kits.command_line import Desk, until
+from kits.tables import each_row
 
 RULES: dict[str, Any] = {
     "schemaVersion": 1,
@@ -102,7 +103,7 @@ def test_a_person_at_a_terminal_is_asked(standing: Desk, answer: str, code: int)
     assert standing.run("audit", "verify").returncode == 0
 
 
-@pytest.mark.parametrize("name", ["nope", "ab", "0" * 64, "*"])
+@each_row("name", ["nope", "ab", "0" * 64, "*"])
 def test_an_unknown_id_is_not_found(standing: Desk, name: str) -> None:
     assert standing.run("grants", "revoke", name).returncode == 3
 

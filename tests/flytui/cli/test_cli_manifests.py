@@ -70,7 +70,7 @@ def test_tools_are_listed_with_the_file_of_their_manifest(shouting: Desk) -> Non
     assert all(word in plain for word in ("manifest", "ready", str(file), "nobody has trusted it"))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "said"),
     [
         (("shout", "--input", "{}"), "name its PATH"),

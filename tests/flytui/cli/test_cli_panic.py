@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from flycore.registry.paths import find_paths
+from kits.command import WITHOUT_PATIENCE
 from kits.command_line import Desk, until
 
 SLOW = ("call", "try.echo", "message=hi", "delayMs=60000", "--json")
@@ -92,6 +93,7 @@ def test_beside_a_kernel_that_does_not_answer_it_stops_the_next_one_and_says_so(
     for name, value in trusted.environ.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(client, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(client, "RECONNECT_SECONDS", 0.0)  # the lock is young
     trusted.end_kernel()
     places = find_paths(str(trusted.root), None, trusted.environ, Path.cwd())
     with RootLock.acquire(places, "console"):
@@ -107,19 +109,22 @@ def test_beside_a_kernel_that_does_not_answer_it_stops_the_next_one_and_says_so(
 def test_a_kernel_that_does_not_answer_is_named_and_ended_by_signal(
     trusted: Desk, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from flycore.client import client
+    from flycore.client import client, kernel_link
     from flytui.cli.commands import panic
     from flytui.cli.invocation import Invocation
 
     kernel = trusted.start("serve")
     until("the kernel runs", lambda: trusted.owner() == "serve")
     os.kill(kernel.pid, signal.SIGSTOP)
-    document = trusted.document("status")
+    document = json.loads(trusted.run("status", "--json", **WITHOUT_PATIENCE).stdout)
     assert (document["running"], document["heldBy"]) == (False, kernel.pid)
-    assert f"held by pid {kernel.pid}, does not answer" in trusted.run("status").stdout
+    shown = trusted.run("status", **WITHOUT_PATIENCE).stdout
+    assert f"held by pid {kernel.pid}, does not answer" in shown
     for name, value in trusted.environ.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(client, "SETTLE_SECONDS", 0.0)
+    monkeypatch.setattr(client, "RECONNECT_SECONDS", 0.0)
+    monkeypatch.setattr(kernel_link, "CONNECT_SECONDS", 0.5)
     assert panic._stop_root(Invocation(root=str(trusted.root)).places())[1] == 0
     kernel.communicate(timeout=60)
     assert json.loads(trusted.run(*CALL).stdout)["error"]["code"] == "panic"

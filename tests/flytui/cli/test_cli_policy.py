@@ -12,6 +12,7 @@ import pytest
 
 from flytui.cli.commands.schema import schema_of
 from kits.command_line import Desk
+from kits.tables import each_row
 
 HI = {"properties": {"message": {"const": "hi"}}, "required": ["message"]}
 ALLOW_HI = {"tool": "try.echo", "decision": "allow", "because": "a greeting", "when": HI}
@@ -88,7 +89,7 @@ def test_control_characters_of_a_policy_are_not_printed(ruled: Desk) -> None:
 # --- explain
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "decision", "counts", "used"),
     [
         (("try.echo", "message=hi"), "allow", ["yes"], False),
@@ -122,7 +123,7 @@ def test_explain_in_words(ruled: Desk) -> None:
     assert said.startswith("agent.shell: ask\nrisk high; the agent itself does what is allowed here\n")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("words", "code", "said"),
     [
         (("try.echo", "mesage=hi"), 2, "required"),
@@ -214,7 +215,7 @@ def test_replay_of_an_empty_log(ruled: Desk) -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "words", [("check",), ("explain", "try.echo", "message=hi"), ("explain", "browser.open"), ("replay",)]
 )
 def test_policy_documents_keep_to_their_schemas(ruled: Desk, words: tuple[str, ...]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from flycore.catalog.document import catalog_schema
 from flytui.cli.commands.schema import schema_of
 from kits.command_line import Desk
+from kits.tables import each_row
 
 KITS = """{
   "schemaVersion": 1,
@@ -104,7 +105,7 @@ def test_a_person_on_the_terminal_takes_a_server_over(full: Desk) -> None:
     assert full.run("audit", "verify").returncode == 0
 
 
-@pytest.mark.parametrize(("name", "code"), [("flytui", 5), ("nobody", 3), (HOSTILE, 5)])
+@each_row(("name", "code"), [("flytui", 5), ("nobody", 3), (HOSTILE, 5)])
 def test_what_cannot_be_taken_over_says_why(full: Desk, name: str, code: int) -> None:
     before = entries(full)
     done = full.run("tools", "import", name)

@@ -6,9 +6,8 @@ import stat
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from kits.command_line import Desk
+from kits.tables import each_row
 
 
 def lines(desk: Desk) -> list[tuple[str, str]]:
@@ -54,7 +53,7 @@ def test_what_it_says_as_a_document(desk: Desk) -> None:
     assert lines(desk) == [("ci", "made"), ("ci", "revoked")]
 
 
-@pytest.mark.parametrize("name", ["", "A b", "-", "x" * 33, "../x", "\x1b[2J"])
+@each_row("name", ["", "A b", "-", "x" * 33, "../x", "\x1b[2J"])
 def test_an_odd_name_makes_no_token(desk: Desk, name: str) -> None:
     done = desk.run("token", "new", "--", name)
     assert (done.returncode, done.stdout) == (4, "")

@@ -82,8 +82,8 @@ async def test_the_screen_looks_as_it_did(
 
 async def grid_with_text(app: FlytuiApp, pilot: Pilot[None], wanted: Grid) -> Grid:
     """The cells that are drawn now. What is below a box may be that of another screen for some drawings after
-    a change of theme, so it is drawn again where its text is another one."""
-    for _ in range(20):
+    a change of theme, so it is drawn again where its text is another one: on a busy machine often."""
+    for _ in range(200):
         grid = grid_of(app)
         if text_rows(grid) == text_rows(wanted):
             break

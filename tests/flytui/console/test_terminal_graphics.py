@@ -62,6 +62,8 @@ parts = ConsoleParts(
 run_async(lambda: run_console([RootParts(title="~/shop", open_kernel=at_once(place))], parts))
 """
 LONGEST_QUESTION = 200
+AGAIN_S = 5.0
+"""How long a key may take before it counts as dropped."""
 SEQUENCE = re.compile(r"\x1b_G([^;\x1b]*);?([^\x1b]*)\x1b\\")
 
 
@@ -135,15 +137,19 @@ class Kitty:
         """Open the page of the call whose output is a picture, once the values are there."""
         until("the first values", self.ready.exists)
 
-        def shown() -> bool:
-            # Both again: the console drops a key that came while it stood still, and Enter opens nothing
-            # before the call is in the list.
-            self.type("3")
-            self.type("\r")
-            with self._changed:
-                return self._changed.wait_for(lambda: "[Picture]" in self._text, 5.0)
+        # Enter opens nothing before the call is in the list.
+        self.presses("3\r", "the page of the call", lambda text: "[Picture]" in text)
 
-        until("the page of the call", shown)
+    def presses(self, keys: str, what: str, found: Callable[[str], bool]) -> None:
+        """Type the keys until that holds for what was written: the console drops a key that came while the
+        machine had it stand still."""
+
+        def came() -> bool:
+            self.type(keys)
+            with self._changed:
+                return self._changed.wait_for(lambda: found(self._text), AGAIN_S)
+
+        until(what, came, PATIENCE)
 
 
 @contextmanager
@@ -176,8 +182,7 @@ def test_kitty_is_asked_and_its_pictures_come_and_go_with_their_page(tmp_path: P
         terminal.waits("its removal", lambda text: terminal.pictures(text)[-1].get("d") == "I")
         # Had an answer been taken for keys, another page would be open, and q would not quit.
         # An agent is connected, so that it asks first.
-        terminal.type("q")
-        terminal.waits("the question", lambda text: "stays" in text)
+        terminal.presses("q", "the question", lambda text: "stays" in text)
         terminal.type("q")
         assert terminal.child.wait(PATIENCE) == 0
         terminal.waits("the last removal", lambda text: terminal.pictures(text)[-1].get("d") == "A")
@@ -187,8 +192,7 @@ def test_a_terminal_without_pictures_gets_none(tmp_path: Path) -> None:
     with kitty("", tmp_path, speaks=False) as terminal:
         terminal.open_picture()
         terminal.waits("the half blocks", lambda text: "▀" in text)
-        terminal.type("t")
-        terminal.waits("the page's next view", lambda text: "[Tree]" in text)
+        terminal.presses("t", "the page's next view", lambda text: "[Tree]" in text)
         assert terminal.pictures(terminal.text) == []
         assert "\x1bP" not in terminal.text
 
