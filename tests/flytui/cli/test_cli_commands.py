@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from typing import Any
 
 import jsonschema
@@ -15,8 +14,6 @@ from flycore.catalog.builtin_tools import builtin_names
 from flytui.cli.commands.schema import NAMES, schema_of
 from kits.command_line import ALLOW_ECHO, REGISTRY, Desk
 from kits.tables import each_row
-
-HEAVY = ("textual", "rich", "mcp", "jsonschema", "websockets", "httpx2", "PIL", "mss", "watchfiles")
 
 
 def rows(stdout: str) -> dict[str, str]:
@@ -79,29 +76,6 @@ def test_filter_speaks_the_console_s_language(settled: Desk) -> None:
 @pytest.mark.parametrize("words", [("--json", "catalog"), ("catalog", "--json"), ("--json",)])
 def test_common_options_stand_before_or_after_the_command(settled: Desk, words: tuple[str, ...]) -> None:
     assert json.loads(settled.run(*words).stdout)["appRoot"] == str(settled.root)
-
-
-def test_json_catalog_imports_nothing_heavy(settled: Desk) -> None:
-    program = (
-        "import sys\n"
-        "from flytui.cli.main import main\n"
-        "code = main()\n"
-        "print(' '.join(sorted(name for name in sys.modules if '.' not in name)), file=sys.stderr)\n"
-        "sys.exit(code)\n"
-    )
-    settled.run("catalog")
-    done = subprocess.run(
-        [sys.executable, "-c", program, "--root", str(settled.root), "catalog", "--json"],
-        env=settled.environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0
-    imported = set(done.stderr.split())
-    assert "flycore" in imported
-    assert imported.isdisjoint(HEAVY)
 
 
 @each_row("name", NAMES)

@@ -30,7 +30,6 @@ from flytui.cli.attach import attach_to_kernel
 from flytui.cli.interrupts import SignalInterrupt, run_async
 from flytui.cli.output import holder_text
 from flytui.cli.own_windows import find_console_windows
-from flytui.cli.root_command import explain
 from flytui.cli.terminal import find_terminal
 from flytui.cli.terminal_programs import find_terminal_programs, run_program
 from flytui.console.console_memory import ConsoleMemory
@@ -79,6 +78,9 @@ def _explained(show: Callable[[], int]) -> int:
     try:
         return show()
     except (KeyboardInterrupt, SignalInterrupt, FlyError, OSError) as error:
+        # The command line, which the first frame need not wait for.
+        from flytui.cli.root_command import explain
+
         ended = error
 
         def raise_again() -> object:
