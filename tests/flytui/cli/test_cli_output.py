@@ -14,8 +14,9 @@ from flycore.model.diagnostics import CheckState, Diagnostic, Position, Severity
 from flycore.model.enums import Code, Effective, Level, ReasonCode, Source, Status
 from flycore.model.sidecar import Permissions, SidecarEntry
 from flytui.cli.call_text import cancelled_result, lost_result, outcome_lines
-from flytui.cli.output import clock_time, plain_table, print_line, print_strict
+from flytui.cli.output import plain_table, print_line, print_strict
 from flytui.console.doctor.terminal_checks import TerminalFacts, TmuxFacts, terminal_checks
+from flytui.text.kernels import clock_time
 from flytui.text.wrap import cell_width
 from kits.tables import each_row
 from kits.values import stability_of, tool_view

@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from flycore.model.call import Activity, CallError, Progress, ToolResult
 from flycore.model.enums import Code, Phase, Status
 from flycore.model.json import Json
-from flytui.cli.output import clock_time, print_error, print_readable_json
+from flytui.cli.output import print_error, print_readable_json
 from flytui.text.call_facts import decision_words
+from flytui.text.kernels import clock_time
 from flytui.text.labels import PHASE_LABELS, duration, result_span
 
 STDERR_LINES = 20

@@ -28,7 +28,6 @@ from flysafe.process_memory import return_large_blocks
 from flysafe.unix_sockets import receive_descriptor
 from flytui.cli.attach import attach_to_kernel
 from flytui.cli.interrupts import SignalInterrupt, run_async
-from flytui.cli.output import holder_text
 from flytui.cli.own_windows import find_console_windows
 from flytui.cli.terminal import find_terminal
 from flytui.cli.terminal_programs import find_terminal_programs, run_program
@@ -41,6 +40,7 @@ from flytui.supervisor.children import CRASHED, ConsoleEnds
 from flytui.supervisor.crash_report import CONSOLE_REPORT, report_text, traceback_text, write_report
 from flytui.supervisor.memory_limit import limit_memory
 from flytui.supervisor.programs import ConsolePlace
+from flytui.text.kernels import holder_text
 
 if TYPE_CHECKING:
     from flytui.console.run import RootParts

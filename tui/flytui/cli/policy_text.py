@@ -11,7 +11,8 @@ from flycore.policy.evaluate import RuleMatch
 from flycore.policy.replay import Replayed
 from flytui.cli.documents import ExplainedRule, PolicyExplainDocument
 from flytui.cli.invocation import Invocation
-from flytui.cli.output import clock_time, print_line, print_table
+from flytui.cli.output import print_line, print_table
+from flytui.text.kernels import clock_time
 
 if TYPE_CHECKING:
     from flycore.offline.policy import CallEvaluation

@@ -15,9 +15,10 @@ from flycore.model.errors import ConnectionLost, FlyError, KernelFailed, RootBus
 from flytui.cli.command_group import LazyGroup
 from flytui.cli.interrupts import SignalInterrupt
 from flytui.cli.invocation import Invocation, common
-from flytui.cli.output import clock_time, discard, kernel_name, print_error
+from flytui.cli.output import discard, print_error
 from flytui.supervisor.console_arguments import MAX_ROOTS, at_terminal, distinct_roots, is_dumb_terminal
 from flytui.supervisor.programs import open_console
+from flytui.text.kernels import clock_time, kernel_name
 
 EXIT_USAGE = 2
 EXIT_NOTHING_FOUND = 3

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from flycore.model.status import Status
 from flytui.cli.documents import StatusDocument
-from flytui.cli.output import clock_time, count_of, kernel_name
+from flytui.cli.output import count_of
+from flytui.text.kernels import clock_time, kernel_name
 
 
 def _risk_text(kernel: Status) -> str:

@@ -18,7 +18,6 @@ import anyio
 import anyio.to_thread
 
 from flycore.registry.paths import RootPaths
-from flytui.cli.output import print_error
 from flytui.console.fix.terminal_programs import TerminalPrograms
 from flytui.supervisor.memory_limit import without_memory_limit
 
@@ -106,6 +105,9 @@ async def run_program(argv: tuple[str, ...], lend: Lend) -> int:
 async def run_on_terminal(lend: Lend, argv: tuple[str, ...], read: bool) -> int:
     """Run a program on this terminal with the person's own environment and without a shell. Returns its exit
     status. With `read`, wait for Enter afterwards, so that the person can read its output."""
+    # The command line's output, which the console's first frame need not wait for.
+    from flytui.cli.output import print_error
+
     if read:
         print_error(f"$ {shlex.join(argv)}")
     with _leave_interrupts_to_child():

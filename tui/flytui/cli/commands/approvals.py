@@ -13,7 +13,6 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_running_kernel
 from flytui.cli.output import (
     EXIT_UNKNOWN,
-    clock_time,
     print_error,
     print_json,
     print_line,
@@ -23,6 +22,7 @@ from flytui.cli.output import (
 )
 from flytui.text.caller import caller_name
 from flytui.text.card import card_text, effect_text, render_card
+from flytui.text.kernels import clock_time
 
 WIDEST_CARD = 110
 HEADINGS = ("ID", "RISK", "STATE", "ASKED", "CALLER", "TOOL", "EFFECT")

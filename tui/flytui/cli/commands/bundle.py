@@ -33,13 +33,13 @@ from flytui.cli.invocation import Invocation, common
 from flytui.cli.output import (
     ask_yes_no,
     can_ask,
-    clock_time,
     print_error,
     print_json,
     print_line,
     print_strict,
     print_table,
 )
+from flytui.text.kernels import clock_time
 
 EXIT_NOT_ASKED = 4
 EXIT_REFUSED = 5

@@ -23,12 +23,12 @@ from flytui.cli.output import (
     EXIT_UNKNOWN,
     ask_yes_no,
     can_ask,
-    clock_time,
     print_error,
     print_json,
     print_line,
     print_table,
 )
+from flytui.text.kernels import clock_time
 
 EXIT_REFUSED = 4
 SHOWN_DIGEST = 12

@@ -13,7 +13,8 @@ from flycore.rpc.methods import Client
 from flytui.cli.documents import MetricsDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_running_kernel
-from flytui.cli.output import clock_time, print_error, print_json, print_line, print_table
+from flytui.cli.output import print_error, print_json, print_line, print_table
+from flytui.text.kernels import clock_time
 
 NO_CALL = "the log has no call in that time"
 NO_PROMPT = "nobody was asked in that time"

@@ -14,7 +14,8 @@ from flytui.cli.documents import EndedCall, PanicDocument
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_kernel, console_has_root, decide
-from flytui.cli.output import ask_yes_no, can_ask, count_of, kernel_name, print_error, print_json, print_line
+from flytui.cli.output import ask_yes_no, can_ask, count_of, print_error, print_json, print_line
+from flytui.text.kernels import kernel_name
 
 EXIT_NOT_RELEASED = 4
 EXIT_NOT_SURE = 7

@@ -18,7 +18,8 @@ from flytui.cli.documents import ServeDocument
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.listeners import open_listeners
-from flytui.cli.output import clock_time, holder_text, print_error, print_json, print_line
+from flytui.cli.output import print_error, print_json, print_line
+from flytui.text.kernels import clock_time, holder_text
 
 if TYPE_CHECKING:
     from flycore.kernel.kernel import Kernel

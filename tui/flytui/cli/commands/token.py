@@ -16,7 +16,8 @@ from flytui.cli.command_group import SummaryGroup
 from flytui.cli.credential_documents import ListedToken, TokenDocument
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_kernel, ask_running_kernel
-from flytui.cli.output import EXIT_UNKNOWN, clock_time, print_error, print_json, print_line, print_table
+from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_table
+from flytui.text.kernels import clock_time
 
 EXIT_REFUSED = 4
 DEFAULT_ADDRESS = "ws://127.0.0.1:8787/ws"

@@ -20,8 +20,9 @@ from flytui.cli.documents import ListedUpstream, UpstreamDocument
 from flytui.cli.interrupts import run_async
 from flytui.cli.invocation import Invocation, common
 from flytui.cli.kernel_query import ask_kernel, ask_running_kernel, read_catalog
-from flytui.cli.output import EXIT_UNKNOWN, clock_time, print_error, print_json, print_line, print_table
+from flytui.cli.output import EXIT_UNKNOWN, print_error, print_json, print_line, print_table
 from flytui.cli.terminal_programs import find_browser, view_file
+from flytui.text.kernels import clock_time
 
 if TYPE_CHECKING:
     from flycore.offline.logins import KeptLogin
