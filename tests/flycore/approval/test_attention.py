@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -131,7 +132,9 @@ def test_no_input_makes_a_test_fail(value: object) -> None:
     found("computer.keyboard", {"command": value})  # type: ignore[dict-item]  # any JSON value
 
 
-@each_row("piece", ["rm ", "a|", "'", "$(", "://", "> ", "sk_", "eyJ.", "\u200b", "-r ", "://a:"])
+@pytest.mark.parametrize(
+    "piece", ["rm ", "a|", "'", "$(", "://", "> ", "sk_", "eyJ.", "\u200b", "-r ", "://a:"]
+)
 def test_the_time_is_linear(piece: str) -> None:
     """A test that takes the square of the input's length would not end within the time limit of a test."""
     found("shell.run", {"command": piece * 200_000, "path": "../" * 200_000})
