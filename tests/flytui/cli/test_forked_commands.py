@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
-from flysafe.procfs import children_of, read_process
+from flysafe.procfs import children_of
 from flytui.forked.address import forker_socket
 from kits.command_line import LONGEST, Desk, until
+from kits.console_processes import gone
 from kits.forked import forker_of, start_forker
 
 pytestmark = pytest.mark.long
@@ -187,7 +188,7 @@ def test_a_stub_that_is_killed_ends_the_process_that_works_for_it(beside: Desk) 
     pid = worker(beside)
     process.kill()
     process.communicate()
-    until("it has ended", lambda: read_process(pid) is None)
+    until("it has ended", lambda: gone(pid))
     until("the call was cancelled", lambda: running(beside) == 0)
 
 
@@ -278,7 +279,7 @@ def test_a_command_in_a_namespace_of_its_own_is_not_run_outside(beside: Desk) ->
 def test_the_forker_leaves_with_the_last_kernel_and_its_socket_too(trusted: Desk) -> None:
     with trusted.serving():
         forker = start_forker(trusted)
-    until("it has ended", lambda: read_process(forker) is None)
+    until("it has ended", lambda: gone(forker))
     assert not Path(forker_socket(trusted.environ)).exists()
 
 

@@ -22,9 +22,10 @@ import pytest
 
 from flycore.audit.verify import verify
 from flycore.registry.paths import find_paths
-from flysafe.procfs import children_of, read_process
+from flysafe.procfs import children_of
 from flytui.forked.address import forker_socket
 from kits.command_line import LONGEST, Desk, until
+from kits.console_processes import gone
 from kits.forked import accepts, forker_of
 from kits.kernels import kernel_of
 
@@ -95,7 +96,7 @@ def test_kill_at_random_moments(trusted: Desk, victim: str) -> None:
             if (pid := VICTIMS[victim](scene)) is not None:
                 os.kill(pid, signal.SIGKILL)
         process.communicate(timeout=LONGEST)
-        until("nobody works for it", lambda worker=worker: worker is None or read_process(worker) is None)
+        until("nobody works for it", lambda worker=worker: worker is None or gone(worker))
         assert victim in ("kernel",) or scene.kernel() == kernel
     scene.prepare()
     until("no call runs", lambda: trusted.document("status")["kernel"]["running"] == 0)
