@@ -58,7 +58,8 @@ def test_the_supervisor_imports_the_standard_library_only() -> None:
     )
     loaded = json.loads(done.stdout)
     packages = {name.partition(".")[0] for name in loaded}
-    assert packages - set(sys.stdlib_module_names) == {"flytui", "flysafe"}
+    assert packages - set(sys.stdlib_module_names) == {"flytui", "flysafe", "flycore"}
+    assert [name for name in loaded if name.startswith("flycore")] == ["flycore"]  # its version alone
     assert not packages & {"asyncio", "ctypes", "subprocess", "logging"}
     own = {name for name in loaded if name.startswith("flysafe.")}
-    assert own == {"flysafe.control_groups", "flysafe.unix_sockets"}
+    assert own == {"flysafe.control_groups", "flysafe.runtime_folder", "flysafe.unix_sockets"}
