@@ -70,9 +70,10 @@ async def test_every_request_is_decided_or_turned_away_and_only_ticked_ones_run(
             await until(pilot, lambda: len(screen._asks) == 12)
             while screen._asks:
                 left = len(screen._asks)
-                await until(pilot, lambda: screen._card.arming.shown_at is not None)
-                # A key that comes while the table changes does not count: the keys are armed anew then.
+                # A key that comes while the table changes does not count: the keys are armed anew then. Each
+                # time the card is waited for, since the clock would pass the requests' end meanwhile.
                 while not isinstance(app.screen, TextPromptScreen):
+                    await until(pilot, lambda: screen._card.arming.shown_at is not None)
                     clock.advance(5)
                     await press(pilot, "D")
                 await press(pilot, *"no", "enter")
