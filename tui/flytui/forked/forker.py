@@ -28,7 +28,14 @@ IMPORTED = ("flytui.cli", "flycore.offline")
 """Packages of which everything is imported: the command line, and what its commands import when they run."""
 MODULES = (
     *("anyio._backends._asyncio", "flycore.client.kernel_link", "flycore.client.unanswering_kernel"),
-    *("rich.console", "rich.table"),
+    *(
+        "flytui.forked.command_process",
+        "flytui.console.catalog.details",
+        "jsonschema_rs",
+        "pyjson5",
+        "rich.console",
+        "rich.table",
+    ),
 )
 """Further modules that commands import when they run."""
 BACKLOG = 128
