@@ -23,7 +23,7 @@ import pytest
 from flycore.audit.verify import verify
 from flycore.registry.paths import find_paths
 from flysafe.procfs import children_of
-from flytui.forked.address import forker_socket
+from flytui.forked.address import forker_socket, is_confined
 from kits.command_line import LONGEST, Desk, until
 from kits.console_processes import gone
 from kits.forked import accepts, forker_of
@@ -46,6 +46,8 @@ class Scene:
     def prepare(self) -> None:
         """Have a kernel and a forker run."""
         if not accepts(Path(forker_socket(self.desk.environ))) or self.kernel() is None:
+            if is_confined():
+                pytest.skip("NOT TESTED, this process may be confined (NoNewPrivs), so nothing is forked")
             done = subprocess.run(
                 self.desk.argv("catalog", "--json"), env=self.desk.environ, cwd=self.desk.root,
                 capture_output=True, timeout=LONGEST, check=False,
