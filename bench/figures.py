@@ -83,12 +83,12 @@ FIGURES: dict[str, tuple[str, ...]] = {
         "P15 flytui mcp: tools/list, no kernel",
     ),
     "p16_logs": ("P16 the first page of the Audit screen", "P16 flytui metrics"),
-    "p19_asking": (
+    "p19_approval": (
         "P19 an agent's call until its card is painted",
         "P19 the approving key until the program runs",
     ),
     "p20_servers": ("P20 a kernel lists the tools of 200 MCP servers", "P20 servers that it starts for that"),
-    "p20_waiting": ("P20 key to next card, 100 requests of 20 agents",),
+    "p20_queue": ("P20 key to next card, 100 requests of 20 agents",),
     "s15_loop": (
         "S15 longest pause of the loop",
         "S15 slowest ping",

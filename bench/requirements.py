@@ -43,8 +43,8 @@ _NEEDS: dict[str, tuple[Callable[[], str], ...]] = {
     "p09_console": (_linux,),
     "p10_upstream": (_sdk, _sandbox),
     "p14_idle": (_linux, _sandbox),
-    "p19_asking": (_linux, _compiler, _sandbox),
+    "p19_approval": (_linux, _compiler, _sandbox),
     "p20_servers": (_linux, _sandbox),
-    "p20_waiting": (_linux,),
+    "p20_queue": (_linux,),
     "s15_loop": (_linux,),
 }

@@ -237,6 +237,22 @@ def test_commands_of_a_forker_that_is_killed_clean_up(
     assert start_forker(beside) != forker  # a command in its own process starts the next one
 
 
+def test_a_forker_that_cannot_fork_leaves_the_work_to_the_stub(beside: Desk) -> None:
+    forker = the_forker(beside)
+    before = resource.prlimit(forker, resource.RLIMIT_NPROC)
+    if os.getuid() == 0:
+        pytest.skip("NOT TESTED, root may have any number of processes")
+    resource.prlimit(forker, resource.RLIMIT_NPROC, (1, before[1]))
+    try:
+        done = run(beside, command("status"))
+    finally:
+        resource.prlimit(forker, resource.RLIMIT_NPROC, before)
+    assert b"AssertionError" in done.stderr  # the command line was imported
+    assert b"kernel" in done.stdout
+    assert the_forker(beside) == forker
+    assert run(beside, command("status")).returncode == 0
+
+
 def test_a_hook_blocks_its_tool_however_its_process_ends(beside: Desk) -> None:
     argv = [sys.executable, "-m", "flytui", "hook", "claude-code"]
     process = subprocess.Popen(

@@ -14,6 +14,7 @@ import gc
 import os
 import select
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -22,7 +23,7 @@ from time import monotonic
 
 from flysafe.unix_sockets import peer_credentials
 from flytui.forked.address import forker_socket, is_private_folder, may_replace
-from flytui.forked.request import ENDED, MAX_DESCRIPTORS, MAX_MESSAGE_BYTES, READY, unpacked
+from flytui.forked.request import ENDED, MAX_DESCRIPTORS, MAX_MESSAGE_BYTES, READY, REFUSED, unpacked
 
 IMPORTED = ("flytui.cli", "flycore.offline")
 """Packages of which everything is imported: the command line, and what its commands import when they run."""
@@ -198,7 +199,12 @@ class _Forker:
             self._drop(job)
             return
         own = os.getpid()
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:  # too many processes: the stub does the work itself, and the others go on
+            _refuse(job, descriptors)
+            self._drop(job)
+            return
         if not pid:
             from flytui.forked.command_process import run_for
 
@@ -219,6 +225,13 @@ class _Forker:
         job.connection.close()
         if job.ended >= 0:
             os.close(job.ended)
+
+
+def _refuse(job: _Job, descriptors: Sequence[int]) -> None:
+    for number in descriptors:
+        os.close(number)
+    with suppress(OSError):
+        job.connection.send(REFUSED)
 
 
 if __name__ == "__main__":

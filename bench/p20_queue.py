@@ -18,7 +18,7 @@ from calls import compiled
 from common import Row
 from kernels import no_sync, root, trust
 from p09_console import Terminal
-from p19_asking import ASKED_C, CARD, SCREEN, TOOL
+from p19_approval import ASKED_C, CARD, SCREEN, TOOL
 
 AGENTS, EACH = 20, 5
 KEYS = {"quick": 15, "full": 60}
