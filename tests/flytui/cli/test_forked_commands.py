@@ -253,6 +253,17 @@ def test_a_forker_that_cannot_fork_leaves_the_work_to_the_stub(beside: Desk) -> 
     assert run(beside, command("status")).returncode == 0
 
 
+def test_a_forker_that_stands_still_holds_up_nobody(beside: Desk) -> None:
+    forker = the_forker(beside)
+    os.kill(forker, signal.SIGSTOP)
+    try:
+        done = run(beside, command("status"))
+    finally:
+        os.kill(forker, signal.SIGCONT)
+    assert b"AssertionError" in done.stderr  # the command line was imported
+    assert b"kernel" in done.stdout
+
+
 def test_a_hook_blocks_its_tool_however_its_process_ends(beside: Desk) -> None:
     argv = [sys.executable, "-m", "flytui", "hook", "claude-code"]
     process = subprocess.Popen(

@@ -66,7 +66,10 @@ def run_for(connection: socket.socket, descriptors: Sequence[int], stub: int, fo
             connection.send(REFUSED)
         os._exit(0)
     process = os.pidfd_open(os.getpid())
-    send_descriptor(link, BEGUN, process)
+    try:
+        send_descriptor(link, BEGUN, process)
+    except OSError:
+        os._exit(0)  # the stub is gone, so nothing is done
     os.close(process)
     code = _run()
     with suppress(OSError):

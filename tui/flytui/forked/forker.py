@@ -206,9 +206,13 @@ class _Forker:
             self._drop(job)
             return
         if not pid:
-            from flytui.forked.command_process import run_for
+            # Whatever happens, nothing of the forker runs in this process.
+            try:
+                from flytui.forked.command_process import run_for
 
-            run_for(job.connection, descriptors, job.stub, own)
+                run_for(job.connection, descriptors, job.stub, own)
+            finally:
+                os._exit(1)
         for number in descriptors:
             os.close(number)
         job.process, job.ended = pid, os.pidfd_open(pid)

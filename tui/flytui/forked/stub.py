@@ -39,6 +39,8 @@ PASSED_ON = (
     *(signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM),
     *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGWINCH, signal.SIGCONT),
 )
+BEGINS_SECONDS = 10.0
+"""How long a process may take until it begins. Then its connection is closed, which ends it."""
 OWN_PROCESS = ("mcp", "serve", "demo")
 """Commands that live long, or take the terminal: each is a process itself."""
 COMPLETION = "_FLYTUI_COMPLETE"
@@ -70,10 +72,11 @@ def _run_forked(argv: Sequence[str]) -> int | None:
         process = None if connection is None else _begin(connection, argv)
         if connection is None or process is None:
             return None
-        _pass_signals_on(process)
+        if process >= 0:
+            _pass_signals_on(process)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    status = _follow(connection)
+    status = _follow(connection) if process >= 0 else None
     return _blocked(status) if _command(argv[1:]) == "hook" else _end_with(status)
 
 
@@ -144,7 +147,9 @@ def _begin(connection: _socket.socket, argv: Sequence[str]) -> int | None:
         connection.sendmsg([b"run"], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, rights)])
     except OSError:
         return None
+    connection.settimeout(BEGINS_SECONDS)
     message, descriptors = _receive(connection)
+    connection.settimeout(None)
     if message and message != BEGUN:
         return None
     # Whoever waits for the end of a pipe must not wait for this process.
